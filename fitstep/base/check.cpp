@@ -1,0 +1,13 @@
+#include "fitstep/base/check.h"
+
+#include <fmt/format.h>
+
+namespace fitstep {
+
+void fail_check(std::string_view expression, std::string_view file, int line,
+                const std::string& values) {
+  throw InternalError(fmt::format("fitstep bug: {} is false at {}:{} ({}); please report it",
+                                  expression, file, line, values));
+}
+
+}  // namespace fitstep

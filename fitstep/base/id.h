@@ -1,0 +1,39 @@
+// Id<Tag>: a position in one list, which cannot be mixed up with a position in another.
+//
+// All ids start at 0, so passing an OpId where a StorageId is meant would be a silent bug; here it
+// does not compile. A default-made id is "none".
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+
+namespace fitstep {
+
+template <class Tag>
+class Id {
+ public:
+  constexpr Id() = default;
+  constexpr explicit Id(int64_t value) : value_(static_cast<int32_t>(value)) {}
+  constexpr explicit Id(size_t value) : value_(static_cast<int32_t>(value)) {}
+  constexpr explicit Id(int32_t value) : value_(value) {}
+
+  constexpr bool is_none() const { return value_ < 0; }
+  constexpr int32_t value() const { return value_; }  // -1 for none.
+
+  // REQUIRES: not none.
+  constexpr size_t index() const { return static_cast<size_t>(value_); }
+
+  constexpr auto operator<=>(const Id&) const = default;
+
+ private:
+  int32_t value_ = -1;
+};
+
+using StorageId = Id<struct StorageTag>;
+using OpId = Id<struct OpTag>;
+using CallId = Id<struct CallTag>;
+using ResidencyId = Id<struct ResidencyTag>;
+using TierId = Id<struct TierTag>;
+
+}  // namespace fitstep

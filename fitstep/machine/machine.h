@@ -1,0 +1,62 @@
+// The machine that a plan is made for: tiers with capacities, links with rates, codecs.
+//
+//   device --evict--> host --evict--> disk        rates in bytes per second, one per direction,
+//   device <-prefetch- host <-prefetch- disk      alone and with both directions busy
+//
+// The unit machine (1 byte per second, every op 1 second) is for tests: expected numbers are mental
+// arithmetic.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "fitstep/base/id.h"
+#include "fitstep/base/result.h"
+
+namespace fitstep {
+
+inline constexpr int64_t kPicosecondsPerSecond = 1'000'000'000'000;
+
+struct Tier {
+  std::string name;            // "device", "host", "disk"
+  int64_t capacity_bytes = 0;  // 0 for "not known": the budget says.
+};
+
+struct Rate {
+  int64_t alone_bytes_per_s = 0;
+  int64_t both_bytes_per_s = 0;  // While the other direction is busy too.
+  int64_t latency_ps = 0;        // Fixed cost of one copy.
+};
+
+// Between tier `upper` and the tier below it.
+struct Link {
+  TierId upper;
+  Rate evict;
+  Rate prefetch;
+  double compute_slowdown = 1.0;  // Op time beside a copy on this link / op time alone.
+};
+
+struct Codec {
+  std::string name;
+  int64_t encode_bytes_per_s = 0;
+  int64_t decode_bytes_per_s = 0;
+};
+
+struct Machine {
+  std::string name;
+  int32_t threads = 1;
+  int64_t launch_ps = 0;  // Added to every op.
+  std::vector<Tier> tiers;
+  std::vector<Link> links;
+  std::vector<Codec> codecs;
+};
+
+Machine unit_machine();
+
+// JSON, as in machine/profiles/. Unknown fields, negative rates and machines without tiers are
+// errors that name the field.
+Result<Machine> parse_machine(const std::string& json);
+std::string print_machine(const Machine& machine);
+
+}  // namespace fitstep

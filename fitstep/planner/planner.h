@@ -1,0 +1,92 @@
+// The planner makes a Plan, or says why there is none.
+//
+//   Program --order--> --select--> --schedule--> --place--> Plan --simulate--> fits? faster?
+//                         ^                                            |
+//                         +------------ another target ---------------+
+//
+// The answer is always one of three, never merged: a plan; the proof that no plan exists (the
+// budget is below the floor); or "gave up", with the least height that was found.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "fitstep/machine/machine.h"
+#include "fitstep/plan/plan.h"
+#include "fitstep/program/program.h"
+
+namespace fitstep {
+
+// The home of a persistent storage, decided before planning and shared by all variants.
+struct Home {
+  StorageId storage;
+  int64_t offset_bytes = 0;
+};
+
+struct PlanRequest {
+  std::vector<Home> homes;     // One for every persistent storage; empty: the planner stacks them.
+  int64_t bottom_bytes = 0;    // Nothing but homes lies below this address.
+  int64_t capacity_bytes = 0;  // Of the device arena.
+  uint64_t seed = 1;
+  int32_t effort = 8;          // Rounds of selection and layout per target; more is slower, better.
+  std::string policy = "auto"; // "auto", "none", "recompute-sqrt"
+  // Called with a fraction done (0 .. 1); may be empty.
+  std::function<void(double)> progress;
+};
+
+// An op that binds the floor or the least height found.
+struct Culprit {
+  OpId op;
+  int64_t bytes = 0;  // What must be resident while it runs.
+};
+
+struct Fits {
+  Plan plan;
+};
+struct TooSmall {
+  int64_t floor_bytes = 0;
+  std::vector<Culprit> culprits;  // Largest first.
+};
+struct GaveUp {
+  int64_t least_found_bytes = 0;
+  int64_t floor_bytes = 0;
+  std::vector<Culprit> culprits;
+};
+using Outcome = std::variant<Fits, TooSmall, GaveUp>;
+
+// One point of the frontier: the plan that is fastest among those of at most its height.
+struct Point {
+  int64_t height_bytes = 0;
+  int64_t predicted_ps = 0;
+  Plan plan;
+};
+
+struct Frontier {
+  int64_t floor_bytes = 0;     // Proven.
+  int64_t bound_ps = 0;        // No plan is faster.
+  std::vector<Point> points;   // Height falls, time rises; no point is beaten by another.
+  std::vector<Culprit> culprits;
+};
+
+// Plans for a fixed ladder of targets (floor x 1.04^k and the least height found), independent of
+// the capacity asked, so that more capacity is never predicted slower. Every plan is verified.
+// Stops early once a target below `request.capacity_bytes` is not needed for the answer to it.
+//
+// REQUIRES: validate(program) holds.
+Frontier make_frontier(const Program& program, const Machine& machine, const PlanRequest& request);
+
+// The fastest point within the capacity; ties to the lower height.
+Outcome choose(const Frontier& frontier, int64_t capacity_bytes);
+
+// make_frontier, then choose.
+Outcome make_plan(const Program& program, const Machine& machine, const PlanRequest& request);
+
+// Bytes of the arena below which provably no plan exists, in any order: what is at home, plus the
+// largest working set of one op.
+int64_t floor_bytes(const Program& program, const PlanRequest& request,
+                    std::vector<Culprit>* culprits);
+
+}  // namespace fitstep
