@@ -1,0 +1,20 @@
+# What the core needs, from `.deps/usr` (filled by `make deps`, carried without network) or from the
+# system. fmt is used header-only and zstd statically, so an installed module needs neither.
+list(PREPEND CMAKE_PREFIX_PATH ${PROJECT_SOURCE_DIR}/.deps/usr)
+# Debian's multi-arch folder is known to CMake only under the prefix it compiles for.
+if(NOT CMAKE_LIBRARY_ARCHITECTURE)
+  set(CMAKE_LIBRARY_ARCHITECTURE ${CMAKE_CXX_LIBRARY_ARCHITECTURE})
+endif()
+
+set(THREADS_PREFER_PTHREAD_FLAG ON)
+find_package(Threads REQUIRED)
+find_package(fmt 9 REQUIRED)
+find_package(nlohmann_json 3.10 REQUIRED)
+find_package(CLI11 2.1 REQUIRED)
+
+# Debian's zstd has no CMake package.
+find_path(FITSTEP_ZSTD_INCLUDE zstd.h REQUIRED)
+find_library(FITSTEP_ZSTD_LIBRARY NAMES libzstd.a zstd REQUIRED)
+add_library(fitstep_zstd INTERFACE)
+target_include_directories(fitstep_zstd SYSTEM INTERFACE ${FITSTEP_ZSTD_INCLUDE})
+target_link_libraries(fitstep_zstd INTERFACE ${FITSTEP_ZSTD_LIBRARY})

@@ -1,0 +1,38 @@
+# One gtest binary per folder: unit tests beside their sources, and what crosses folders in tests/.
+find_package(GTest REQUIRED)
+find_package(rapidcheck REQUIRED)
+include(CTest)
+
+file(GLOB support_sources CONFIGURE_DEPENDS tests/support/*.cpp)
+if(support_sources)
+  add_library(fitstep_test_support STATIC ${support_sources})
+  target_link_libraries(fitstep_test_support PUBLIC
+    fitstep_planner fitstep_run GTest::gtest rapidcheck)
+else()
+  add_library(fitstep_test_support INTERFACE)
+endif()
+
+# fitstep_test(<name> <glob> <what it links>...): target and ctest entry <name>, if sources match.
+function(fitstep_test name pattern)
+  file(GLOB sources CONFIGURE_DEPENDS ${pattern})
+  if(NOT sources)
+    return()
+  endif()
+  add_executable(${name} ${sources})
+  target_compile_definitions(${name} PRIVATE FITSTEP_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  target_link_libraries(${name} PRIVATE ${ARGN} rapidcheck GTest::gtest_main)
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES TIMEOUT 300)
+endfunction()
+
+fitstep_test(base_test fitstep/base/*_test.cpp fitstep_base)
+fitstep_test(program_test fitstep/program/*_test.cpp fitstep_program)
+fitstep_test(machine_test fitstep/machine/*_test.cpp fitstep_machine)
+fitstep_test(plan_test fitstep/plan/*_test.cpp fitstep_plan fitstep_test_support)
+fitstep_test(simulate_test fitstep/simulate/*_test.cpp fitstep_simulate fitstep_test_support)
+fitstep_test(planner_test fitstep/planner/*_test.cpp fitstep_planner fitstep_test_support)
+fitstep_test(run_test fitstep/run/*_test.cpp fitstep_run fitstep_test_support)
+fitstep_test(report_test fitstep/report/*_test.cpp fitstep_report fitstep_test_support)
+foreach(kind property stress contract golden)
+  fitstep_test(${kind}_test tests/${kind}/*.cpp fitstep_planner fitstep_report fitstep_test_support)
+endforeach()

@@ -1,0 +1,60 @@
+# The Python module fitstep._core, against the torch of one Python interpreter. Not by
+# find_package(Torch): a CUDA build of torch would demand the CUDA toolkit, which we do not use.
+if(NOT DEFINED Python_EXECUTABLE AND EXISTS ${PROJECT_SOURCE_DIR}/.venv/bin/python)
+  set(Python_EXECUTABLE ${PROJECT_SOURCE_DIR}/.venv/bin/python)
+elseif(NOT DEFINED Python_EXECUTABLE)
+  find_package(Python 3.10 COMPONENTS Interpreter)
+endif()
+
+if(NOT "${FITSTEP_TORCH_OF}" STREQUAL "${Python_EXECUTABLE}" OR NOT FITSTEP_TORCH_FACTS)
+  execute_process(
+    COMMAND ${Python_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tools/torch_facts.py
+    OUTPUT_VARIABLE facts ERROR_VARIABLE failure RESULT_VARIABLE status
+    OUTPUT_STRIP_TRAILING_WHITESPACE)
+  if(NOT status EQUAL 0)
+    if(FITSTEP_TORCH STREQUAL "ON")
+      message(FATAL_ERROR "Cannot build fitstep._core for '${Python_EXECUTABLE}': ${failure}")
+    endif()
+    message(STATUS "No torch in '${Python_EXECUTABLE}': building the core without the Python module")
+    return()
+  endif()
+  set(FITSTEP_TORCH_OF ${Python_EXECUTABLE} CACHE INTERNAL "")
+  set(FITSTEP_TORCH_FACTS ${facts} CACHE INTERNAL "")
+endif()
+list(GET FITSTEP_TORCH_FACTS 0 torch_dir)
+list(GET FITSTEP_TORCH_FACTS 1 torch_abi)
+list(GET FITSTEP_TORCH_FACTS 2 python_include)
+list(GET FITSTEP_TORCH_FACTS 3 module_suffix)
+
+file(GLOB torch_sources CONFIGURE_DEPENDS fitstep_torch/*.cpp)
+list(FILTER torch_sources EXCLUDE REGEX "_test\\.cpp$")
+if(NOT torch_sources)
+  return()
+endif()
+
+add_library(_core MODULE ${torch_sources})
+set_target_properties(_core PROPERTIES
+  PREFIX "" SUFFIX ${module_suffix}
+  BUILD_RPATH ${torch_dir}/lib
+  # An installed module is loaded after `import torch`, which has loaded these libraries already.
+  INSTALL_RPATH "$ORIGIN/../torch/lib")
+target_include_directories(_core SYSTEM BEFORE PRIVATE
+  ${torch_dir}/include ${torch_dir}/include/torch/csrc/api/include ${python_include})
+target_compile_definitions(_core PRIVATE
+  TORCH_EXTENSION_NAME=_core TORCH_API_INCLUDE_EXTENSION_H _GLIBCXX_USE_CXX11_ABI=${torch_abi})
+target_link_libraries(_core PRIVATE
+  fitstep_planner fitstep_report
+  ${torch_dir}/lib/libtorch_python.so ${torch_dir}/lib/libtorch_cpu.so ${torch_dir}/lib/libc10.so)
+target_precompile_headers(_core PRIVATE
+  <ATen/ATen.h> <torch/csrc/utils/pybind.h> <torch/library.h> <map> <string> <vector>)
+
+if(SKBUILD)
+  install(TARGETS _core LIBRARY DESTINATION fitstep)
+else()
+  # `python/` is importable as it lies there. Several presets share that place: each build puts its
+  # own module there, if it differs.
+  add_custom_target(in_tree ALL
+    COMMAND ${CMAKE_COMMAND} -E copy_if_different
+      $<TARGET_FILE:_core> ${PROJECT_SOURCE_DIR}/python/fitstep/
+    DEPENDS _core)
+endif()
