@@ -1,0 +1,133 @@
+#include "fitstep/program/liveness.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+namespace fitstep {
+namespace {
+
+// Most bytes held at once inside one kernel, over the positions of its own sequence of requests.
+// An output stays from its request on. Requests from worker threads come in any order, so then all
+// may meet.
+int64_t kernel_bytes(const std::vector<Request>& requests) {
+  int64_t all = 0;
+  bool is_ordered = true;
+  for (const Request& request : requests) {
+    all += request.size_bytes;
+    is_ordered = is_ordered && !request.is_any_thread;
+  }
+  if (!is_ordered) return all;
+
+  int64_t most = 0;
+  for (const Request& now : requests) {  // The most is reached where some request begins.
+    int64_t live = 0;
+    for (const Request& request : requests) {
+      const bool is_held = !request.output.is_none() || now.live.begin < request.live.end;
+      if (request.live.begin <= now.live.begin && is_held) live += request.size_bytes;
+    }
+    most = std::max(most, live);
+  }
+  return most;
+}
+
+bool is_held_at(const Interval& interval, Tick tick) {
+  return interval.begin <= tick && tick < interval.end;
+}
+
+// Most bytes at one tick where storage i is held during `held[i]`. A storage that is born in a
+// kernel which requests it counts from that request on, not from the kernel's start: scratch that
+// was released by then is not there beside it.
+int64_t most_bytes(const Program& program, const std::vector<Interval>& held) {
+  const auto ticks = static_cast<Tick>(program.ops.size());
+  std::vector<int64_t> change(program.ops.size() + 1, 0);
+  for (size_t i = 0; i < held.size(); ++i) {
+    const Tick begin = std::min(held[i].begin, ticks);
+    const Tick end = std::min(held[i].end, ticks);
+    if (begin >= end) continue;
+    change[static_cast<size_t>(begin)] += program.storages[i].size_bytes;
+    change[static_cast<size_t>(end)] -= program.storages[i].size_bytes;
+  }
+
+  int64_t most = 0;
+  int64_t live = 0;
+  std::vector<Request> requests;
+  for (size_t i = 0; i < program.ops.size(); ++i) {
+    live += change[i];
+    const auto tick = static_cast<Tick>(i);
+    int64_t older = live;  // Held without being born in this kernel.
+    requests.clear();
+    for (Request request : program.ops[i].forms.front().requests) {
+      if (!request.output.is_none()) {
+        const Interval& output = held[request.output.index()];
+        if (!is_held_at(output, tick) || output.begin != tick) continue;
+        request.size_bytes = program.storages[request.output.index()].size_bytes;
+        older -= request.size_bytes;
+      }
+      requests.push_back(request);
+    }
+    most = std::max(most, older + kernel_bytes(requests));
+  }
+  return most;
+}
+
+}  // namespace
+
+std::vector<Interval> lifetimes(const Program& program) {
+  const auto ticks = static_cast<Tick>(program.ops.size());
+  std::vector<Interval> lifetime(program.storages.size(), Interval{.begin = ticks, .end = 0});
+  const auto use = [&](StorageId storage, Tick tick) {
+    Interval& interval = lifetime[storage.index()];
+    interval.begin = std::min(interval.begin, tick);
+    interval.end = std::max(interval.end, tick + 1);
+  };
+  for (Tick tick = 0; tick < ticks; ++tick) {
+    const Form& form = program.ops[static_cast<size_t>(tick)].forms.front();
+    for (const Read& read : form.reads) {
+      if (read.kind != ReadKind::ShapeOnly) use(read.storage, tick);
+    }
+    for (const Write& write : form.writes) use(write.storage, tick);
+  }
+  for (size_t i = 0; i < program.storages.size(); ++i) {
+    const Storage& storage = program.storages[i];
+    const bool is_used = !is_empty(lifetime[i]);
+    if (storage.is_persistent) {
+      lifetime[i] = Interval{.begin = 0, .end = ticks};
+    } else if (!is_used) {
+      lifetime[i] = Interval{};
+    } else {
+      if (storage.has_content_at_start) lifetime[i].begin = 0;
+      if (storage.kind == StorageKind::Output) lifetime[i].end = ticks;
+    }
+  }
+  return lifetime;
+}
+
+int64_t peak_bytes(const Program& program, bool with_external) {
+  std::vector<Interval> held = lifetimes(program);
+  for (size_t i = 0; i < held.size(); ++i) {
+    if (!with_external && is_external(program.storages[i].kind)) held[i] = Interval{};
+  }
+  return most_bytes(program, held);
+}
+
+int64_t plain_peak_bytes(const Program& program) {
+  std::vector<Interval> held;
+  held.reserve(program.storages.size());
+  for (const Storage& storage : program.storages) {
+    // A generator's state is no tensor, so no allocator has ever seen it.
+    const bool is_tensor = storage.kind != StorageKind::Generator;
+    held.push_back(is_tensor ? storage.recorded : Interval{});
+  }
+  return most_bytes(program, held);
+}
+
+int64_t scratch_bytes(const Form& form) {
+  std::vector<Request> scratch;
+  for (const Request& request : form.requests) {
+    if (request.output.is_none()) scratch.push_back(request);
+  }
+  return kernel_bytes(scratch);
+}
+
+}  // namespace fitstep

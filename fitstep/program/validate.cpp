@@ -1,0 +1,223 @@
+// validate(): walks the ops in program order with the version that every storage has there.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "fitstep/program/program.h"
+
+namespace fitstep {
+namespace {
+
+constexpr int64_t kMostBytes = int64_t{1} << 60;  // Sums of a few of them still fit.
+
+template <class... Arguments>
+Error bad_program(fmt::format_string<const Arguments&...> format, const Arguments&... arguments) {
+  return Error{ErrorCode::BadInput, "invalid program: " + fmt::format(format, arguments...)};
+}
+
+bool is_sane_size(int64_t bytes) { return bytes >= 0 && bytes <= kMostBytes; }
+
+class Validator {
+ public:
+  explicit Validator(const Program& program)
+      : program_(program), version_(program.storages.size(), 0) {}
+
+  Status run() {
+    FITSTEP_TRY_STATUS(check_storages());
+    for (size_t i = 0; i < program_.ops.size(); ++i) {
+      op_ = i;
+      FITSTEP_TRY_STATUS(check_op(program_.ops[i]));
+      for (const Write& write : program_.ops[i].forms.front().writes) {
+        version_[write.storage.index()] = write.version;
+      }
+    }
+    return Done{};
+  }
+
+ private:
+  Status check_storages() const {
+    constexpr size_t kMost = std::numeric_limits<int32_t>::max();
+    if (program_.storages.size() > kMost || program_.ops.size() > kMost) {
+      return bad_program("{} storages and {} ops; ids end at {}", program_.storages.size(),
+                         program_.ops.size(), kMost);
+    }
+    for (size_t i = 0; i < program_.storages.size(); ++i) {
+      const Storage& storage = program_.storages[i];
+      if (!is_sane_size(storage.size_bytes)) {
+        return bad_program("{} has {} bytes; a size lies in 0 .. 2^60", label(StorageId(i)),
+                           storage.size_bytes);
+      }
+      const Interval& recorded = storage.recorded;
+      if (recorded.begin < 0 || recorded.end < recorded.begin) {
+        return bad_program("{} was recorded from tick {} to {}; birth comes before death",
+                           label(StorageId(i)), recorded.begin, recorded.end);
+      }
+    }
+    return Done{};
+  }
+
+  Status check_op(const Op& op) const {
+    if (op.forms.empty()) return bad_program("{} has no form", label_op());
+    if (op.repeat < -1) {
+      return bad_program("{} belongs to repeat {}; -1 stands for none", label_op(), op.repeat);
+    }
+    if (op.flops < 0 || op.bytes < 0) {
+      return bad_program("{} has {} flops and moves {} bytes", label_op(), op.flops, op.bytes);
+    }
+    if (!op.forms.front().has_equal_bits) {
+      return bad_program("{}: form 0 is the default, so its bits are the default's", label_op());
+    }
+    for (size_t i = 0; i < op.forms.size(); ++i) {
+      const Form& form = op.forms[i];
+      if (form.time_ps < 0) {
+        return bad_program("{} form {} takes {} ps", label_op(), i, form.time_ps);
+      }
+      const bool is_call_known = form.call.is_none() || form.call.index() < program_.calls.size();
+      if (!is_call_known) {
+        return bad_program("{} form {} has call {} of {}", label_op(), i, form.call.value(),
+                           program_.calls.size());
+      }
+      FITSTEP_TRY_STATUS(check_reads(form, i));
+      FITSTEP_TRY_STATUS(check_writes(form, i));
+      if (i > 0) FITSTEP_TRY_STATUS(check_same_writes(op.forms.front(), form, i));
+      FITSTEP_TRY_STATUS(check_requests(form, i));
+    }
+    return Done{};
+  }
+
+  Status check_reads(const Form& form, size_t form_index) const {
+    for (const Read& read : form.reads) {
+      FITSTEP_TRY_STATUS(check_id(read.storage, form_index, "reads"));
+      const int32_t now = version_[read.storage.index()];
+      if (read.version < 0 || read.version > now) {
+        return bad_program(
+            "{} form {} reads version {} of {}, but the last one written there is {}", label_op(),
+            form_index, read.version, label(read.storage), now);
+      }
+      if (read.kind == ReadKind::ShapeOnly) continue;  // Geometry exists without content.
+      if (read.version == 0 && !program_.storages[read.storage.index()].has_content_at_start) {
+        return bad_program("{} form {} reads version 0 of {}, which has no content at start",
+                           label_op(), form_index, label(read.storage));
+      }
+      // Only the default form runs in program order; another form may read what can be made again.
+      if (form_index == 0 && read.version != now) {
+        return bad_program("{} form 0 reads version {} of {}, which version {} has overwritten",
+                           label_op(), read.version, label(read.storage), now);
+      }
+    }
+    return Done{};
+  }
+
+  Status check_writes(const Form& form, size_t form_index) const {
+    for (size_t i = 0; i < form.writes.size(); ++i) {
+      const Write& write = form.writes[i];
+      FITSTEP_TRY_STATUS(check_id(write.storage, form_index, "writes"));
+      const int32_t expected = version_[write.storage.index()] + 1;
+      if (write.version != expected) {
+        return bad_program("{} form {} writes version {} of {}; versions count up by one, to {}",
+                           label_op(), form_index, write.version, label(write.storage), expected);
+      }
+      const auto written = std::span(form.writes).first(i);
+      if (std::ranges::count(written, write.storage, &Write::storage) > 0) {
+        return bad_program("{} form {} writes {} twice", label_op(), form_index,
+                           label(write.storage));
+      }
+      const bool is_generator =
+          program_.storages[write.storage.index()].kind == StorageKind::Generator;
+      if (is_generator && (form.is_pure || form.restores_generator)) {
+        return bad_program("{} form {} may run again, but advances {}", label_op(), form_index,
+                           label(write.storage));
+      }
+      if (write.may_take.is_none()) continue;
+      FITSTEP_TRY_STATUS(check_id(write.may_take, form_index, "takes the address of"));
+      if (write.may_take == write.storage ||
+          std::ranges::count(form.reads, write.may_take, &Read::storage) == 0) {
+        return bad_program("{} form {} lets {} take the address of {}, which is no other input",
+                           label_op(), form_index, label(write.storage), label(write.may_take));
+      }
+    }
+    return Done{};
+  }
+
+  // Every form makes what the default makes; one that may run again may leave side effects out.
+  Status check_same_writes(const Form& standard, const Form& form, size_t form_index) const {
+    for (const Write& write : form.writes) {
+      if (std::ranges::count(standard.writes, write.storage, &Write::storage) == 0) {
+        return bad_program("{} form {} writes {}, which form 0 does not", label_op(), form_index,
+                           label(write.storage));
+      }
+    }
+    if (form.is_pure || form.restores_generator) return Done{};
+    for (const Write& write : standard.writes) {
+      if (std::ranges::count(form.writes, write.storage, &Write::storage) == 0) {
+        return bad_program("{} form {} is not pure and leaves out {}, which form 0 writes",
+                           label_op(), form_index, label(write.storage));
+      }
+    }
+    return Done{};
+  }
+
+  Status check_requests(const Form& form, size_t form_index) const {
+    for (size_t i = 0; i < form.requests.size(); ++i) {
+      const Request& request = form.requests[i];
+      if (!is_sane_size(request.size_bytes)) {
+        return bad_program("{} form {} request {} asks for {} bytes; a size lies in 0 .. 2^60",
+                           label_op(), form_index, i, request.size_bytes);
+      }
+      if (request.live.begin < 0 || is_empty(request.live)) {
+        return bad_program("{} form {} request {} lives from {} to {}, which is empty", label_op(),
+                           form_index, i, request.live.begin, request.live.end);
+      }
+      if (request.output.is_none()) continue;
+      FITSTEP_TRY_STATUS(check_id(request.output, form_index, "requests"));
+      if (std::ranges::count(form.writes, request.output, &Write::storage) == 0) {
+        return bad_program("{} form {} request {} becomes {}, which the form does not write",
+                           label_op(), form_index, i, label(request.output));
+      }
+      const auto before = std::span(form.requests).first(i);
+      if (std::ranges::count(before, request.output, &Request::output) > 0) {
+        return bad_program("{} form {} request {} becomes {}, as an earlier one did", label_op(),
+                           form_index, i, label(request.output));
+      }
+      const int64_t size_bytes = program_.storages[request.output.index()].size_bytes;
+      if (request.size_bytes > size_bytes) {
+        return bad_program("{} form {} request {} of {} bytes becomes {}, which has only {}",
+                           label_op(), form_index, i, request.size_bytes, label(request.output),
+                           size_bytes);
+      }
+    }
+    return Done{};
+  }
+
+  Status check_id(StorageId storage, size_t form_index, const char* verb) const {
+    if (!storage.is_none() && storage.index() < program_.storages.size()) return Done{};
+    return bad_program("{} form {} {} storage {}; there are {}", label_op(), form_index, verb,
+                       storage.value(), program_.storages.size());
+  }
+
+  // "storage 3 (layers.0.weight)"
+  std::string label(StorageId storage) const {
+    return fmt::format("storage {} ({})", storage.value(), program_.storages[storage.index()].name);
+  }
+
+  // "op 7 (aten::addmm, model.py:12)"
+  std::string label_op() const {
+    const Op& op = program_.ops[op_];
+    if (op.source.file.empty()) return fmt::format("op {} ({})", op_, op.name);
+    return fmt::format("op {} ({}, {}:{})", op_, op.name, op.source.file, op.source.line);
+  }
+
+  const Program& program_;
+  std::vector<int32_t> version_;  // Of every storage in front of the op that is being checked.
+  size_t op_ = 0;
+};
+
+}  // namespace
+
+Status validate(const Program& program) { return Validator(program).run(); }
+
+}  // namespace fitstep
