@@ -1,4 +1,4 @@
-"""A GPT-2 style decoder: pre-norm, GELU, fused attention, dropout, tied token embedding and head."""
+"""A GPT-2 style decoder: pre-norm, GELU, fused attention, dropout, head tied to the embedding."""
 
 import torch
 import torch.nn.functional as F
@@ -28,9 +28,10 @@ class Layer(nn.Module):
         q, k, v = self.qkv(self.attention_norm(x)).view(heads).permute(2, 0, 3, 1, 4)
         # No dropout inside the attention: on a CPU it would switch off the fused kernel.
         mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = x + self.dropout(self.attention_out(mixed.transpose(1, 2).reshape(batch, length, width)))
+        mixed = mixed.transpose(1, 2).reshape(batch, length, width)
+        x = x + self.dropout(self.attention_out(mixed))
         x = x + self.dropout(self.mlp(self.mlp_norm(x)))
-        return x
+        return x  # noqa: RET504 (one line per residual branch)
 
 
 class GPT(nn.Module):

@@ -1,4 +1,4 @@
-"""An LSTM language model: on a CPU its backward pass needs a workspace that the forward pass made."""
+"""An LSTM language model; on a CPU its backward pass reads a workspace that the forward made."""
 
 from torch import Tensor, nn
 

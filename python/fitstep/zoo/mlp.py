@@ -1,6 +1,7 @@
 """A multilayer perceptron: the smallest model with every kind of storage but a buffer."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from torch import Tensor, nn
 
@@ -10,7 +11,7 @@ class MLP(nn.Sequential):
 
     def __init__(self, widths: Sequence[int] = (784, 512, 512, 10)) -> None:
         layers: list[nn.Module] = []
-        for before, after in zip(widths, widths[1:], strict=False):
+        for before, after in pairwise(widths):
             layers += [nn.Linear(before, after), nn.GELU()]
         super().__init__(*layers[:-1])
 

@@ -1,0 +1,128 @@
+"""Trains a case with plain PyTorch and with fitstep and compares the runs bit for bit.
+
+Compared are losses of every step, parameters, buffers, optimizer and scheduler state, and the
+random generator: a compile or a step that draws one number too many is a difference.
+"""
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from cases import CASES, Step, Trainee, build
+from fitstep.zoo.bits import Fingerprint, differences, fingerprint
+from fitstep.zoo.plain import plain_peak_bytes
+
+import fitstep
+
+STEPS = 8
+
+
+@dataclass
+class Run:
+    """What a training run left behind."""
+
+    bits: Fingerprint
+    losses: list[float]
+    budget_bytes: int = 0
+    reports: Sequence[Any] = ()
+
+
+def drive(trainee: Trainee, functions: Sequence[Step], steps: int) -> Run:
+    """Trains for `steps` steps from where the trainee is."""
+    losses = [loss for index in range(steps) for loss in trainee.drive(index, functions)]
+    # Of the values, not the tensors: a loss must not keep a plain run's memory alive.
+    values = [loss.detach().clone() for loss in losses]
+    generator = torch.get_rng_state()
+    bits = fingerprint(losses=values, random=generator, **trainee.state)
+    return Run(bits, [float(value) for value in values])
+
+
+@functools.cache
+def train_plain(case: str, steps: int = STEPS, tiny: bool = True) -> Run:
+    """An untouched copy of the model, trained by untouched code."""
+    trainee = build(CASES[case], tiny)
+    return drive(trainee, [function.call for function in trainee.functions], steps)
+
+
+@functools.cache
+def plain_peak(case: str, tiny: bool = True) -> int:
+    """The largest plain peak of the case's functions, each in a steady step."""
+    trainee = build(CASES[case], tiny)
+    plain = [function.call for function in trainee.functions]
+    trainee.drive(0, plain)
+    peaks = []
+    for function in trainee.functions:
+        set_training(trainee, function.training)
+        for model in trainee.models:  # The step replaces them; held bytes must not count them.
+            model.zero_grad()
+        held = [*trainee.state.values(), list(function.example)]
+        peaks.append(plain_peak_bytes(lambda f=function: f.call(*f.example), *held))
+    return max(peaks)
+
+
+def compile_all(trainee: Trainee, budget: int | str) -> list[Any]:
+    """Every function of the trainee in one arena of `budget`; on failure none stays compiled."""
+    steps: list[Any] = []
+    try:
+        for function in trainee.functions:
+            set_training(trainee, function.training)
+            joined = {} if steps else {"budget": budget}
+            steps.append(fitstep.compile(function.call, example=function.example, **joined))
+    except BaseException:
+        close_all(steps)
+        raise
+    finally:
+        set_training(trainee, True)
+    return steps
+
+
+def close_all(steps: Sequence[Any]) -> None:
+    """Everything back to ordinary memory."""
+    for step in reversed(steps):
+        step.close()
+
+
+def train_fitstep(case: str, budget: int | str, steps: int = STEPS, tiny: bool = True) -> Run:
+    """Another copy, trained through fitstep inside `budget`."""
+    trainee = build(CASES[case], tiny)
+    compiled = compile_all(trainee, budget)
+    try:
+        run = drive(trainee, compiled, steps)
+        run.reports = [step.report() for step in compiled]
+    finally:
+        close_all(compiled)
+    return run
+
+
+def least_budget(case: str, tiny: bool = True) -> int:
+    """The least budget that fitstep finds a plan for, in bytes; for several functions, jointly."""
+    trainee = build(CASES[case], tiny)
+    budget = 1
+    while True:
+        try:
+            steps = compile_all(trainee, budget)
+        except fitstep.BudgetTooSmall as error:
+            if error.least_found_bytes <= budget:  # Would ask for ever.
+                raise
+            budget = error.least_found_bytes
+        else:
+            close_all(steps)
+            return budget
+
+
+def share_of_plain_peak(case: str, share: float, tiny: bool = True) -> int:
+    """`share` of the measured plain peak, in bytes."""
+    return int(plain_peak(case, tiny) * share)
+
+
+def differing_bits(case: str, run: Run, steps: int = STEPS, tiny: bool = True) -> list[str]:
+    """Names of what `run` has other than plain PyTorch after as many steps."""
+    return differences(run.bits, train_plain(case, steps, tiny).bits)
+
+
+def set_training(trainee: Trainee, training: bool) -> None:
+    """Switches all of the trainee's models between training and evaluation."""
+    for model in trainee.models:
+        model.train(training)
