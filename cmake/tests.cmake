@@ -2,8 +2,11 @@
 find_package(GTest REQUIRED)
 find_package(rapidcheck REQUIRED)
 include(CTest)
+set(FITSTEP_SHARED_DATA "" CACHE PATH "Published layout instances; optional")
 
-file(GLOB support_sources CONFIGURE_DEPENDS tests/support/*.cpp)
+# Helpers shared by tests: everything below tests/ that is not itself a test.
+file(GLOB support_sources CONFIGURE_DEPENDS tests/*/*.cpp)
+list(FILTER support_sources EXCLUDE REGEX "_test\\.cpp$")
 if(support_sources)
   add_library(fitstep_test_support STATIC ${support_sources})
   target_link_libraries(fitstep_test_support PUBLIC
@@ -20,6 +23,9 @@ function(fitstep_test name pattern)
   endif()
   add_executable(${name} ${sources})
   target_compile_definitions(${name} PRIVATE FITSTEP_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  if(FITSTEP_SHARED_DATA)
+    target_compile_definitions(${name} PRIVATE FITSTEP_SHARED_DATA="${FITSTEP_SHARED_DATA}")
+  endif()
   target_link_libraries(${name} PRIVATE ${ARGN} rapidcheck GTest::gtest_main)
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES TIMEOUT 300)
@@ -34,5 +40,6 @@ fitstep_test(planner_test fitstep/planner/*_test.cpp fitstep_planner fitstep_tes
 fitstep_test(run_test fitstep/run/*_test.cpp fitstep_run fitstep_test_support)
 fitstep_test(report_test fitstep/report/*_test.cpp fitstep_report fitstep_test_support)
 foreach(kind property stress contract golden)
-  fitstep_test(${kind}_test tests/${kind}/*.cpp fitstep_planner fitstep_report fitstep_test_support)
+  fitstep_test(${kind}_test tests/${kind}/*_test.cpp
+    fitstep_planner fitstep_report fitstep_test_support)
 endforeach()

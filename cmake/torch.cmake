@@ -15,7 +15,7 @@ if(NOT "${FITSTEP_TORCH_OF}" STREQUAL "${Python_EXECUTABLE}" OR NOT FITSTEP_TORC
     if(FITSTEP_TORCH STREQUAL "ON")
       message(FATAL_ERROR "Cannot build fitstep._core for '${Python_EXECUTABLE}': ${failure}")
     endif()
-    message(STATUS "No torch in '${Python_EXECUTABLE}': building the core without the Python module")
+    message(STATUS "No torch in '${Python_EXECUTABLE}': only the core is built")
     return()
   endif()
   set(FITSTEP_TORCH_OF ${Python_EXECUTABLE} CACHE INTERNAL "")
@@ -39,7 +39,8 @@ set_target_properties(_core PROPERTIES
   # An installed module is loaded after `import torch`, which has loaded these libraries already.
   INSTALL_RPATH "$ORIGIN/../torch/lib")
 target_include_directories(_core SYSTEM BEFORE PRIVATE
-  ${torch_dir}/include ${torch_dir}/include/torch/csrc/api/include ${python_include})
+  ${torch_dir}/include ${torch_dir}/include/torch/csrc/api/include ${python_include}
+  ${PROJECT_SOURCE_DIR}/.deps/usr/include)
 target_compile_definitions(_core PRIVATE
   TORCH_EXTENSION_NAME=_core TORCH_API_INCLUDE_EXTENSION_H _GLIBCXX_USE_CXX11_ABI=${torch_abi})
 target_link_libraries(_core PRIVATE

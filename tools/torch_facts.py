@@ -4,14 +4,21 @@ Fields: folder of torch, its C++ string ABI (0 or 1), folder of Python.h, suffix
 """
 
 import os
+import sys
 import sysconfig
 
 import torch
 
+python_include = sysconfig.get_paths()["include"]
+if not os.path.exists(os.path.join(python_include, "Python.h")):
+    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    python_include = os.path.join(root, ".deps", "usr", "include", version)
+
 facts = [
     os.path.dirname(torch.__file__),
     str(int(torch._C._GLIBCXX_USE_CXX11_ABI)),
-    sysconfig.get_paths()["include"],
+    python_include,
     sysconfig.get_config_var("EXT_SUFFIX"),
 ]
 print(";".join(facts))

@@ -1,0 +1,90 @@
+# The commands people type. Each does all the set-up it needs and is quick when that is done.
+#
+#   make demo        train two models in 100 %, 60 % and 40 % of their memory (release build)
+#   make test        build with warnings as errors, all C++ and Python tests
+#   make test-core   the core alone, without torch
+#   make test-asan, make test-tsan     the core under sanitizers
+#   make test-long   sweeps, sanitizers and the second compiler; not in CI
+#   make lint        everything that formats or checks
+#   make fix         let the tools repair what they can
+#   make bench       measure what the README claims; results under benchmarks/results/
+#   make deps        fill .deps with the C++ libraries (no root needed)
+#
+# PYTHON=/some/python3 make ...  uses that interpreter's torch (2.11 to 2.13), installs nothing and
+# needs no network; what is missing there is named in one error.
+
+JOBS ?= 2
+
+ifdef PYTHON
+python := $(shell $(PYTHON) -c 'import sys; print(sys.executable)')
+bin := $(shell $(PYTHON) -c 'import sysconfig; print(sysconfig.get_path("scripts"))')
+setup := doctor
+lint_setup := doctor
+else
+python := $(CURDIR)/.venv/bin/python
+bin := $(CURDIR)/.venv/bin
+setup := .venv/ready deps
+lint_setup := $(setup) .venv/lint-ready
+endif
+export PATH := $(bin):$(PATH)
+export PYTHONPATH := $(CURDIR)/python
+configure = cmake --preset $(1) -DPython_EXECUTABLE=$(python) $(2) >build/$(1).log 2>&1 \
+	|| { cat build/$(1).log; exit 1; }
+build = mkdir -p build && $(call configure,$(1),$(2)) && cmake --build --preset $(1) -j $(JOBS)
+
+.PHONY: demo test test-core test-asan test-tsan test-long lint fix bench deps doctor clean
+
+demo: $(setup)
+	$(call build,release,-DFITSTEP_TORCH=ON)
+	$(python) examples/demo.py
+
+test: $(setup)
+	$(call build,dev,-DFITSTEP_TORCH=ON)
+	ctest --preset dev
+	$(python) -m pytest -q
+
+test-core: $(setup)
+	$(call build,core) && ctest --preset core
+
+test-asan: $(setup)
+	$(call build,asan) && ctest --preset asan
+
+test-tsan: $(setup)
+	$(call build,tsan) && ctest --preset tsan
+
+test-long: test test-asan test-tsan
+	tools/test_long.sh
+
+lint: $(lint_setup)
+	mkdir -p build && $(call configure,dev)
+	$(python) tools/lint.py --jobs $(JOBS)
+
+# Repairs formatting, missing includes and what else the tools can repair.
+fix: $(lint_setup)
+	mkdir -p build && $(call configure,dev)
+	$(python) tools/lint.py --fix clang-tidy ruff format
+
+bench: $(setup)
+	$(call build,release,-DFITSTEP_TORCH=ON)
+	$(python) benchmarks/run.py
+
+deps:
+	@tools/deps.sh
+
+# Names everything that the wanted commands miss, in one error.
+doctor:
+	@$(python) tools/doctor.py $(filter test demo bench lint,$(MAKECMDGOALS))
+
+clean:
+	rm -rf build python/fitstep/_core*.so
+
+.venv/bin/python:
+	python3 -m venv .venv
+
+.venv/ready: tools/requirements.txt | .venv/bin/python
+	.venv/bin/python -m pip install -q -r $<
+	@touch $@
+
+.venv/lint-ready: tools/requirements-lint.txt | .venv/bin/python
+	.venv/bin/python -m pip install -q -r $<
+	@touch $@

@@ -1,0 +1,127 @@
+"""Each rule of tidy.py finds the file that breaks it, and leaves alone the one that does not."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path, PurePosixPath
+
+import pytest
+import tidy
+
+HEADER = "// What this is.\n#pragma once\n"
+
+# (rule, path, text that breaks the rule, part of the message)
+BROKEN = [
+    ("layers", "fitstep/run/a.cpp", '#include "fitstep/planner/planner.h"', "run may not include"),
+    ("layers", "fitstep/run/a.cpp", '#include "fitstep/simulate/simulator.h"', "simulate"),
+    ("layers", "fitstep/base/a.h", '#include "fitstep/program/program.h"', "base may not"),
+    ("layers", "fitstep/plan/a.cpp", "#include <torch/torch.h>", "plan may not include torch/"),
+    ("layers", "fitstep/run/a.cpp", "  #  include <ATen/ATen.h>", "ATen"),
+    ("layers", "fitstep/program/a.cpp", "#include <nlohmann/json.hpp>", "nlohmann"),
+    ("layers", "fitstep/plan/a.cpp", "#include <zstd.h>", "zstd"),
+    ("layers", "fitstep/report/a.cpp", "#include <CLI/CLI.hpp>", "CLI"),
+    ("layers", "fitstep/plan/a.cpp", "#include <gtest/gtest.h>", "gtest"),
+    ("layers", "fitstep/plan/a.cpp", '#include "tests/support/keep_all.h"', "tests"),
+    ("layers", "fitstep/run/a.cpp", "#include <cuda_runtime.h>", "cuda"),
+    ("layers", "fitstep/run/a.cpp", '#include "fitstep_torch/call.h"', "fitstep_torch"),
+    ("layers", "fitstep_torch/a.cpp", '#include "cli/verbs.h"', "cli"),
+    ("layers", "fitstep/misc/a.cpp", "", "not in the table"),
+    ("verifier", "fitstep/plan/verify.cpp", '#include "fitstep/machine/machine.h"', "verifier"),
+    ("sizes", "fitstep/run/a.cpp", "int a;\n" * 401, "401 lines, at most 400"),
+    ("sizes", "fitstep/run/a.h", "int a;\n" * 201, "201 lines, at most 200"),
+    ("sizes", "python/fitstep/a.py", "a = 1\n" * 401, "at most 400"),
+    ("sizes", "examples/a.py", "a = 1\n" * 61, "at most 60"),
+    ("sizes", "README.md", "text\n" * 151, "at most 150"),
+    ("sizes", "ARCHITECTURE.md", "text\n" * 121, "at most 120"),
+    ("sizes", "CONTRIBUTING.md", "text\n" * 61, "at most 60"),
+    ("columns", "python/fitstep/a.py", "#" * 101, "101 columns"),
+    ("functions", "python/fitstep/a.py", "def f():\n" + "    g()\n" * 70, "f has 71 lines"),
+    ("headers", "fitstep/run/a.h", "#pragma once\n", "opens with"),
+    ("headers", "fitstep/run/a.h", "// What this is.\n", "pragma once"),
+    ("core_habits", "fitstep/run/a.cpp", 'auto a = std::getenv("A");', "environment"),
+    ("core_habits", "fitstep/run/a.cpp", "} catch (const std::exception&) {", "catches nothing"),
+    ("words", "docs/a.md", "Storages are swapped out to the host.", "evict"),
+    ("words", "fitstep/run/a.cpp", "// Swap in what the next op needs.", "evict"),
+    ("words", "python/fitstep/a.py", "# rematerialise", "recompute"),
+    ("words", "docs/a.md", "the live range of a storage", "lifetime"),
+    ("words", "fitstep/planner/a.cpp", "// One chunk of the arena.", "block"),
+    ("words", "fitstep/planner/a.cpp", "int d2h_bytes = 0;", "device.h"),
+    ("todo", "cli/a.cpp", "// TODO: later", "TODO(#number)"),
+    ("todo", "cli/a.cpp", "// FIXME", "TODO(#number)"),
+    ("nolint", "cli/a.cpp", "int a;  // NOLINT", "names its check"),
+    ("nolint", "cli/a.cpp", "// NOLINTNEXTLINE", "names its check"),
+]
+
+# (rule, path, text that looks near to a fault and is none)
+SOUND = [
+    ("layers", "fitstep/report/a.cpp", '#include "fitstep/run/executor.h"'),
+    ("layers", "fitstep/plan/a_test.cpp", '#include "tests/support/keep_all.h"'),
+    ("layers", "fitstep/plan/a_test.cpp", "#include <gtest/gtest.h>"),
+    ("layers", "fitstep_torch/a.cpp", '#include "fitstep/planner/planner.h"'),
+    ("layers", "fitstep_torch/a.cpp", "#include <torch/csrc/utils/pybind.h>"),
+    ("layers", "cli/a.cpp", "#include <CLI/CLI.hpp>"),
+    ("layers", "tests/property/a_test.cpp", "#include <rapidcheck.h>"),
+    ("verifier", "fitstep/plan/verify.cpp", '#include "fitstep/program/program.h"'),
+    ("sizes", "fitstep/run/a.cpp", "int a;\n" * 400),
+    ("columns", "docs/a.md", "| " + "a" * 120 + " |"),
+    ("functions", "python/fitstep/a.py", "def f():\n" + "    g()\n" * 69),
+    ("headers", "fitstep/run/a.h", HEADER),
+    ("core_habits", "fitstep/run/a_test.cpp", "} catch (...) {"),
+    ("words", "fitstep/run/host_device.cpp", "int d2h_bytes = 0;"),
+    ("words", "docs/a.md", "std::swap(a, b)"),
+    ("todo", "cli/a.cpp", "// TODO(#12): when disks exist."),
+    ("nolint", "cli/a.cpp", "int a;  // NOLINT(misc-definitions-in-headers)"),
+]
+
+
+def messages(rule: str, path: str, text: str) -> list[str]:
+    return [message for _, message in getattr(tidy, rule)(PurePosixPath(path), text)]
+
+
+@pytest.mark.parametrize(("rule", "path", "text", "part"), BROKEN)
+def test_finds_what_breaks_the_rule(rule: str, path: str, text: str, part: str) -> None:
+    found = messages(rule, path, text)
+    assert len(found) == 1
+    assert part in found[0]
+
+
+@pytest.mark.parametrize(("rule", "path", "text"), SOUND)
+def test_leaves_sound_files_alone(rule: str, path: str, text: str) -> None:
+    assert messages(rule, path, text) == []
+
+
+def test_every_rule_has_a_file_that_must_fail() -> None:
+    assert {rule.__name__ for rule in tidy.RULES} == {row[0] for row in BROKEN}
+
+
+def make_repository(root: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    subprocess.run(["git", "init", "-q"], cwd=root, check=True)
+
+
+def test_a_fault_is_named_with_file_and_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = 'int a;\n\n#include "fitstep/planner/planner.h"\n'
+    make_repository(tmp_path, {"fitstep/run/a.cpp": source})
+    assert tidy.main([str(tmp_path)]) == 1
+    assert "fitstep/run/a.cpp:3: run may not include planner" in capsys.readouterr().out
+
+
+def test_a_name_in_a_document_must_exist(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "See `fitstep/run/a.cpp`, `fitstep/run/*.cpp` and\n`fitstep/run/gone.h`, [x](gone.md).\n"
+    make_repository(tmp_path, {"fitstep/run/a.cpp": "int a;\n", "README.md": text})
+    assert tidy.main([str(tmp_path)]) == 1
+    out = capsys.readouterr().out
+    assert "README.md:2: `fitstep/run/gone.h` does not exist" in out
+    assert "README.md:2: link to gone.md" in out
+    assert len(out.splitlines()) == 2
+
+
+def test_a_clean_repository_passes(tmp_path: Path) -> None:
+    make_repository(tmp_path, {"fitstep/run/a.h": HEADER, "README.md": "See `fitstep/run/a.h`.\n"})
+    assert tidy.main([str(tmp_path)]) == 0
