@@ -1,0 +1,172 @@
+"""Everything fitstep raises, and the place in the user's code that a message points at.
+
+A message has three parts, always in this order: what was tried and what is wrong, where in the
+user's code, what the user can do. `FitstepError` joins them, so that no caller forgets one:
+
+    cannot read a number out of a tensor while the step is captured
+      at train.py:31 in train_step
+      return the tensor and call .item() outside the step
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from collections.abc import Sequence
+from functools import lru_cache
+from types import FrameType, TracebackType
+
+
+class FitstepError(Exception):
+    """The base of every error that fitstep raises on purpose.
+
+    `problem` says what was tried and what is wrong, `where` is "file:line in function" of the
+    user's code, `todo` is what the user can do.
+    """
+
+    def __init__(self, problem: str, *, where: str | None = None, todo: str | None = None) -> None:
+        self.problem = problem
+        self.where = where
+        self.todo = todo
+        lines = [problem]
+        if where:
+            lines.append(f"at {where}")
+        if todo:
+            lines.append(todo)
+        super().__init__("\n  ".join(lines))
+
+
+class CaptureError(FitstepError):
+    """The step function does something that cannot be captured as a program.
+
+    Nothing has been changed: modules, optimizers, gradients and generators are as they were before
+    the call, and plain PyTorch training goes on with the same bits.
+    """
+
+
+class GuardError(FitstepError):
+    """Something that a compiled step relies on is no longer true.
+
+    Raised before anything runs. `place` is the readable path of what changed, `old` what the step
+    was compiled for, `new` what is there now.
+    """
+
+    def __init__(
+        self, place: str, old: object, new: object, *, problem: str | None = None, todo: str
+    ) -> None:
+        self.place = place
+        self.old = old
+        self.new = new
+        super().__init__(
+            problem or f"{place} was {old!r} when the step was compiled and is {new!r} now",
+            todo=todo,
+        )
+
+
+class BudgetError(FitstepError, ValueError):
+    """A budget that cannot be understood ("6 Gibi"), is negative, or contradicts another one."""
+
+
+class BudgetTooSmall(FitstepError):  # noqa: N818 - an answer to a question, named like one
+    """No plan was found within the budget.
+
+    Below `floor_bytes` provably nothing works. `least_found_bytes` is the smallest budget for which
+    a verified plan is known (None if none was found). `culprits` are the ops that bind the floor,
+    each as one readable line with file and line.
+    """
+
+    def __init__(
+        self,
+        budget_bytes: int,
+        floor_bytes: int,
+        least_found_bytes: int | None = None,
+        culprits: Sequence[str] = (),
+    ) -> None:
+        self.budget_bytes = budget_bytes
+        self.floor_bytes = floor_bytes
+        self.least_found_bytes = least_found_bytes
+        self.culprits = tuple(culprits)
+        problem = f"the step does not fit in {format_bytes(budget_bytes)}"
+        if floor_bytes > budget_bytes:
+            problem += f": no plan needs less than {format_bytes(floor_bytes)}"
+        else:
+            problem += (
+                f": no plan was found, though none below {format_bytes(floor_bytes)} is possible"
+            )
+        if self.culprits:
+            problem += "; the floor is set by" + "".join(f"\n    {line}" for line in self.culprits)
+        if least_found_bytes is None:
+            todo = f"raise the budget above {format_bytes(floor_bytes)} or make the batch smaller"
+        else:
+            todo = f"the least budget that works is {format_bytes(least_found_bytes)}"
+        super().__init__(problem, todo=todo)
+
+
+class StepFailed(FitstepError):  # noqa: N818 - what happened, not what kind of error
+    """A step stopped half-way (signal, device lost, disk full).
+
+    `unusable` names what holds neither the values from before the step nor those from after it;
+    when it is empty, everything is as it was before the step.
+    """
+
+    def __init__(self, problem: str, *, unusable: Sequence[str] = (), todo: str) -> None:
+        self.unusable = tuple(unusable)
+        if self.unusable:
+            problem += "; not usable any more: " + ", ".join(self.unusable)
+        super().__init__(problem, todo=todo)
+
+
+class PlanFileError(FitstepError, ValueError):
+    """A program or plan file that is cut off, from another version, edited, or for another step."""
+
+
+def format_bytes(size_bytes: int) -> str:
+    """A size with a unit and three digits, and the exact count where the unit rounds it."""
+    size = float(size_bytes)
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if abs(size) < 1024 or unit == "GiB":
+            break
+        size /= 1024
+    return f"{size_bytes} bytes" if unit == "bytes" else f"{size:.4g} {unit} ({size_bytes} bytes)"
+
+
+@lru_cache(maxsize=4096)
+def is_user_file(filename: str) -> bool:
+    """Whether a file holds user code: not the standard library, not an installed package, not us.
+
+    Interactive code ("<stdin>", a notebook cell) is user code.
+    """
+    if filename.startswith("<frozen") or filename.startswith("<__array_function__"):
+        return False
+    if filename.startswith("<"):
+        return True
+    path = os.path.abspath(filename)
+    if f"{os.sep}site-packages{os.sep}" in path or f"{os.sep}dist-packages{os.sep}" in path:
+        return False
+    library = (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), _OWN_FOLDER)
+    return not any(path.startswith(folder + os.sep) for folder in library if folder)
+
+
+_OWN_FOLDER = os.path.dirname(os.path.abspath(__file__))
+
+
+def user_location(traceback: TracebackType | None = None) -> str | None:
+    """ "file:line in function" of the innermost frame of user code; None if there is none.
+
+    Looks at `traceback` if given, otherwise at the calling stack.
+    """
+    if traceback is not None:
+        found = None
+        while traceback is not None:
+            code = traceback.tb_frame.f_code
+            if is_user_file(code.co_filename):
+                found = f"{code.co_filename}:{traceback.tb_lineno} in {code.co_name}"
+            traceback = traceback.tb_next
+        return found
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if is_user_file(frame.f_code.co_filename):
+            return f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
+        frame = frame.f_back
+    return None
