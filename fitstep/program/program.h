@@ -46,6 +46,8 @@ struct Storage {
   bool is_visible = false;            // Python can reach it between steps.
   bool has_content_at_start = false;  // Version 0 exists and may be read.
   Interval recorded;                  // Ticks at which plain PyTorch holds it, [birth, death).
+
+  bool operator==(const Storage&) const = default;
 };
 
 // Whether plans give this storage an address in an arena.
@@ -95,9 +97,9 @@ struct Form {
   CallId call;
   std::vector<Read> reads;
   std::vector<Write> writes;
-  std::vector<Request> requests;  // In order; also those of the outputs.
-  int64_t time_ps = 0;            // Measured; picoseconds.
-  bool is_pure = false;           // May run again: overwrites only versions that it makes itself.
+  std::vector<Request> requests;    // In order; also those of the outputs.
+  int64_t time_ps = 0;              // Measured; picoseconds.
+  bool is_pure = false;             // May run again: overwrites only versions that it makes itself.
   bool restores_generator = false;  // Draws again from the generator version that it reads.
   bool has_equal_bits = true;       // The same bits as forms[0] on this machine.
 
@@ -138,11 +140,15 @@ struct Op {
   int64_t flops = 0;
   int64_t bytes = 0;  // Bytes that the kernel moves at least.
   std::vector<Form> forms;
+
+  bool operator==(const Op&) const = default;
 };
 
 // What the runtime executes. Opaque to the core; equal text means equal calls.
 struct Call {
   std::string text;
+
+  bool operator==(const Call&) const = default;
 };
 
 struct Program {
@@ -150,6 +156,8 @@ struct Program {
   std::vector<Storage> storages;
   std::vector<Op> ops;
   std::vector<Call> calls;
+
+  bool operator==(const Program&) const = default;
 };
 
 // Checks that ids are in range, sizes are sane (0 .. 2^60), every op has a form, every read finds a
