@@ -52,7 +52,7 @@ test-asan: $(setup)
 test-tsan: $(setup)
 	$(call build,tsan) && ctest --preset tsan
 
-test-long: test test-asan test-tsan
+test-long: test
 	tools/test_long.sh
 
 lint: $(lint_setup)

@@ -201,12 +201,16 @@ def words(path: PurePosixPath, text: str) -> Iterator[Fault]:
 
 
 def todo(path: PurePosixPath, text: str) -> Iterator[Fault]:
+    if path.suffix not in CODE:
+        return
     for number, line in numbered(text):
         if re.search(r"\b(TODO(?!\(#\d+\))|FIXME|XXX)\b", line):
             yield number, "write TODO(#number): an intention without an issue is lost"
 
 
 def nolint(path: PurePosixPath, text: str) -> Iterator[Fault]:
+    if path.suffix not in CODE:
+        return
     for number, line in numbered(text):
         if re.search(r"NOLINT(NEXTLINE|BEGIN|END)?(?!\w|\([\w.,\- *]+\))", line):
             yield number, "a NOLINT names its check"

@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# What is too long for every change: more random cases, sanitizers, the second compiler.
+#
+# The output is kept in benchmarks/results/test-long.txt, with the commands that made it.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+mkdir -p benchmarks/results build
+exec > >(tee benchmarks/results/test-long.txt) 2>&1
+
+say() { printf '\n$ %s\n' "$*"; "$@"; }
+quietly() { say "$@" >build/test-long.log || { cat build/test-long.log; return 1; }; }
+
+git rev-parse HEAD
+export RC_PARAMS=${RC_PARAMS:-max_success=2000}  # Cases per RapidCheck property; 100 by default.
+export FITSTEP_LONG=1                            # Our own sweeps take their long form.
+say env | grep -E '^(RC_PARAMS|FITSTEP_LONG)='
+
+for preset in core asan tsan; do
+  quietly cmake --preset "$preset"
+  quietly cmake --build --preset "$preset" -j "${JOBS:-2}"
+  say ctest --preset "$preset"
+done
+
+if command -v clang++ >/dev/null; then
+  say clang++ --version
+  quietly cmake --preset core -B build/clang -DCMAKE_CXX_COMPILER=clang++
+  quietly cmake --build build/clang -j "${JOBS:-2}"
+  say ctest --test-dir build/clang --output-on-failure -j "${JOBS:-2}"
+else
+  echo "clang++ is not here: the second compiler was NOT tried (Debian package clang)"
+fi
