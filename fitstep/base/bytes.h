@@ -1,0 +1,21 @@
+// Bytes as people write them: "6GiB" <-> 6442450944.
+//
+// KiB, MiB, GiB, TiB are powers of 1024; KB, MB, GB, TB powers of 1000; no unit means bytes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "fitstep/base/result.h"
+
+namespace fitstep {
+
+// "100", "64KiB", "1.5 GiB", "2GB". A fraction of a byte is dropped. Errors: anything else,
+// negative amounts, and those above 2^60.
+Result<int64_t> parse_bytes(std::string_view text);
+
+// "1.25 GiB", "100 B": at most two decimals, for people; files hold plain integers.
+std::string format_bytes(int64_t bytes);
+
+}  // namespace fitstep
