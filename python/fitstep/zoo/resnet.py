@@ -59,7 +59,10 @@ def _shortcut(inputs: int, outputs: int, stride: int) -> nn.Module:
 
 
 class ResNet(nn.Module):
-    """A stem that shrinks the image four times, four stages of blocks, a linear classifier."""
+    """A stem that shrinks the image four times, four stages of blocks, a linear classifier.
+
+    Without `stem_pool` the stem shrinks it only twice, which suits small images.
+    """
 
     def __init__(
         self,
@@ -67,14 +70,16 @@ class ResNet(nn.Module):
         depths: tuple[int, ...],
         classes: int = 1000,
         width: int = 64,
+        stem_pool: bool = True,
     ) -> None:
         super().__init__()
         layers: list[nn.Module] = [
             nn.Conv2d(3, width, 7, 2, padding=3, bias=False),
             nn.BatchNorm2d(width),
             nn.ReLU(inplace=True),
-            nn.MaxPool2d(3, 2, padding=1),
         ]
+        if stem_pool:
+            layers.append(nn.MaxPool2d(3, 2, padding=1))
         channels = width
         for stage, depth in enumerate(depths):
             for i in range(depth):
@@ -94,9 +99,9 @@ class ResNet(nn.Module):
         return logits
 
 
-def resnet18(classes: int = 1000, width: int = 64) -> ResNet:
+def resnet18(classes: int = 1000, width: int = 64, stem_pool: bool = True) -> ResNet:
     """ResNet-18; `width` is the channels of the first stage."""
-    return ResNet(BasicBlock, (2, 2, 2, 2), classes, width)
+    return ResNet(BasicBlock, (2, 2, 2, 2), classes, width, stem_pool)
 
 
 def resnet50(classes: int = 1000, width: int = 64) -> ResNet:
