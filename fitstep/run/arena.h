@@ -1,0 +1,39 @@
+// An arena is one reservation on a device; a plan's offsets become addresses in it.
+//
+//   base                        capacity
+//   | homes | residencies, scratch  |     every offset + size lies in here, or is refused
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "fitstep/base/result.h"
+#include "fitstep/run/device.h"
+
+namespace fitstep {
+
+class Arena {
+ public:
+  // Reserves `size_bytes` on `device`, which must outlive the arena.
+  static Result<std::unique_ptr<Arena>> make(Device& device, int64_t size_bytes);
+
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+  ~Arena();
+
+  char* base() const { return base_; }
+  int64_t size_bytes() const { return size_bytes_; }
+
+  // The address of [offset, offset + size), which must lie inside the arena.
+  Result<char*> address(int64_t offset_bytes, int64_t size_bytes) const;
+
+ private:
+  Arena(Device& device, char* base, int64_t size_bytes)
+      : device_(device), base_(base), size_bytes_(size_bytes) {}
+
+  Device& device_;
+  char* base_;
+  int64_t size_bytes_;
+};
+
+}  // namespace fitstep

@@ -1,0 +1,29 @@
+#include "fitstep/run/host_device.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace fitstep {
+
+Result<char*> HostDevice::reserve(int64_t size_bytes) {
+  void* base = mmap(nullptr, static_cast<size_t>(size_bytes), PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (base == MAP_FAILED) {
+    return Error{ErrorCode::Device,
+                 fmt::format("cannot reserve {} bytes of memory ({}); lower the budget or free "
+                             "memory",
+                             size_bytes, std::strerror(errno))};
+  }
+  // Only a hint: without huge pages the step is slower, not wrong.
+  madvise(base, static_cast<size_t>(size_bytes), MADV_HUGEPAGE);
+  return static_cast<char*>(base);
+}
+
+void HostDevice::release(char* base, int64_t size_bytes) {
+  munmap(base, static_cast<size_t>(size_bytes));
+}
+
+}  // namespace fitstep

@@ -1,0 +1,78 @@
+// The allocator answers kernels' requests from the plan.
+//
+// It is installed as PyTorch's CPU allocator. During an op it hands out the op's expected sequence
+// of (size, address); everything else goes to the allocator that was there before. Only the thread
+// that runs the step, and the worker threads of its kernels, are answered from the plan: other
+// threads (a data loader, say) never see the arena.
+//
+//   expected     64 B @ 0   128 B @ 64      request 64 B -> 0, 128 B -> 64
+//   unexpected   request 96 B -> the reserve, counted; if it is full -> ordinary memory, a violation
+#pragma once
+
+#include <c10/core/Allocator.h>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "fitstep/base/result.h"
+
+namespace fitstep::torch_side {
+
+// One request that a kernel is expected to make, and the address that answers it.
+struct Expected {
+  int64_t size_bytes = 0;
+  char* address = nullptr;  // Null: ordinary memory (an output that the user gets).
+  bool is_any_thread = false;
+  std::vector<int32_t> after_release_of;  // Requests whose bytes it reuses.
+};
+
+// What the allocator saw during one op.
+struct Event {
+  bool is_release = false;
+  bool is_other_thread = false;
+  int64_t size_bytes = 0;
+  void* address = nullptr;
+};
+
+struct AllocatorCounters {
+  int64_t planned = 0;           // Requests answered from the plan.
+  int64_t unforeseen = 0;        // Served from the reserve.
+  int64_t unforeseen_bytes = 0;
+  int64_t violations = 0;        // Served from ordinary memory.
+  int64_t violation_bytes = 0;
+};
+
+// Puts the allocator in place, once per process. Later calls do nothing.
+void install_allocator();
+
+// Tells the allocator that these addresses are an arena's, so that releasing them frees nothing.
+// Fails when more arenas are open than it has room for (64).
+Status register_arena(const char* base, int64_t size_bytes);
+void unregister_arena(const char* base);
+
+// Marks the worker threads of kernels that the calling thread starts, so that their requests count
+// as the calling thread's. Cheap; called at the start of every step.
+void adopt_worker_threads();
+
+// From here to end_op(), requests of the calling thread are answered by `expected`, in order.
+// REQUIRES: `expected` outlives the op; no op of this thread is under way.
+void begin_op(std::span<const Expected> expected);
+void end_op();
+
+// The reserve that unforeseen requests of an op are served from; empty again at each begin_op().
+void set_reserve(char* address, int64_t size_bytes);
+
+// Records all requests and releases of the calling thread and its workers until the next call.
+void start_log();
+std::vector<Event> stop_log();
+
+// Bytes of ordinary memory requested and not freed, over all threads, since the last reset; and the
+// most of it at one moment. This is the plain peak when plain PyTorch runs a step.
+void reset_counted_peak();
+int64_t counted_live_bytes();
+int64_t counted_peak_bytes();
+
+AllocatorCounters& allocator_counters();
+
+}  // namespace fitstep::torch_side

@@ -1,0 +1,124 @@
+#include "fitstep/base/bytes.h"
+#include "fitstep/plan/plan_file.h"
+#include "fitstep/planner/planner.h"
+#include "fitstep_torch/bindings.h"
+#include "fitstep_torch/lower.h"
+
+namespace fitstep::torch_side {
+namespace {
+
+Machine local_machine(int32_t threads) {
+  return {.name = "local", .threads = threads, .tiers = {{.name = "device"}}, .links = {}, .codecs = {}};
+}
+
+py::dict certificate(const Plan& plan) {
+  const Certificate& of = plan.certificate;
+  py::dict made;
+  made["floor_bytes"] = of.floor_bytes;
+  made["peak_bytes"] = of.peak_bytes;
+  made["height_bytes"] = of.height_bytes;
+  made["capacity_bytes"] = of.capacity_bytes;
+  made["predicted_s"] = static_cast<double>(of.predicted_ps) / kPicosecondsPerSecond;
+  made["bound_s"] = static_cast<double>(of.bound_ps) / kPicosecondsPerSecond;
+  made["bound"] = of.bound;
+  made["moves"] = of.moves;
+  return made;
+}
+
+py::list culprits(const std::vector<Culprit>& all) {
+  py::list made;
+  for (const Culprit& one : all) made.append(py::make_tuple(one.op.value(), one.bytes));
+  return made;
+}
+
+// Counts of instances: (first runs, recomputes).
+py::tuple run_counts(const Plan& plan, const StepProgram& step) {
+  std::vector<bool> seen(step.program.ops.size(), false);
+  int64_t first = 0;
+  int64_t again = 0;
+  for (const Action& action : plan.lane(Lane::Compute)) {
+    if (action.kind != Action::Kind::Run) continue;
+    (seen[action.run.op.index()] ? again : first) += 1;
+    seen[action.run.op.index()] = true;
+  }
+  return py::make_tuple(first, again);
+}
+
+PlanRequest request_from(const StepProgram& step, const py::dict& options) {
+  PlanRequest request;
+  for (const auto& [name, offset] : options["homes"].cast<std::map<std::string, int64_t>>()) {
+    for (size_t i = 0; i < step.program.storages.size(); ++i) {
+      const Storage& storage = step.program.storages[i];
+      if (storage.name == name && storage.is_persistent && !is_external(storage.kind))
+        request.homes.push_back({.storage = StorageId(i), .offset_bytes = offset});
+    }
+  }
+  request.bottom_bytes = options["bottom_bytes"].cast<int64_t>();
+  request.capacity_bytes = options["capacity_bytes"].cast<int64_t>();
+  request.seed = options["seed"].cast<uint64_t>();
+  request.effort = options["effort"].cast<int32_t>();
+  request.policy = options["policy"].cast<std::string>();
+  const py::object progress = options["progress"];
+  if (!progress.is_none()) {
+    request.progress = [progress](double share) {
+      const py::gil_scoped_acquire acquire;
+      progress(share);
+    };
+  }
+  return request;
+}
+
+py::object outcome_to_python(Outcome outcome) {
+  if (auto* fits = std::get_if<Fits>(&outcome))
+    return py::make_tuple("fits", std::make_shared<Plan>(std::move(fits->plan)));
+  if (const auto* small = std::get_if<TooSmall>(&outcome))
+    return py::make_tuple("too small", small->floor_bytes, culprits(small->culprits));
+  const auto& gave_up = std::get<GaveUp>(outcome);
+  return py::make_tuple("gave up", gave_up.least_found_bytes, gave_up.floor_bytes,
+                        culprits(gave_up.culprits));
+}
+
+py::object plan_step(const StepProgram& step, int32_t threads, const py::dict& options) {
+  const PlanRequest request = request_from(step, options);
+  const auto make = [&] {
+    const py::gil_scoped_release release;
+    return make_plan(step.program, local_machine(threads), request);
+  };
+  return outcome_to_python(make());
+}
+
+py::object frontier_of(const StepProgram& step, int32_t threads, const py::dict& options) {
+  const PlanRequest request = request_from(step, options);
+  const auto make = [&] {
+    const py::gil_scoped_release release;
+    return make_frontier(step.program, local_machine(threads), request);
+  };
+  const Frontier frontier = make();
+  py::list points;
+  for (const Point& point : frontier.points) points.append(std::make_shared<Plan>(point.plan));
+  return py::make_tuple(frontier.floor_bytes, points, culprits(frontier.culprits));
+}
+
+}  // namespace
+
+void bind_planning(py::module_& module) {
+  py::class_<Plan, std::shared_ptr<Plan>>(module, "Plan")
+      .def("certificate", &certificate)
+      .def("run_counts", &run_counts)
+      .def("program_hash", [](const Plan& plan) { return plan.program_hash; })
+      .def("text", [](const Plan& plan) { return print_plan(plan); });
+  module.def("parse_plan", [](const std::string& text) {
+    return std::make_shared<Plan>(unwrap(parse_plan(text)));
+  });
+  module.def("plan_step", &plan_step);
+  module.def("frontier_of", &frontier_of);
+  module.def("floor_of", [](const StepProgram& step, const py::dict& options) {
+    std::vector<Culprit> found;
+    const int64_t floor = floor_bytes(step.program, request_from(step, options), &found);
+    return py::make_tuple(floor, culprits(found));
+  });
+  module.def("parse_bytes", [](const std::string& text) { return unwrap(parse_bytes(text)); });
+  module.def("format_bytes", [](int64_t bytes) { return format_bytes(bytes); });
+}
+
+}  // namespace fitstep::torch_side

@@ -1,0 +1,84 @@
+#include "fitstep_torch/allocator.h"
+#include "fitstep_torch/bindings.h"
+#include "fitstep_torch/python_values.h"
+#include "fitstep_torch/variant.h"
+
+namespace fitstep::torch_side {
+namespace {
+
+// None, or (message, whether everything that Python can see is as before the step).
+py::object run(Variant& variant, const std::vector<std::tuple<int32_t, int64_t>>& externals,
+               const std::vector<at::Tensor>& tensors) {
+  std::vector<External> where;
+  where.reserve(externals.size());
+  for (const auto& [storage, offset] : externals)
+    where.push_back({.storage = StorageId(storage), .offset_bytes = offset});
+  std::optional<Stopped> stopped;
+  {
+    const py::gil_scoped_release release;
+    stopped = variant.run(where, tensors);
+  }
+  if (!stopped.has_value()) return py::none();
+  return py::make_tuple(stopped->error.message, variant.is_untouched_at(stopped->position));
+}
+
+TensorRef geometry(const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides,
+                   int64_t offset, const py::object& dtype) {
+  return {.storage = -1,
+          .sizes = sizes,
+          .strides = strides,
+          .offset = offset,
+          .dtype = dtype.cast<at::ScalarType>()};
+}
+
+py::dict counters() {
+  const AllocatorCounters& of = allocator_counters();
+  py::dict made;
+  made["planned"] = of.planned;
+  made["unforeseen"] = of.unforeseen;
+  made["unforeseen_bytes"] = of.unforeseen_bytes;
+  made["violations"] = of.violations;
+  made["violation_bytes"] = of.violation_bytes;
+  return made;
+}
+
+}  // namespace
+
+void bind_running(py::module_& module) {
+  module.def("install_allocator", &install_allocator);
+  module.def("allocator_counters", &counters);
+  module.def("reset_counted_peak", &reset_counted_peak);
+  module.def("counted_peak_bytes", &counted_peak_bytes);
+  module.def("counted_live_bytes", &counted_live_bytes);
+  py::class_<Homes, std::shared_ptr<Homes>>(module, "Homes")
+      .def(py::init([](int64_t size_bytes, int64_t reserve_bytes) {
+        return std::shared_ptr<Homes>(unwrap(Homes::open(size_bytes, reserve_bytes)));
+      }))
+      .def("move_in",
+           [](Homes& homes, const at::Tensor& tensor, int64_t offset_bytes, int64_t aliases) {
+             unwrap(homes.move_in(tensor, offset_bytes, aliases));
+           })
+      .def("make",
+           [](Homes& homes, const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides,
+              int64_t offset, const py::object& dtype, int64_t size_bytes, int64_t home_bytes) {
+             return unwrap(homes.make(geometry(sizes, strides, offset, dtype), size_bytes, home_bytes));
+           })
+      .def("is_home", &Homes::is_home)
+      .def("size_bytes", [](const Homes& homes) { return homes.arena().size_bytes(); })
+      .def("close", &Homes::close);
+  py::class_<Variant>(module, "Variant")
+      .def(py::init([](std::shared_ptr<StepProgram> step, const Plan& plan,
+                       std::shared_ptr<Homes> homes) {
+        return unwrap(Variant::make(std::move(step), plan, std::move(homes)));
+      }))
+      .def("set_written", &Variant::set_written)
+      .def("set_number",
+           [](Variant& variant, size_t op, size_t number, const py::object& value) {
+             variant.set_number(OpId(op), number, number_from_python(value));
+           })
+      .def("run", &run)
+      .def("take_outputs", &Variant::take_outputs)
+      .def("misplaced", &Variant::misplaced);
+}
+
+}  // namespace fitstep::torch_side

@@ -1,0 +1,23 @@
+// The parts of the compiled module, one per file, and how errors reach Python.
+#pragma once
+
+#include <torch/csrc/utils/pybind.h>
+
+#include "fitstep/base/result.h"
+
+namespace fitstep::torch_side {
+
+void bind_capture(py::module_& module);   // Recorder, Profile, StepProgram
+void bind_planning(py::module_& module);  // Plan, make_plan, make_frontier, bytes
+void bind_running(py::module_& module);   // Homes, Variant, allocator
+
+// Raises fitstep._core.CoreError(code, message): python/fitstep/errors.py gives it its type.
+[[noreturn]] void raise(const Error& error);
+
+template <class T>
+T unwrap(Result<T> result) {
+  if (!result) raise(result.error());
+  return std::move(result).value();
+}
+
+}  // namespace fitstep::torch_side

@@ -1,0 +1,138 @@
+#include "fitstep_torch/call.h"
+
+#include <c10/core/Scalar.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <sstream>
+
+namespace fitstep::torch_side {
+namespace {
+
+std::string constant_text(const c10::IValue& value) {
+  if (value.isDouble()) return fmt::format("{:a}", value.toDouble());
+  if (value.isGenerator()) return "generator";
+  std::ostringstream text;
+  text << value;
+  return text.str();
+}
+
+void append_tensor(std::string& text, const TensorRef& tensor, std::vector<int32_t>& seen,
+                   const std::vector<int64_t>& size_bytes) {
+  auto found = std::find(seen.begin(), seen.end(), tensor.storage);
+  const bool is_new = found == seen.end();
+  const auto ordinal = found - seen.begin();
+  if (is_new) seen.push_back(tensor.storage);
+  fmt::format_to(std::back_inserter(text), "#{} {}[{}]s[{}]", ordinal,
+                 c10::toString(tensor.dtype), fmt::join(tensor.sizes, ","),
+                 fmt::join(tensor.strides, ","));
+  if (tensor.offset != 0) fmt::format_to(std::back_inserter(text), "+{}", tensor.offset);
+  if (is_new) {
+    fmt::format_to(std::back_inserter(text), "/{}",
+                   size_bytes[static_cast<size_t>(tensor.storage)]);
+  }
+}
+
+}  // namespace
+
+int64_t reach_bytes(const TensorRef& tensor) {
+  int64_t last = tensor.offset;
+  for (size_t i = 0; i < tensor.sizes.size(); ++i) {
+    if (tensor.sizes[i] == 0) return 0;
+    last += (tensor.sizes[i] - 1) * tensor.strides[i];
+  }
+  return (last + 1) * static_cast<int64_t>(c10::elementSize(tensor.dtype));
+}
+
+bool covers(const TensorRef& tensor, int64_t storage_bytes) {
+  std::vector<std::pair<int64_t, int64_t>> dims;  // (stride, size), without those of size 1.
+  int64_t elements = 1;
+  for (size_t i = 0; i < tensor.sizes.size(); ++i) {
+    elements *= tensor.sizes[i];
+    if (tensor.sizes[i] != 1) dims.emplace_back(tensor.strides[i], tensor.sizes[i]);
+  }
+  if (elements * static_cast<int64_t>(c10::elementSize(tensor.dtype)) != storage_bytes) return false;
+  std::sort(dims.begin(), dims.end());
+  int64_t expected = 1;
+  for (const auto& [stride, size] : dims) {
+    if (stride != expected) return false;
+    expected *= size;
+  }
+  return true;
+}
+
+std::string full_name(const c10::OperatorHandle& handle) {
+  const auto& name = handle.operator_name();
+  return name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
+}
+
+std::string signature_of(const TorchCall& call, const std::vector<int64_t>& size_bytes) {
+  std::string text = full_name(call.handle) + "(";
+  std::vector<int32_t> seen;
+  for (size_t i = 0; i < call.arguments.size(); ++i) {
+    const Value& value = call.arguments[i];
+    if (i > 0) text += ", ";
+    if (value.kind == Value::Kind::Constant) {
+      text += constant_text(value.constant);
+      continue;
+    }
+    if (value.kind != Value::Kind::Tensor) text += "[";
+    for (size_t k = 0; k < value.tensors.size(); ++k) {
+      if (k > 0) text += ", ";
+      if (value.tensors[k].has_value()) {
+        append_tensor(text, *value.tensors[k], seen, size_bytes);
+      } else {
+        text += "none";
+      }
+    }
+    if (value.kind != Value::Kind::Tensor) text += "]";
+  }
+  return text + (call.grad_mode ? ") grad" : ")");
+}
+
+std::vector<TensorRef> tensors_of(const std::vector<Value>& values) {
+  std::vector<TensorRef> found;
+  for (const Value& value : values) {
+    for (const auto& tensor : value.tensors) {
+      if (tensor.has_value()) found.push_back(*tensor);
+    }
+  }
+  return found;
+}
+
+std::vector<NumberPlace> number_places(const TorchCall& call) {
+  std::vector<NumberPlace> places;
+  for (size_t i = 0; i < call.arguments.size(); ++i) {
+    const Value& value = call.arguments[i];
+    if (value.kind != Value::Kind::Constant) continue;
+    const c10::IValue& constant = value.constant;
+    const auto argument = static_cast<int32_t>(i);
+    if (constant.isDouble() || constant.isInt() || constant.isBool()) {
+      places.push_back({.argument = argument});
+    } else if (constant.isList() && !constant.isTensorList()) {
+      const auto list = constant.toListRef();
+      for (size_t k = 0; k < list.size(); ++k) {
+        if (list[k].isDouble() || list[k].isInt() || list[k].isBool())
+          places.push_back({.argument = argument, .position = static_cast<int32_t>(k)});
+      }
+    }
+  }
+  return places;
+}
+
+c10::IValue number_at(const TorchCall& call, const NumberPlace& place) {
+  const c10::IValue& constant = call.arguments[static_cast<size_t>(place.argument)].constant;
+  if (place.position < 0) return constant;
+  return constant.toListRef()[static_cast<size_t>(place.position)];
+}
+
+void set_number(Value& argument, const NumberPlace& place, const c10::IValue& number) {
+  if (place.position < 0) {
+    argument.constant = number;
+    return;
+  }
+  argument.constant.toList().set(static_cast<size_t>(place.position), number);
+}
+
+}  // namespace fitstep::torch_side

@@ -1,0 +1,71 @@
+// A call: one operator with its arguments, tensors named by the storage they lie in.
+//
+//   aten::addmm(#0 f32[8]s[1]+0, #1 f32[4,16]s[16,1]+0, #2 ..., beta=1, alpha=1)
+//
+// Calls are what the recorder collects, what lowering rewrites, what the profile measures and what
+// the kernels run; only the storages' meaning changes from one to the next.
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/ivalue.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace fitstep::torch_side {
+
+// A strided tensor over a storage.
+struct TensorRef {
+  int32_t storage = -1;
+  std::vector<int64_t> sizes;
+  std::vector<int64_t> strides;
+  int64_t offset = 0;  // In elements.
+  c10::ScalarType dtype = c10::ScalarType::Float;
+
+  bool operator==(const TensorRef&) const = default;
+};
+
+// Bytes of the storage that the tensor reaches, counted from the storage's begin; 0 if empty.
+int64_t reach_bytes(const TensorRef& tensor);
+
+// Whether the tensor's elements fill `storage_bytes` without a gap.
+bool covers(const TensorRef& tensor, int64_t storage_bytes);
+
+// One argument or one result.
+struct Value {
+  enum class Kind { Constant, Tensor, TensorList, OptionalTensorList } kind = Kind::Constant;
+  c10::IValue constant;                           // Where kind is Constant.
+  std::vector<std::optional<TensorRef>> tensors;  // Else; exactly one where kind is Tensor.
+};
+
+struct TorchCall {
+  c10::OperatorHandle handle;
+  std::vector<Value> arguments;  // One per argument of the schema.
+  std::vector<Value> results;    // One per return of the schema.
+  bool grad_mode = false;        // As it was recorded: some kernels look at it.
+};
+
+// "aten::add_.Tensor"
+std::string full_name(const c10::OperatorHandle& handle);
+
+// All that decides what the kernel does except the bytes: operator, constants, geometries, which
+// tensors share a storage and how large it is, grad mode. Equal text means equal calls.
+// `size_bytes` is indexed by storage number.
+std::string signature_of(const TorchCall& call, const std::vector<int64_t>& size_bytes);
+
+// Every tensor of the values, in order.
+std::vector<TensorRef> tensors_of(const std::vector<Value>& values);
+
+// The Python numbers among the arguments, in schema order, those inside number lists too, with
+// where they stand: (argument, position in its list or -1).
+struct NumberPlace {
+  int32_t argument = 0;
+  int32_t position = -1;
+};
+std::vector<NumberPlace> number_places(const TorchCall& call);
+c10::IValue number_at(const TorchCall& call, const NumberPlace& place);
+void set_number(Value& argument, const NumberPlace& place, const c10::IValue& number);
+
+}  // namespace fitstep::torch_side

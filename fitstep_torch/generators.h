@@ -1,0 +1,20 @@
+// States of PyTorch's CPU generator in plain bytes, and the operators by which a program reads and
+// sets them.
+//
+//   fitstep::generator_state() -> Tensor          what torch.get_rng_state() does
+//   fitstep::set_generator_state(Tensor state) -> ()
+#pragma once
+
+#include <ATen/core/Generator.h>
+
+#include <cstdint>
+
+namespace fitstep::torch_side {
+
+inline constexpr int64_t kGeneratorStateBytes = 5056;  // PyTorch's own form of a CPU state.
+
+// Writes the state to `address` (kGeneratorStateBytes are there), allocating nothing; and back.
+void save_generator(at::Generator generator, char* address);
+void load_generator(at::Generator generator, const char* address);
+
+}  // namespace fitstep::torch_side

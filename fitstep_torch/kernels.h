@@ -1,0 +1,91 @@
+// The kernels of one plan, made ready to run: every tensor object exists and lies at its planned
+// address, every argument list is built, every request has its answer.
+//
+//   prepared   handle | arguments | expected requests | where each result must be
+//   per run    copy arguments -> begin_op -> boxed call -> end_op -> results where planned?
+//
+// A result that landed elsewhere is copied into place and counted: a wrong expectation costs time,
+// never correctness.
+#pragma once
+
+#include <ATen/core/Generator.h>
+#include <ATen/core/stack.h>
+
+#include <memory>
+#include <vector>
+
+#include "fitstep/run/arena.h"
+#include "fitstep/run/executor.h"
+#include "fitstep_torch/allocator.h"
+#include "fitstep_torch/lower.h"
+
+namespace fitstep::torch_side {
+
+struct PreparedRun {
+  // A result that this call makes.
+  struct Made {
+    size_t result = 0;             // Position in the returned stack.
+    int32_t entry = -1;            // In a returned list; -1 outside.
+    char* address = nullptr;       // Where its storage must begin; null for an external one.
+    c10::Storage storage;          // Ours.
+    at::Tensor planned;            // Over `storage`, with the recorded geometry.
+  };
+
+  std::optional<c10::OperatorHandle> handle;
+  torch::jit::Stack arguments;
+  std::vector<Expected> expected;
+  std::vector<Made> made;
+  bool grad_mode = false;
+  std::optional<at::Generator> restores;  // Generator to set back before the call.
+  const char* state = nullptr;            // The saved state.
+  OpId op;
+};
+
+class PlannedKernels final : public Kernels {
+ public:
+  // REQUIRES: `plan` passed verify() for step.program with the arena's capacity; `step`, `plan` and
+  // `arena` outlive this.
+  static Result<std::unique_ptr<PlannedKernels>> make(const StepProgram& step, const Plan& plan,
+                                                      const Arena& arena);
+
+  // Where an input or constant lies in this step: the address of its storage's begin.
+  void point(StorageId storage, char* address);
+
+  // Replaces a number in the arguments of all instances of an op.
+  void set_number(OpId op, const NumberPlace& place, const c10::IValue& number);
+
+  Status run(int32_t position) override;
+  Status copy(int32_t position) override;
+
+  // The caller's own tensor for an output of the step that has just run.
+  at::Tensor take_output(const TensorRef& output);
+  void drop_outputs();  // After a step that stopped.
+
+  // Position of the first action that writes what Python can see; the lane's length if none does.
+  int32_t first_visible_write() const { return first_visible_write_; }
+  int64_t misplaced() const { return misplaced_; }  // Results copied into place so far.
+
+ private:
+  PlannedKernels(const StepProgram& step, const Plan& plan, const Arena& arena)
+      : step_(step), plan_(plan), arena_(arena) {}
+
+  Status prepare_storages();
+  Status prepare_run(const Run& run, PreparedRun& prepared);
+  Status prepare_expected(const Run& run, const Form& form, PreparedRun& prepared);
+  c10::Storage storage_for(const Run& run, const Form& form, int32_t storage) const;
+  void place_result(PreparedRun::Made& made, const at::Tensor& result);
+
+  const StepProgram& step_;
+  const Plan& plan_;
+  const Arena& arena_;
+  std::vector<c10::Storage> residencies_;  // By ResidencyId.
+  std::vector<ResidencyId> external_;      // By StorageId: its external residency, or none.
+  std::vector<PreparedRun> prepared_;      // By position on the compute lane.
+  std::vector<std::vector<int32_t>> runs_of_op_;
+  std::vector<std::optional<at::Tensor>> outputs_;
+  torch::jit::Stack stack_;
+  int32_t first_visible_write_ = 0;
+  int64_t misplaced_ = 0;
+};
+
+}  // namespace fitstep::torch_side

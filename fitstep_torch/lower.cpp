@@ -1,0 +1,281 @@
+#include "fitstep_torch/lower.h"
+
+#include <ATen/core/Generator.h>
+#include <c10/core/GeneratorImpl.h>
+#include <ATen/CPUGeneratorImpl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "fitstep_torch/generators.h"
+
+namespace fitstep::torch_side {
+namespace {
+
+
+
+class Lowering {
+ public:
+  Lowering(Tape tape, const Claims& claims)
+      : tape_(std::move(tape)), claims_(claims), ops_(split_ops(tape_, claims)) {}
+
+  Result<StepProgram> run() {
+    result_.storage_of_tape.assign(tape_.storages.size(), -1);
+    for (size_t i = 0; i < tape_.storages.size(); ++i) {
+      if (tape_.storages[i].is_persistent) storage(static_cast<int32_t>(i));
+    }
+    for (TapeOp& op : ops_) FITSTEP_TRY_STATUS(add(op));
+    for (TensorRef& output : tape_.outputs) output.storage = storage(output.storage).value();
+    result_.outputs = tape_.outputs;
+    finish_lifetimes();
+    FITSTEP_TRY_STATUS(validate(result_.program));
+    return std::move(result_);
+  }
+
+ private:
+  Program& program() { return result_.program; }
+
+  StorageId new_storage(Storage made, std::optional<at::Tensor> literal,
+                        std::optional<at::Generator> generator) {
+    program().storages.push_back(std::move(made));
+    result_.literals.push_back(std::move(literal));
+    result_.generators.push_back(std::move(generator));
+    versions_.push_back(0);
+    return StorageId(program().storages.size() - 1);
+  }
+
+  StorageId storage(int32_t on_tape) {
+    int32_t& known = result_.storage_of_tape[static_cast<size_t>(on_tape)];
+    if (known >= 0) return StorageId(known);
+    const TapeStorage& from = tape_.storages[static_cast<size_t>(on_tape)];
+    Storage made{.name = from.name,
+                 .size_bytes = from.size_bytes,
+                 .kind = from.kind,
+                 .is_persistent = from.is_persistent,
+                 .is_visible = from.is_visible,
+                 .has_content_at_start = from.has_content_at_start,
+                 .recorded = {.begin = std::max<int64_t>(from.born, 0), .end = from.dead}};
+    if (from.kind == StorageKind::Constant) made.has_content_at_start = true;
+    if (made.name.empty()) made.name = fmt::format("t{}", program().storages.size());
+    const StorageId id = new_storage(std::move(made), from.literal, std::nullopt);
+    known = id.value();
+    return id;
+  }
+
+  StorageId generator(const TorchCall& call) {
+    at::Generator of = at::detail::getDefaultCPUGenerator();
+    for (const Value& value : call.arguments) {
+      if (value.kind == Value::Kind::Constant && value.constant.isGenerator())
+        of = value.constant.toGenerator();
+    }
+    const auto found = generators_.find(of.unsafeGetGeneratorImpl());
+    if (found != generators_.end()) return found->second;
+    const StorageId id =
+        new_storage({.name = generators_.empty() ? "generator" : fmt::format("generator{}", generators_.size()),
+                     .size_bytes = kGeneratorStateBytes,
+                     .kind = StorageKind::Generator,
+                     .is_persistent = true,
+                     .is_visible = true,
+                     .has_content_at_start = true},
+                    std::nullopt, of);
+    generators_.emplace(of.unsafeGetGeneratorImpl(), id);
+    return id;
+  }
+
+  // The call with storages numbered as in the program. Tensors without elements stay as they are.
+  void renumber(TorchCall& call) {
+    for (auto* values : {&call.arguments, &call.results}) {
+      for (Value& value : *values) {
+        for (auto& tensor : value.tensors) {
+          if (tensor.has_value()) tensor->storage = storage(tensor->storage).value();
+        }
+      }
+    }
+  }
+
+  std::vector<int64_t> sizes() const {
+    std::vector<int64_t> all;
+    for (const Storage& one : result_.program.storages) all.push_back(one.size_bytes);
+    return all;
+  }
+
+  struct Effects {
+    std::map<StorageId, ReadKind> reads;
+    std::set<StorageId> writes;
+    std::set<StorageId> made;  // Written for the first time, by a result.
+  };
+
+  // Data wins over any narrower kind, when a storage is read twice.
+  static void merge_read(Effects& effects, StorageId id, ReadKind kind) {
+    const auto [place, is_new] = effects.reads.emplace(id, kind);
+    if (!is_new && place->second != kind) place->second = ReadKind::Data;
+  }
+
+  ReadKind read_kind(const TorchCall& call, const std::string& signature, size_t index,
+                     const std::vector<size_t>& shape_only) const {
+    if (std::find(shape_only.begin(), shape_only.end(), index) != shape_only.end() &&
+        claims_.holds(signature, shape_only_claim(call, index)))
+      return ReadKind::ShapeOnly;
+    const OpRule& rule = rule_of(call.handle);
+    const std::string& name = call.handle.schema().arguments()[index].name();
+    const auto has = [&](const std::vector<std::string>& names) {
+      return std::find(names.begin(), names.end(), name) != names.end();
+    };
+    if (has(rule.sign_only)) return ReadKind::SignOnly;
+    if (has(rule.bounded)) return ReadKind::BoundedInteger;
+    return ReadKind::Data;
+  }
+
+  Effects effects_of(const TorchCall& call, const std::string& signature) const {
+    Effects effects;
+    const std::vector<size_t> shape_only = shape_only_arguments(call);
+    const OpRule& rule = rule_of(call.handle);
+    for (size_t i = 0; i < call.arguments.size(); ++i) {
+      const bool is_output = is_written(call, i);
+      const bool is_out = call.handle.schema().arguments()[i].is_out();
+      for (const auto& tensor : call.arguments[i].tensors) {
+        if (!tensor.has_value()) continue;
+        const StorageId id(tensor->storage);
+        const int64_t size = result_.program.storages[id.index()].size_bytes;
+        const bool overwrites = is_output && (rule.overwrites || is_out) && covers(*tensor, size);
+        if (is_output) effects.writes.insert(id);
+        if (!overwrites) merge_read(effects, id, read_kind(call, signature, i, shape_only));
+      }
+    }
+    for (const TensorRef& result : tensors_of(call.results)) {
+      const StorageId id(result.storage);
+      if (effects.reads.contains(id) || effects.writes.contains(id)) continue;
+      effects.writes.insert(id);
+      effects.made.insert(id);
+    }
+    return effects;
+  }
+
+  // REQUIRES: versions_ still are those before the op.
+  Form make_form(const Effects& effects, CallId call) const {
+    Form form{.call = call};
+    for (const auto& [id, kind] : effects.reads) {
+      const Storage& of = result_.program.storages[id.index()];
+      const int32_t version = versions_[id.index()];
+      const bool is_defined = version > 0 || of.has_content_at_start;
+      if (is_defined) form.reads.push_back({.storage = id, .version = version, .kind = kind});
+    }
+    for (const StorageId id : effects.writes)
+      form.writes.push_back({.storage = id, .version = versions_[id.index()] + 1, .may_take = {}});
+    return form;
+  }
+
+  bool only_touches_temporaries(const Effects& effects) const {
+    return std::all_of(effects.writes.begin(), effects.writes.end(), [&](StorageId id) {
+      const Storage& of = result_.program.storages[id.index()];
+      return of.kind == StorageKind::Temporary && !of.is_persistent;
+    });
+  }
+
+  // Without the optional state (running statistics) the call writes nothing that outlives it.
+  void add_stateless_form(Op& op, const TorchCall& call, const std::string& signature) {
+    const OpRule& rule = rule_of(call.handle);
+    if (rule.optional_state.empty() || !applies(rule, call)) return;
+    if (!claims_.holds(signature, kPureClaim)) return;
+    TorchCall stateless = call;
+    for (const std::string& name : rule.optional_state) {
+      const auto index = static_cast<size_t>(argument_index(call.handle, name));
+      if (stateless.arguments[index].kind == Value::Kind::Constant) return;  // None already.
+      stateless.arguments[index] = Value{};
+    }
+    const Effects effects = effects_of(stateless, signature);
+    if (!only_touches_temporaries(effects)) return;
+    Form form = make_form(effects, add_call(std::move(stateless)));
+    form.name = "without running statistics";
+    form.is_pure = true;
+    op.forms.push_back(std::move(form));
+  }
+
+  CallId add_call(TorchCall call) {
+    program().calls.push_back({.text = signature_of(call, sizes())});
+    result_.calls.push_back(std::move(call));
+    return CallId(result_.calls.size() - 1);
+  }
+
+  Status check(const TapeOp& op) const {
+    const std::string& name = op.call.handle.operator_name().name;
+    if (name == "aten::set_" || name == "aten::resize_" || name == "aten::resize_as_") {
+      return Error{ErrorCode::Unsupported,
+                   fmt::format("{} at {}:{} changes which memory a tensor uses; make a new tensor "
+                               "instead",
+                               name, op.source.file, op.source.line)};
+    }
+    return Done{};
+  }
+
+  Status add(TapeOp& from) {
+    FITSTEP_TRY_STATUS(check(from));
+    TorchCall call = std::move(from.call);
+    renumber(call);
+    const std::string signature = signature_of(call, sizes());
+    const Effects effects = effects_of(call, signature);
+    Op op{.name = full_name(call.handle),
+          .source = from.source,
+          .kind = from.region >= 0 ? OpKind::Update : rule_of(call.handle).kind,
+          .is_random = draws_random_numbers(call.handle) && claims_.holds(signature, kDrawsClaim),
+          .flops = flops_of(call)};
+    for (const TensorRef& tensor : tensors_of(call.arguments)) op.bytes += reach_bytes(tensor);
+    for (const TensorRef& tensor : tensors_of(call.results)) op.bytes += reach_bytes(tensor);
+    const bool repeats = only_touches_temporaries(effects);
+    const TorchCall again = call;
+    Form form = make_form(effects, add_call(std::move(call)));
+    form.is_pure = repeats && !op.is_random;
+    StorageId drawn_from;
+    if (op.is_random) {
+      drawn_from = generator(again);
+      const int32_t version = versions_[drawn_from.index()];
+      const Read state{.storage = drawn_from, .version = version};
+      form.reads.push_back(state);
+      op.forms.push_back(form);
+      if (repeats) {
+        form.name = "from the saved generator";
+        form.restores_generator = true;
+        op.forms.push_back(form);
+      }
+      op.forms[0].writes.push_back({.storage = drawn_from, .version = version + 1, .may_take = {}});
+    } else {
+      op.forms.push_back(std::move(form));
+      add_stateless_form(op, again, signature);
+    }
+    for (const Write& write : op.forms[0].writes) versions_[write.storage.index()] = write.version;
+    if (from.joint != nullptr) {
+      TorchCall joint = *from.joint;
+      renumber(joint);
+      result_.splits.push_back({.joint = std::move(joint), .first = OpId(program().ops.size())});
+    }
+    program().ops.push_back(std::move(op));
+    result_.region_of_op.push_back(from.region);
+    return Done{};
+  }
+
+  // A death that nobody saw is the end of the step.
+  void finish_lifetimes() {
+    const auto end = static_cast<Tick>(program().ops.size());
+    for (Storage& one : program().storages) {
+      if (one.recorded.end < 0 || one.is_persistent || is_external(one.kind)) one.recorded.end = end;
+      if (one.has_content_at_start) one.recorded.begin = 0;
+    }
+  }
+
+  Tape tape_;
+  const Claims& claims_;
+  std::vector<TapeOp> ops_;
+  StepProgram result_;
+  std::vector<int32_t> versions_;
+  std::map<c10::GeneratorImpl*, StorageId> generators_;
+};
+
+}  // namespace
+
+Result<StepProgram> lower(Tape tape, const Claims& claims) {
+  return Lowering(std::move(tape), claims).run();
+}
+
+}  // namespace fitstep::torch_side

@@ -1,0 +1,50 @@
+// Lowering: a tape becomes a program whose ops are as small as their kernels allow.
+//
+//   tape                                    program
+//   t (view)                                -
+//   convolution_backward [T,T,T]            weight gradient [F,T,T], then data gradient [T,F,F]
+//   _foreach_add_([a, b], 1)                _foreach_add_([a], 1), _foreach_add_([b], 1)
+//   native_batch_norm(…, mean, var, …)      the same, and a pure form without mean and var
+//   native_dropout                          the same, and a form that restores the generator
+//
+// Reads are marked by the operator rules, writes make versions, random ops read and write their
+// generator's storage. What a rule claims and `claims` has refuted is left out.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "fitstep/program/program.h"
+#include "fitstep_torch/op_rules.h"
+#include "fitstep_torch/recorder.h"
+
+namespace fitstep::torch_side {
+
+// A call that lowering split, and the ops that replace it: a claim for the profile to test.
+struct Split {
+  TorchCall joint;
+  OpId first;
+  int32_t parts = 2;
+};
+
+// A program with what its calls mean to PyTorch. Storage numbers in calls are the program's.
+struct StepProgram {
+  Program program;
+  std::vector<TorchCall> calls;                       // By CallId.
+  std::vector<std::optional<at::Tensor>> literals;    // By storage: the bytes of a literal.
+  std::vector<std::optional<at::Generator>> generators;  // By storage.
+  std::vector<int32_t> storage_of_tape;               // By number on the tape; -1: not used.
+  std::vector<int32_t> region_of_op;                  // By OpId: optimizer call; -1 outside.
+  std::vector<TensorRef> outputs;                     // What the step function returned.
+  std::vector<Split> splits;
+};
+
+// The tape as small ops: views dropped, lists and joint gradients split, rebindings and outputs
+// that alias persistent storages made explicit. The first half of lowering.
+std::vector<TapeOp> split_ops(Tape& tape, const Claims& claims);
+
+// Errors: an op that changes the geometry of a storage (set_, resize_), an op on a tensor that is
+// not on the CPU. They name the user's file and line.
+Result<StepProgram> lower(Tape tape, const Claims& claims);
+
+}  // namespace fitstep::torch_side

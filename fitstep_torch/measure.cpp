@@ -1,0 +1,277 @@
+#include "fitstep_torch/measure.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/Generator.h>
+#include <ATen/core/grad_mode.h>
+#include <c10/core/CPUAllocator.h>
+#include <c10/util/Half.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <random>
+
+#include "fitstep_torch/allocator.h"
+#include "fitstep_torch/op_rules.h"
+#include "fitstep_torch/tensors.h"
+
+namespace fitstep::torch_side {
+namespace {
+
+constexpr int kTimedRuns = 3;
+constexpr int64_t kLongRunPs = int64_t{200} * 1000 * 1000 * 1000;  // Above this, one timed run is enough.
+
+template <class T>
+std::vector<char> random_pattern() {
+  constexpr size_t kElements = 16384;
+  std::mt19937_64 random(42);  // NOLINT(cert-msc51-cpp): the same data in every run is the point.
+  std::vector<char> bytes(kElements * sizeof(T));
+  for (size_t i = 0; i < kElements; ++i) {
+    const auto value =
+        static_cast<T>(static_cast<float>(random() % 2048) / 1024.0F - 0.984375F);
+    std::memcpy(bytes.data() + i * sizeof(T), &value, sizeof(T));
+  }
+  return bytes;
+}
+
+template <class T>
+std::vector<char> not_a_number() {
+  const auto value = static_cast<T>(std::numeric_limits<float>::quiet_NaN());
+  std::vector<char> bytes(sizeof(T));
+  std::memcpy(bytes.data(), &value, sizeof(T));
+  return bytes;
+}
+
+// Valid data of any type: integers are 0, a legal index everywhere; booleans alternate.
+std::vector<char> pattern_for(c10::ScalarType dtype, bool is_poisoned) {
+  switch (dtype) {
+    case c10::ScalarType::Float:
+    case c10::ScalarType::ComplexFloat:
+      return is_poisoned ? not_a_number<float>() : random_pattern<float>();
+    case c10::ScalarType::Double:
+    case c10::ScalarType::ComplexDouble:
+      return is_poisoned ? not_a_number<double>() : random_pattern<double>();
+    case c10::ScalarType::BFloat16:
+      return is_poisoned ? not_a_number<c10::BFloat16>() : random_pattern<c10::BFloat16>();
+    case c10::ScalarType::Half:
+      return is_poisoned ? not_a_number<c10::Half>() : random_pattern<c10::Half>();
+    case c10::ScalarType::Bool:
+      return {0, 1, 1, 0, 1};
+    default:
+      return {0};
+  }
+}
+
+void fill(char* address, int64_t size_bytes, const std::vector<char>& pattern) {
+  const auto width = static_cast<int64_t>(pattern.size());
+  for (int64_t at = 0; at < size_bytes; at += width) {
+    std::memcpy(address + at, pattern.data(),
+                static_cast<size_t>(std::min(width, size_bytes - at)));
+  }
+}
+
+// Puts all generators that a call may draw from back when it goes.
+class KeepGenerators {
+ public:
+  explicit KeepGenerators(const TorchCall& call) {
+    keep(at::detail::getDefaultCPUGenerator());
+    for (const Value& value : call.arguments) {
+      if (value.kind == Value::Kind::Constant && value.constant.isGenerator())
+        keep(value.constant.toGenerator());
+    }
+  }
+  ~KeepGenerators() {
+    for (auto& [generator, state] : kept_) generator.set_state(state);
+  }
+  KeepGenerators(const KeepGenerators&) = delete;
+  KeepGenerators& operator=(const KeepGenerators&) = delete;
+
+  bool have_moved() const {
+    return std::any_of(kept_.begin(), kept_.end(), [](const auto& one) {
+      const at::Tensor now = one.first.get_state();
+      return std::memcmp(now.data_ptr(), one.second.data_ptr(), now.nbytes()) != 0;
+    });
+  }
+
+ private:
+  void keep(const at::Generator& generator) { kept_.emplace_back(generator, generator.get_state()); }
+  std::vector<std::pair<at::Generator, at::Tensor>> kept_;
+};
+
+// The inputs of a call, made once.
+class Inputs {
+ public:
+  Inputs(const TorchCall& call, const std::vector<int64_t>& size_bytes,
+         const std::vector<size_t>& poisoned) {
+    for (size_t i = 0; i < call.arguments.size(); ++i) {
+      const bool poison = std::find(poisoned.begin(), poisoned.end(), i) != poisoned.end();
+      for (const auto& tensor : call.arguments[i].tensors) {
+        if (tensor.has_value()) add(*tensor, size_bytes, poison);
+      }
+    }
+  }
+
+  torch::jit::Stack stack(const TorchCall& call) const {
+    return make_stack(call, [this](const TensorRef& ref) {
+      return tensor_over(storages_.at(ref.storage), ref);
+    });
+  }
+
+  bool owns(const void* address) const {
+    return std::any_of(storages_.begin(), storages_.end(), [address](const auto& one) {
+      return one.second.data() == address && address != nullptr;
+    });
+  }
+
+ private:
+  void add(const TensorRef& ref, const std::vector<int64_t>& size_bytes, bool poison) {
+    if (storages_.contains(ref.storage)) return;
+    const int64_t size = std::max(size_bytes[static_cast<size_t>(ref.storage)], reach_bytes(ref));
+    auto storage = c10::Storage(c10::make_intrusive<c10::StorageImpl>(
+        c10::StorageImpl::use_byte_size_t(), static_cast<size_t>(size), c10::GetCPUAllocator(),
+        /*resizable=*/false));
+    fill(static_cast<char*>(storage.mutable_data()), size, pattern_for(ref.dtype, poison));
+    storages_.emplace(ref.storage, std::move(storage));
+  }
+
+  std::map<int32_t, c10::Storage> storages_;
+};
+
+Error kernel_error(const TorchCall& call, const std::string& what) {
+  return {ErrorCode::Unsupported,
+          fmt::format("{} failed on made-up data of the recorded shapes: {}",
+                      full_name(call.handle), what.substr(0, what.find('\n')))};
+}
+
+Status run(const TorchCall& call, torch::jit::Stack& stack) {
+  try {
+    const BelowAutograd below;
+    const at::AutoGradMode mode(call.grad_mode);
+    call.handle.callBoxed(stack);
+  } catch (const std::exception& error) {
+    return kernel_error(call, error.what());
+  }
+  return Done{};
+}
+
+// Pairs every request with its release.
+std::vector<MeasuredRequest> requests_from(const std::vector<Event>& events,
+                                           const std::vector<at::Tensor>& results) {
+  std::vector<MeasuredRequest> requests;
+  std::vector<void*> address;
+  const auto end = static_cast<Tick>(events.size());
+  for (size_t i = 0; i < events.size(); ++i) {
+    const auto now = static_cast<Tick>(i);
+    if (!events[i].is_release) {
+      requests.push_back({.size_bytes = events[i].size_bytes, .live = {.begin = now, .end = end}});
+      address.push_back(events[i].address);
+      continue;
+    }
+    for (size_t k = requests.size(); k-- > 0;) {
+      if (address[k] != events[i].address || requests[k].live.end != end) continue;
+      requests[k].live.end = now;
+      break;
+    }
+  }
+  for (size_t k = 0; k < requests.size(); ++k) {
+    if (requests[k].live.end != end) continue;
+    for (size_t r = 0; r < results.size(); ++r) {
+      if (results[r].defined() && results[r].storage().data() == address[k])
+        requests[k].result = static_cast<int32_t>(r);
+    }
+  }
+  return requests;
+}
+
+bool same_sequence(const std::vector<MeasuredRequest>& a, const std::vector<MeasuredRequest>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
+    return x.size_bytes == y.size_bytes && x.live == y.live && x.result == y.result;
+  });
+}
+
+uint64_t hash_bytes(const char* data, int64_t size) {
+  uint64_t hash = 0x9E3779B97F4A7C15ULL ^ static_cast<uint64_t>(size);
+  for (int64_t at = 0; at < size; at += 8) {
+    uint64_t word = 0;
+    std::memcpy(&word, data + at, static_cast<size_t>(std::min<int64_t>(8, size - at)));
+    hash = (hash ^ word) * 0xFF51AFD7ED558CCDULL;
+    hash ^= hash >> 32;
+  }
+  return hash;
+}
+
+uint64_t hash_tensor(const at::Tensor& tensor) {
+  if (!tensor.defined() || tensor.numel() == 0) return 0;
+  const at::Tensor dense = tensor.is_non_overlapping_and_dense() ? tensor : tensor.contiguous();
+  return hash_bytes(static_cast<const char*>(dense.const_data_ptr()),
+                    static_cast<int64_t>(dense.numel() * static_cast<int64_t>(dense.element_size())));
+}
+
+}  // namespace
+
+Result<Measurement> Bench::measure(const TorchCall& call) const {
+  const KeepGenerators generators(call);
+  const Inputs inputs(call, size_bytes_, {});
+  Measurement measured;
+  std::vector<int64_t> times_ps;
+  for (int i = 0; i <= kTimedRuns; ++i) {
+    torch::jit::Stack stack = inputs.stack(call);
+    start_log();
+    const auto begin = std::chrono::steady_clock::now();
+    const Status status = run(call, stack);
+    const auto end = std::chrono::steady_clock::now();
+    const std::vector<Event> events = stop_log();
+    FITSTEP_TRY_STATUS(status);
+    const std::vector<at::Tensor> results = result_tensors(call, stack);
+    std::vector<MeasuredRequest> requests = requests_from(events, results);
+    if (i > 0) {
+      times_ps.push_back(
+          std::chrono::duration_cast<std::chrono::nanoseconds>(end - begin).count() * 1000);
+      if (i > 1 && !same_sequence(requests, measured.requests)) {
+        return kernel_error(call, "it requests other memory from run to run");
+      }
+    }
+    measured.requests = std::move(requests);
+    measured.is_any_thread = measured.is_any_thread ||
+                             std::any_of(events.begin(), events.end(), [](const Event& event) {
+                               return !event.is_release && event.is_other_thread;
+                             });
+    measured.results.clear();
+    measured.result_bytes.clear();
+    for (const at::Tensor& result : results) {
+      TensorRef real;
+      int64_t bytes = 0;
+      if (result.defined()) {
+        real = {.storage = inputs.owns(result.storage().data()) ? -2 : -1,
+                .sizes = result.sizes().vec(),
+                .strides = result.strides().vec(),
+                .offset = result.storage_offset(),
+                .dtype = result.scalar_type()};
+        bytes = static_cast<int64_t>(result.storage().nbytes());
+      }
+      measured.results.push_back(std::move(real));
+      measured.result_bytes.push_back(bytes);
+    }
+    if (!times_ps.empty() && times_ps.back() > kLongRunPs) break;
+  }
+  std::sort(times_ps.begin(), times_ps.end());
+  measured.time_ps = times_ps[times_ps.size() / 2];
+  measured.draws = generators.have_moved();
+  return measured;
+}
+
+Result<std::vector<uint64_t>> Bench::hash_results(const TorchCall& call,
+                                                  const std::vector<size_t>& poisoned) const {
+  const KeepGenerators generators(call);
+  const Inputs inputs(call, size_bytes_, poisoned);
+  torch::jit::Stack stack = inputs.stack(call);
+  FITSTEP_TRY_STATUS(run(call, stack));
+  std::vector<uint64_t> hashes;
+  for (const at::Tensor& result : result_tensors(call, stack)) hashes.push_back(hash_tensor(result));
+  return hashes;
+}
+
+}  // namespace fitstep::torch_side

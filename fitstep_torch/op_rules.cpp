@@ -1,0 +1,189 @@
+#include "fitstep_torch/op_rules.h"
+
+#include <ATen/core/enum_tag.h>
+
+#include <algorithm>
+#include <unordered_map>
+
+namespace fitstep::torch_side {
+namespace {
+
+using Table = std::unordered_map<std::string, OpRule>;
+
+void add_kinds(Table& table) {
+  const auto kind = [&](OpKind of, std::initializer_list<const char*> names) {
+    for (const char* name : names) table[name].kind = of;
+  };
+  kind(OpKind::Convolution, {"aten::convolution", "aten::convolution_backward"});
+  kind(OpKind::Matmul, {"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::linear",
+                        "aten::mkldnn_rnn_layer", "aten::mkldnn_rnn_layer_backward"});
+  kind(OpKind::Normalisation,
+       {"aten::native_batch_norm", "aten::native_batch_norm_backward", "aten::native_layer_norm",
+        "aten::native_layer_norm_backward", "aten::native_group_norm",
+        "aten::native_group_norm_backward", "aten::_native_batch_norm_legit"});
+  kind(OpKind::Activation,
+       {"aten::relu", "aten::relu_", "aten::gelu", "aten::gelu_backward", "aten::silu",
+        "aten::silu_backward", "aten::tanh", "aten::tanh_backward", "aten::sigmoid",
+        "aten::sigmoid_backward", "aten::threshold_backward", "aten::leaky_relu",
+        "aten::leaky_relu_", "aten::leaky_relu_backward", "aten::hardtanh",
+        "aten::hardtanh_backward", "aten::_softmax", "aten::_softmax_backward_data",
+        "aten::_log_softmax", "aten::_log_softmax_backward_data"});
+  kind(OpKind::Pool, {"aten::max_pool2d_with_indices", "aten::max_pool2d_with_indices_backward",
+                      "aten::avg_pool2d", "aten::avg_pool2d_backward",
+                      "aten::_adaptive_avg_pool2d", "aten::_adaptive_avg_pool2d_backward"});
+  kind(OpKind::Attention, {"aten::_scaled_dot_product_flash_attention_for_cpu",
+                           "aten::_scaled_dot_product_flash_attention_for_cpu_backward"});
+  kind(OpKind::Elementwise, {"aten::add.Tensor", "aten::mul.Tensor", "aten::sub.Tensor",
+                             "aten::div.Tensor", "aten::add_.Tensor", "aten::mul_.Tensor"});
+  kind(OpKind::Reduction, {"aten::sum", "aten::sum.dim_IntList", "aten::mean", "aten::mean.dim"});
+  kind(OpKind::Random, {"aten::native_dropout", "aten::bernoulli_.float", "aten::bernoulli.p",
+                        "aten::randn", "aten::rand", "aten::normal_", "aten::uniform_"});
+  kind(OpKind::Copy, {"aten::copy_", "aten::clone", "aten::_to_copy"});
+}
+
+void add_reads(Table& table) {
+  for (const char* name :
+       {"aten::avg_pool2d_backward", "aten::avg_pool3d_backward", "aten::nll_loss_backward",
+        "aten::nll_loss2d_backward", "aten::reflection_pad1d_backward",
+        "aten::reflection_pad2d_backward", "aten::replication_pad2d_backward"})
+    table[name].shape_only = {"self"};
+  OpRule& max_pool = table["aten::max_pool2d_with_indices_backward"];
+  max_pool.shape_only = {"self"};
+  max_pool.bounded = {"indices"};
+  table["aten::native_layer_norm_backward"].shape_only = {"bias"};
+  for (const char* name :
+       {"aten::threshold_backward", "aten::leaky_relu_backward", "aten::hardtanh_backward"})
+    table[name].sign_only = {"self"};
+}
+
+void add_batch_norm(Table& table) {
+  OpRule& forward = table["aten::native_batch_norm"];
+  forward.hidden_writes = {"running_mean", "running_var"};
+  forward.optional_state = {"running_mean", "running_var"};
+  forward.only_if = "training";
+  OpRule& backward = table["aten::native_batch_norm_backward"];
+  backward.shape_only = {"running_mean", "running_var"};
+  backward.only_if = "train";
+}
+
+void add_overwrites(Table& table) {
+  for (const char* name :
+       {"aten::copy_", "aten::fill_.Scalar", "aten::fill_.Tensor", "aten::zero_", "aten::normal_",
+        "aten::uniform_", "aten::bernoulli_.float", "aten::random_", "aten::exponential_"})
+    table[name].overwrites = true;
+}
+
+const Table& table() {
+  static const Table rules = [] {
+    Table made;
+    add_kinds(made);
+    add_reads(made);
+    add_batch_norm(made);
+    add_overwrites(made);
+    return made;
+  }();
+  return rules;
+}
+
+int64_t elements(const TensorRef& tensor) {
+  int64_t count = 1;
+  for (const int64_t size : tensor.sizes) count *= size;
+  return count;
+}
+
+const TensorRef* tensor_argument(const TorchCall& call, const char* name) {
+  const int32_t index = argument_index(call.handle, name);
+  if (index < 0) return nullptr;
+  const Value& value = call.arguments[static_cast<size_t>(index)];
+  if (value.kind != Value::Kind::Tensor || !value.tensors.front()) return nullptr;
+  return &*value.tensors.front();
+}
+
+int64_t matmul_flops(const TorchCall& call, const char* left) {
+  const TensorRef* a = tensor_argument(call, left);
+  const std::vector<TensorRef> results = tensors_of(call.results);
+  if (a == nullptr || results.empty() || a->sizes.empty()) return 0;
+  return 2 * elements(results.front()) * a->sizes.back();
+}
+
+}  // namespace
+
+const OpRule& rule_of(const c10::OperatorHandle& handle) {
+  static const OpRule none;
+  const auto found = table().find(full_name(handle));
+  return found == table().end() ? none : found->second;
+}
+
+int32_t argument_index(const c10::OperatorHandle& handle, const std::string& name) {
+  const auto& arguments = handle.schema().arguments();
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i].name() == name) return static_cast<int32_t>(i);
+  }
+  return -1;
+}
+
+bool applies(const OpRule& rule, const TorchCall& call) {
+  if (rule.only_if.empty()) return true;
+  const int32_t index = argument_index(call.handle, rule.only_if);
+  if (index < 0) return false;
+  const c10::IValue& flag = call.arguments[static_cast<size_t>(index)].constant;
+  return flag.isBool() && flag.toBool();
+}
+
+std::vector<size_t> shape_only_arguments(const TorchCall& call) {
+  std::vector<size_t> found;
+  const auto add = [&](const std::string& name) {
+    const int32_t index = argument_index(call.handle, name);
+    if (index >= 0) found.push_back(static_cast<size_t>(index));
+  };
+  if (full_name(call.handle) == "aten::convolution_backward") {
+    const auto mask = call.arguments[static_cast<size_t>(argument_index(call.handle, "output_mask"))]
+                          .constant.toBoolList();
+    if (!mask[0]) add("weight");
+    if (!mask[1]) add("input");
+    return found;
+  }
+  const OpRule& rule = rule_of(call.handle);
+  if (applies(rule, call)) std::for_each(rule.shape_only.begin(), rule.shape_only.end(), add);
+  return found;
+}
+
+std::string shape_only_claim(const TorchCall& call, size_t argument) {
+  return "shape-only " + call.handle.schema().arguments()[argument].name();
+}
+
+bool draws_random_numbers(const c10::OperatorHandle& handle) {
+  return handle.hasTag(at::Tag::nondeterministic_seeded);
+}
+
+bool is_written(const TorchCall& call, size_t index) {
+  const c10::Argument& argument = call.handle.schema().arguments()[index];
+  if (const auto* alias = argument.alias_info(); alias != nullptr) {
+    if (alias->isWrite()) return true;
+    const auto& contained = alias->containedTypes();
+    if (std::any_of(contained.begin(), contained.end(),
+                    [](const c10::AliasInfo& inner) { return inner.isWrite(); }))
+      return true;
+  }
+  const OpRule& rule = rule_of(call.handle);
+  return applies(rule, call) && std::find(rule.hidden_writes.begin(), rule.hidden_writes.end(),
+                                          argument.name()) != rule.hidden_writes.end();
+}
+
+int64_t flops_of(const TorchCall& call) {
+  const std::string name = full_name(call.handle);
+  if (name == "aten::mm" || name == "aten::bmm") return matmul_flops(call, "self");
+  if (name == "aten::addmm") return matmul_flops(call, "mat1");
+  if (name == "aten::baddbmm") return matmul_flops(call, "batch1");
+  if (name == "aten::convolution" || name == "aten::convolution_backward") {
+    const TensorRef* weight = tensor_argument(call, "weight");
+    const TensorRef* out = tensor_argument(call, "grad_output");
+    const std::vector<TensorRef> results = tensors_of(call.results);
+    if (out == nullptr && !results.empty()) out = &results.front();
+    if (weight == nullptr || out == nullptr || weight->sizes.empty()) return 0;
+    return 2 * elements(*out) * elements(*weight) / std::max<int64_t>(weight->sizes[0], 1);
+  }
+  return 0;
+}
+
+}  // namespace fitstep::torch_side

@@ -1,0 +1,73 @@
+// The table of operator rules: what is known of an operator beyond its schema.
+//
+// A rule is a claim. The profile tests it on every signature it meets; where bits differ the claim
+// is refuted for that signature, lowering leaves it out, and the report says so.
+//
+// To add a rule: one row in op_rules.cpp. The names of arguments are those of the schema.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "fitstep/program/program.h"
+#include "fitstep_torch/call.h"
+
+namespace fitstep::torch_side {
+
+struct OpRule {
+  OpKind kind = OpKind::Other;
+  std::vector<std::string> shape_only;     // Arguments whose bytes the kernel never reads.
+  std::vector<std::string> sign_only;      // Arguments of which one bit per element would do.
+  std::vector<std::string> bounded;        // Arguments that a narrower integer could hold.
+  std::vector<std::string> hidden_writes;  // Arguments written though the schema does not say so.
+  std::vector<std::string> optional_state;  // Arguments that a pure form leaves out (None).
+  std::string only_if;      // A bool argument that must be true for the rule to hold; empty: always.
+  bool overwrites = false;  // The written argument's old bytes are not read.
+};
+
+// The rule of an operator; one without a row has the default rule.
+const OpRule& rule_of(const c10::OperatorHandle& handle);
+
+// Index of the argument of that name; -1 if the schema has none.
+int32_t argument_index(const c10::OperatorHandle& handle, const std::string& name);
+
+// Whether `rule` holds for this call at all (see only_if).
+bool applies(const OpRule& rule, const TorchCall& call);
+
+// Arguments whose bytes this call never reads, by index. For a convolution's backward that depends
+// on which gradients it makes.
+std::vector<size_t> shape_only_arguments(const TorchCall& call);
+
+// Whether the call draws random numbers, by its schema's tag.
+bool draws_random_numbers(const c10::OperatorHandle& handle);
+
+// Whether argument `index` is written, by schema or rule.
+bool is_written(const TorchCall& call, size_t index);
+
+// Floating-point operations; 0 where nobody counts.
+int64_t flops_of(const TorchCall& call);
+
+// The names of claims.
+inline constexpr const char* kSplitClaim = "split";
+inline constexpr const char* kPureClaim = "pure";
+inline constexpr const char* kDrawsClaim = "draws";
+std::string shape_only_claim(const TorchCall& call, size_t argument);
+
+// Claims that the profile has refuted, as "signature|claim".
+class Claims {
+ public:
+  bool holds(const std::string& signature, const std::string& claim) const {
+    return !refuted_.contains(signature + "|" + claim);
+  }
+  void refute(const std::string& signature, const std::string& claim) {
+    refuted_.insert(signature + "|" + claim);
+  }
+  const std::set<std::string>& refuted() const { return refuted_; }
+
+ private:
+  std::set<std::string> refuted_;
+};
+
+}  // namespace fitstep::torch_side

@@ -1,0 +1,219 @@
+#include "fitstep_torch/profile.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "fitstep_torch/measure.h"
+
+namespace fitstep::torch_side {
+namespace {
+
+std::vector<int64_t> sizes_of(const Program& program) {
+  std::vector<int64_t> sizes;
+  for (const Storage& storage : program.storages) sizes.push_back(storage.size_bytes);
+  return sizes;
+}
+
+Error with_source(const Error& error, const Op& op) {
+  return {error.code, fmt::format("{} (called at {}:{})", error.message, op.source.file,
+                                  op.source.line)};
+}
+
+// The results that a measurement and the recording both have must agree, but for strides that say
+// nothing because their dimension has one entry.
+bool has_geometry(const TensorRef& recorded, const TensorRef& real) {
+  if (recorded.sizes != real.sizes || recorded.offset != real.offset ||
+      recorded.dtype != real.dtype)
+    return false;
+  for (size_t i = 0; i < recorded.sizes.size(); ++i) {
+    if (recorded.sizes[i] > 1 && recorded.strides[i] != real.strides[i]) return false;
+  }
+  return true;
+}
+
+bool agrees(const TorchCall& call, const Measurement& measured, const Program& program) {
+  const std::vector<TensorRef> recorded = tensors_of(call.results);
+  if (recorded.size() != measured.results.size()) return false;
+  for (size_t i = 0; i < recorded.size(); ++i) {
+    if (!has_geometry(recorded[i], measured.results[i])) return false;
+    const int64_t bytes =
+        program.storages[static_cast<size_t>(recorded[i].storage)].size_bytes;
+    const bool is_made_here = measured.results[i].storage == -1;
+    if (is_made_here && measured.result_bytes[i] > bytes) return false;
+  }
+  return true;
+}
+
+void fill_form(Form& form, const TorchCall& call, const Measurement& measured) {
+  const std::vector<TensorRef> results = tensors_of(call.results);
+  form.time_ps = measured.time_ps;
+  form.requests.clear();
+  for (const MeasuredRequest& request : measured.requests) {
+    Request made{.size_bytes = request.size_bytes,
+                 .live = request.live,
+                 .output = {},
+                 .is_any_thread = measured.is_any_thread};
+    if (request.result >= 0) {
+      const StorageId id(results[static_cast<size_t>(request.result)].storage);
+      const bool is_written = std::any_of(form.writes.begin(), form.writes.end(),
+                                          [id](const Write& w) { return w.storage == id; });
+      if (is_written) made.output = id;
+    }
+    form.requests.push_back(made);
+  }
+}
+
+// Tests what the rules claim of one call; returns the names of the claims that are wrong.
+Result<std::vector<std::string>> test_shape_only(const Bench& bench, const TorchCall& call) {
+  std::vector<std::string> refuted;
+  const std::vector<size_t> arguments = shape_only_arguments(call);
+  if (arguments.empty()) return refuted;
+  FITSTEP_TRY(const std::vector<uint64_t> expected, bench.hash_results(call, {}));
+  FITSTEP_TRY(const std::vector<uint64_t> all, bench.hash_results(call, arguments));
+  if (all == expected) return refuted;
+  for (const size_t argument : arguments) {
+    FITSTEP_TRY(const std::vector<uint64_t> one, bench.hash_results(call, {argument}));
+    if (one != expected) refuted.push_back(shape_only_claim(call, argument));
+  }
+  return refuted;
+}
+
+// Whether the form's results are those of the default form.
+Result<bool> same_results(const Bench& bench, const TorchCall& a, const TorchCall& b) {
+  FITSTEP_TRY(const std::vector<uint64_t> first, bench.hash_results(a, {}));
+  FITSTEP_TRY(const std::vector<uint64_t> second, bench.hash_results(b, {}));
+  return first == second;
+}
+
+}  // namespace
+
+Status Profile::apply(StepProgram& step, Claims& claims, const Progress& progress) {
+  const Bench bench(sizes_of(step.program));
+  for (size_t i = 0; i < step.program.ops.size(); ++i) {
+    Op& op = step.program.ops[i];
+    if (progress) progress(i, step.program.ops.size());
+    for (size_t f = 0; f < op.forms.size(); ++f) {
+      Form& form = op.forms[f];
+      const TorchCall& call = step.calls[form.call.index()];
+      const std::string& signature = step.program.calls[form.call.index()].text;
+      auto known = known_.find(signature);
+      if (known == known_.end()) {
+        auto measured = bench.measure(call);
+        if (!measured) return with_source(measured.error(), op);
+        auto refuted = test_shape_only(bench, call);
+        if (!refuted) return with_source(refuted.error(), op);
+        measured->refuted = refuted.value();
+        if (f > 0 && form.is_pure) {
+          const TorchCall& original = step.calls[op.forms[0].call.index()];
+          FITSTEP_TRY(const bool same, same_results(bench, original, call));
+          if (!same) measured->refuted.emplace_back(kPureClaim);
+        }
+        known = known_.emplace(signature, measured.value()).first;
+      }
+      const Measurement& measured = known->second;
+      for (const std::string& claim : measured.refuted) {
+        const CallId of = claim == kPureClaim ? op.forms[0].call : form.call;
+        claims.refute(step.program.calls[of.index()].text, claim);
+      }
+      if (op.is_random && !measured.draws) claims.refute(signature, kDrawsClaim);
+      if (!agrees(call, measured, step.program)) corrections_[signature] = measured;
+      fill_form(form, call, measured);
+    }
+  }
+  for (const Split& split : step.splits) {
+    const std::string signature = signature_of(split.joint, sizes_of(step.program));
+    const std::string key = "split " + signature;
+    if (!known_.contains(key)) {
+      FITSTEP_TRY(const std::vector<uint64_t> joint, bench.hash_results(split.joint, {}));
+      std::vector<uint64_t> parts;
+      for (int32_t k = 0; k < split.parts; ++k) {
+        const Op& op = step.program.ops[split.first.index() + static_cast<size_t>(k)];
+        FITSTEP_TRY(const std::vector<uint64_t> part,
+                    bench.hash_results(step.calls[op.forms[0].call.index()], {}));
+        parts.insert(parts.end(), part.begin(), part.end());
+      }
+      // The parts make the same gradients in another order.
+      std::vector<uint64_t> expected = joint;
+      std::sort(expected.begin(), expected.end());
+      std::sort(parts.begin(), parts.end());
+      Measurement measured;
+      if (expected != parts) measured.refuted.emplace_back(kSplitClaim);
+      known_.emplace(key, measured);
+    }
+    if (!known_.at(key).refuted.empty()) claims.refute(signature, kSplitClaim);
+  }
+  return Done{};
+}
+
+std::map<std::string, std::string> Profile::save() const {
+  std::map<std::string, std::string> saved;
+  for (const auto& [signature, measured] : known_) {
+    std::string text = fmt::format("{} {} {} {}", measured.time_ps, int{measured.draws},
+                                   int{measured.is_repeatable}, int{measured.is_any_thread});
+    const auto add = [&text](int64_t number) { text += fmt::format(" {}", number); };
+    add(static_cast<int64_t>(measured.requests.size()));
+    for (const MeasuredRequest& request : measured.requests) {
+      add(request.size_bytes), add(request.live.begin), add(request.live.end), add(request.result);
+    }
+    add(static_cast<int64_t>(measured.results.size()));
+    for (size_t i = 0; i < measured.results.size(); ++i) {
+      const TensorRef& ref = measured.results[i];
+      add(ref.storage), add(ref.offset), add(static_cast<int64_t>(ref.dtype));
+      add(measured.result_bytes[i]), add(static_cast<int64_t>(ref.sizes.size()));
+      for (const int64_t size : ref.sizes) add(size);
+      for (const int64_t stride : ref.strides) add(stride);
+    }
+    for (const std::string& claim : measured.refuted) text += "\n" + claim;
+    saved.emplace(signature, std::move(text));
+  }
+  return saved;
+}
+
+void Profile::load(const std::map<std::string, std::string>& saved) {
+  for (const auto& [signature, text] : saved) {
+    std::istringstream in(text);
+    Measurement measured;
+    size_t count = 0;
+    in >> measured.time_ps >> measured.draws >> measured.is_repeatable >> measured.is_any_thread;
+    in >> count;
+    for (size_t i = 0; in && i < count; ++i) {
+      MeasuredRequest request;
+      in >> request.size_bytes >> request.live.begin >> request.live.end >> request.result;
+      measured.requests.push_back(request);
+    }
+    in >> count;
+    for (size_t i = 0; in && i < count; ++i) {
+      TensorRef ref;
+      int dtype = 0;
+      int64_t bytes = 0;
+      size_t dims = 0;
+      in >> ref.storage >> ref.offset >> dtype >> bytes >> dims;
+      ref.dtype = static_cast<c10::ScalarType>(dtype);
+      for (auto* list : {&ref.sizes, &ref.strides}) {
+        for (size_t d = 0; in && d < dims; ++d) in >> list->emplace_back();
+      }
+      measured.results.push_back(std::move(ref));
+      measured.result_bytes.push_back(bytes);
+    }
+    if (!in) continue;
+    std::string claim;
+    std::getline(in, claim);
+    while (std::getline(in, claim)) measured.refuted.push_back(claim);
+    known_.insert_or_assign(signature, std::move(measured));
+  }
+}
+
+Result<StepProgram> lower_and_measure(const Tape& tape, Profile& profile,
+                                      const Profile::Progress& progress) {
+  Claims claims;
+  while (true) {
+    FITSTEP_TRY(StepProgram step, lower(tape, claims));
+    const size_t refuted = claims.refuted().size();
+    FITSTEP_TRY_STATUS(profile.apply(step, claims, progress));
+    if (claims.refuted().size() == refuted) return step;
+  }
+}
+
+}  // namespace fitstep::torch_side

@@ -1,0 +1,68 @@
+// The profile: each distinct call is run alone, once for real.
+//
+//   signature --> inputs made from a seed --> warm run, then a few timed ones
+//                                             requests inside the kernel (equal in all runs)
+//                                             real geometry of the results (fakes are sometimes wrong)
+//                                             claims of the operator rules, by bits
+//
+// One call at a time is in memory, so the budget of a step holds here too. Results are kept by
+// signature; the caller keeps them on disk per machine, torch build and thread count.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "fitstep_torch/lower.h"
+
+namespace fitstep::torch_side {
+
+struct MeasuredRequest {
+  int64_t size_bytes = 0;
+  Interval live;        // In the kernel's own sequence of requests and releases.
+  int32_t result = -1;  // Index among the call's result tensors; -1 for scratch.
+};
+
+struct Measurement {
+  int64_t time_ps = 0;
+  bool draws = false;          // Moved its generator.
+  bool is_repeatable = true;   // The same bits in two runs.
+  bool is_any_thread = false;  // Some request came from a worker thread.
+  std::vector<MeasuredRequest> requests;
+  std::vector<TensorRef> results;      // Real geometry; `storage` is -1.
+  std::vector<int64_t> result_bytes;   // Size of each result's storage.
+  std::vector<std::string> refuted;    // Claims that do not hold for this signature.
+};
+
+class Profile {
+ public:
+  using Progress = std::function<void(size_t done, size_t all)>;
+
+  // Measures what is not known yet and fills in time and requests of every form. `claims` gains
+  // what is refuted; then the tape has to be lowered again. Errors name op, file and line.
+  Status apply(StepProgram& step, Claims& claims, const Progress& progress);
+
+  // Signatures whose fake results had another geometry than the real ones: capture again with
+  // these. Filled by apply().
+  const std::map<std::string, Measurement>& corrections() const { return corrections_; }
+
+  // What is known, as text by signature; for the file that the caller keeps.
+  std::map<std::string, std::string> save() const;
+  void load(const std::map<std::string, std::string>& saved);  // Skips what it cannot read.
+
+  // Calls that do not repeat their own bits from run to run.
+  const std::vector<std::string>& unrepeatable() const { return unrepeatable_; }
+
+ private:
+  std::map<std::string, Measurement> known_;
+  std::map<std::string, Measurement> corrections_;
+  std::vector<std::string> unrepeatable_;
+};
+
+// tape -> lower -> measure -> again without what was refuted, until nothing more is.
+Result<StepProgram> lower_and_measure(const Tape& tape, Profile& profile,
+                                      const Profile::Progress& progress);
+
+}  // namespace fitstep::torch_side

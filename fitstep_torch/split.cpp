@@ -1,0 +1,181 @@
+// Splits what PyTorch does in one call into calls that can be planned one by one.
+#include <algorithm>
+#include <utility>
+
+#include "fitstep_torch/lower.h"
+
+namespace fitstep::torch_side {
+namespace {
+
+std::vector<int64_t> sizes_of(const Tape& tape) {
+  std::vector<int64_t> sizes;
+  for (const TapeStorage& storage : tape.storages) sizes.push_back(storage.size_bytes);
+  return sizes;
+}
+
+// A view only gives a name to bytes that are there already: nothing is written, and every result
+// lies in the storage of an argument.
+bool is_view(const TorchCall& call) {
+  for (size_t i = 0; i < call.arguments.size(); ++i) {
+    if (call.arguments[i].kind != Value::Kind::Constant && is_written(call, i)) return false;
+  }
+  const std::vector<TensorRef> arguments = tensors_of(call.arguments);
+  const std::vector<TensorRef> results = tensors_of(call.results);
+  return !results.empty() &&
+         std::all_of(results.begin(), results.end(), [&](const TensorRef& result) {
+           return std::any_of(arguments.begin(), arguments.end(), [&](const TensorRef& argument) {
+             return argument.storage == result.storage;
+           });
+         });
+}
+
+bool is_list_operator(const TorchCall& call) {
+  const std::string& name = call.handle.operator_name().name;
+  return (name.starts_with("aten::_foreach_") || name.starts_with("aten::_fused_")) &&
+         !call.arguments.empty() && call.arguments[0].kind == Value::Kind::TensorList;
+}
+
+// Entry `index` of a list of `count` entries, as a list of one; anything else as it is.
+Value slice(const Value& value, size_t index, size_t count) {
+  Value one = value;
+  if (value.kind == Value::Kind::TensorList && value.tensors.size() == count) {
+    one.tensors = {value.tensors[index]};
+  } else if (value.kind == Value::Kind::Constant && value.constant.isList() &&
+             value.constant.toListRef().size() == count) {
+    const c10::List<c10::IValue> all = value.constant.toList();
+    c10::List<c10::IValue> single(all.elementType());
+    single.push_back(all.get(index));
+    one.constant = single;
+  }
+  return one;
+}
+
+std::vector<TorchCall> split_list(const TorchCall& call) {
+  const size_t count = call.arguments[0].tensors.size();
+  std::vector<TorchCall> calls;
+  for (size_t i = 0; i < count; ++i) {
+    TorchCall one = call;
+    for (Value& value : one.arguments) value = slice(value, i, count);
+    for (Value& value : one.results) value = slice(value, i, count);
+    calls.push_back(std::move(one));
+  }
+  return calls;
+}
+
+// The weight gradient first, so that the saved input can go before the data gradient is made.
+std::vector<TorchCall> split_convolution_backward(const TorchCall& call) {
+  const auto place = static_cast<size_t>(argument_index(call.handle, "output_mask"));
+  const c10::List<bool> mask = call.arguments[place].constant.toBoolList();
+  if (!mask[0] || !(mask[1] || mask[2])) return {call};
+  const auto with_mask = [&](bool data, bool weight, bool bias) {
+    TorchCall part = call;
+    part.arguments[place].constant = c10::List<bool>({data, weight, bias});
+    const bool keep[] = {data, weight, bias};
+    for (size_t i = 0; i < 3; ++i) {
+      if (!keep[i]) part.results[i] = Value{.kind = Value::Kind::Tensor, .constant = {}, .tensors = {std::nullopt}};
+    }
+    return part;
+  };
+  return {with_mask(false, mask[1], mask[2]), with_mask(true, false, false)};
+}
+
+std::vector<TorchCall> split(const TorchCall& call, const std::string& signature,
+                             const Claims& claims) {
+  if (is_list_operator(call)) return split_list(call);
+  if (full_name(call.handle) == "aten::convolution_backward" &&
+      claims.holds(signature, kSplitClaim))
+    return split_convolution_backward(call);
+  return {call};
+}
+
+c10::OperatorHandle find_operator(const char* name, const char* overload) {
+  return c10::Dispatcher::singleton().findSchemaOrThrow(name, overload);
+}
+
+Value tensor_value(const TensorRef& tensor) {
+  return {.kind = Value::Kind::Tensor, .constant = {}, .tensors = {tensor}};
+}
+
+TapeOp make_copy(const TensorRef& target, const TensorRef& source) {
+  TapeOp op{.call = {.handle = find_operator("aten::copy_", "")}};
+  op.call.arguments = {tensor_value(target), tensor_value(source), Value{.constant = false}};
+  op.call.results = {tensor_value(target)};
+  op.source.module = "fitstep: new content of a persistent tensor";
+  return op;
+}
+
+// A copy of `source` in a storage of its own.
+TapeOp make_clone(const TensorRef& source, const TensorRef& fresh) {
+  TapeOp op{.call = {.handle = find_operator("aten::clone", "")}};
+  op.call.arguments = {tensor_value(source), Value{}};
+  op.call.results = {tensor_value(fresh)};
+  op.source.module = "fitstep: a returned tensor of the caller's own";
+  return op;
+}
+
+TensorRef fresh_like(Tape& tape, const TensorRef& source) {
+  TensorRef fresh = source;
+  fresh.storage = static_cast<int32_t>(tape.storages.size());
+  fresh.offset = 0;
+  int64_t stride = 1;
+  for (size_t i = fresh.sizes.size(); i-- > 0;) {
+    fresh.strides[i] = stride;
+    stride *= std::max<int64_t>(fresh.sizes[i], 1);
+  }
+  TapeStorage storage;
+  storage.size_bytes = reach_bytes(fresh);
+  storage.born = static_cast<int64_t>(tape.ops.size());
+  tape.storages.push_back(storage);
+  return fresh;
+}
+
+// The user gets tensors of his own: what lies in a storage that outlives the step is cloned.
+void own_outputs(Tape& tape, std::vector<TapeOp>& ops) {
+  for (TensorRef& output : tape.outputs) {
+    TapeStorage& storage = tape.storages[static_cast<size_t>(output.storage)];
+    const bool is_made_here = storage.kind == StorageKind::Temporary && !storage.is_persistent;
+    if (is_made_here || storage.kind == StorageKind::Output) {
+      storage.kind = StorageKind::Output;
+      continue;
+    }
+    const TensorRef fresh = fresh_like(tape, output);
+    tape.storages.back().kind = StorageKind::Output;
+    TapeOp clone = make_clone(output, fresh);
+    clone.call.arguments[1].constant = c10::IValue(static_cast<int64_t>(c10::MemoryFormat::Contiguous));
+    ops.push_back(std::move(clone));
+    output = fresh;
+  }
+}
+
+}  // namespace
+
+std::vector<TapeOp> split_ops(Tape& tape, const Claims& claims) {
+  const std::vector<int64_t> sizes = sizes_of(tape);
+  std::vector<TapeOp> ops;
+  std::vector<int64_t> first_of(tape.ops.size() + 1, 0);
+  for (size_t i = 0; i < tape.ops.size(); ++i) {
+    const TapeOp& op = tape.ops[i];
+    first_of[i] = static_cast<int64_t>(ops.size());
+    if (is_view(op.call)) continue;
+    std::vector<TorchCall> parts = split(op.call, signature_of(op.call, sizes), claims);
+    std::shared_ptr<const TorchCall> joint;
+    if (parts.size() > 1 && !is_list_operator(op.call)) joint = std::make_shared<TorchCall>(op.call);
+    for (TorchCall& part : parts) {
+      ops.push_back({.call = std::move(part),
+                     .source = op.source,
+                     .region = op.region,
+                     .joint = std::exchange(joint, nullptr)});
+    }
+  }
+  first_of.back() = static_cast<int64_t>(ops.size());
+  // Births and deaths were counted in recorded calls.
+  for (TapeStorage& storage : tape.storages) {
+    if (storage.born >= 0) storage.born = first_of[static_cast<size_t>(storage.born)];
+    if (storage.dead >= 0) storage.dead = first_of[static_cast<size_t>(storage.dead)];
+  }
+  for (const auto& [source, target] : tape.rebindings) ops.push_back(make_copy(target, source));
+  own_outputs(tape, ops);
+  return ops;
+}
+
+}  // namespace fitstep::torch_side

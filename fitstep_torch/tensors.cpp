@@ -1,0 +1,87 @@
+#include "fitstep_torch/tensors.h"
+
+#include <ATen/core/List.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+namespace fitstep::torch_side {
+namespace {
+
+constexpr c10::DispatchKeySet kExcluded =
+    c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::autocast_dispatch_keyset |
+    c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot,
+                         c10::DispatchKey::FuncTorchDynamicLayerFrontMode,
+                         c10::DispatchKey::FuncTorchDynamicLayerBackMode});
+
+c10::IValue list_argument(const Value& value,
+                          const std::function<at::Tensor(const TensorRef&)>& tensor_of) {
+  if (value.kind == Value::Kind::TensorList) {
+    c10::List<at::Tensor> list;
+    for (const auto& tensor : value.tensors) list.push_back(tensor_of(*tensor));
+    return list;
+  }
+  c10::List<std::optional<at::Tensor>> list;
+  for (const auto& tensor : value.tensors) {
+    list.push_back(tensor.has_value() ? std::optional(tensor_of(*tensor)) : std::nullopt);
+  }
+  return list;
+}
+
+}  // namespace
+
+c10::Storage borrowed_storage(char* address, int64_t size_bytes) {
+  return c10::make_intrusive<c10::StorageImpl>(
+      c10::StorageImpl::use_byte_size_t(), static_cast<size_t>(size_bytes),
+      c10::DataPtr(address, c10::Device(c10::DeviceType::CPU)), nullptr, /*resizable=*/false);
+}
+
+void repoint(const c10::Storage& storage, char* address) {
+  storage.unsafeGetStorageImpl()->set_data_ptr_noswap(
+      c10::DataPtr(address, c10::Device(c10::DeviceType::CPU)));
+}
+
+at::Tensor tensor_over(const c10::Storage& storage, const TensorRef& ref) {
+  auto tensor = at::detail::make_tensor<c10::TensorImpl>(
+      c10::Storage(storage), c10::DispatchKeySet(c10::DispatchKey::CPU),
+      c10::scalarTypeToTypeMeta(ref.dtype));
+  tensor.unsafeGetTensorImpl()->set_sizes_and_strides(ref.sizes, ref.strides, ref.offset);
+  return tensor;
+}
+
+torch::jit::Stack make_stack(const TorchCall& call,
+                             const std::function<at::Tensor(const TensorRef&)>& tensor_of) {
+  torch::jit::Stack stack;
+  stack.reserve(call.arguments.size());
+  for (const Value& value : call.arguments) {
+    if (value.kind == Value::Kind::Constant) {
+      stack.push_back(value.constant);
+    } else if (value.kind == Value::Kind::Tensor) {
+      stack.emplace_back(value.tensors.front().has_value() ? tensor_of(*value.tensors.front())
+                                                           : at::Tensor());
+    } else {
+      stack.push_back(list_argument(value, tensor_of));
+    }
+  }
+  return stack;
+}
+
+std::vector<at::Tensor> result_tensors(const TorchCall& call, const torch::jit::Stack& stack) {
+  std::vector<at::Tensor> found;
+  for (size_t i = 0; i < call.results.size() && i < stack.size(); ++i) {
+    const Value& value = call.results[i];
+    if (value.kind == Value::Kind::Constant) continue;
+    if (stack[i].isTensor()) {
+      if (value.tensors.front().has_value()) found.push_back(stack[i].toTensor());
+    } else if (stack[i].isTensorList()) {
+      for (const at::Tensor& tensor : stack[i].toTensorVector()) found.push_back(tensor);
+    } else {
+      for (const auto& tensor : value.tensors) {
+        if (tensor.has_value()) found.emplace_back();
+      }
+    }
+  }
+  return found;
+}
+
+BelowAutograd::BelowAutograd() : exclude_(kExcluded) {}
+
+}  // namespace fitstep::torch_side

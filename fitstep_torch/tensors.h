@@ -1,0 +1,40 @@
+// Tensors over memory that we place: built by hand, re-pointed without cost.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/stack.h>
+#include <c10/core/StorageImpl.h>
+
+#include <functional>
+
+#include "fitstep_torch/call.h"
+
+namespace fitstep::torch_side {
+
+// A storage of `size_bytes` at `address` that frees nothing.
+c10::Storage borrowed_storage(char* address, int64_t size_bytes);
+
+// Points a storage elsewhere. REQUIRES: its bytes there are valid for as long as it is used.
+void repoint(const c10::Storage& storage, char* address);
+
+// A plain CPU tensor (no autograd) over `storage` with the geometry of `ref`.
+at::Tensor tensor_over(const c10::Storage& storage, const TensorRef& ref);
+
+// The arguments of a call as the dispatcher wants them. `tensor_of` makes each tensor.
+torch::jit::Stack make_stack(const TorchCall& call,
+                             const std::function<at::Tensor(const TensorRef&)>& tensor_of);
+
+// The tensors among the results of a call that has run, in the order of tensors_of(call.results);
+// undefined where the call returned none.
+std::vector<at::Tensor> result_tensors(const TorchCall& call, const torch::jit::Stack& stack);
+
+// Below autograd, autocast and Python, as kernels are called during a step.
+class BelowAutograd {
+ public:
+  BelowAutograd();
+
+ private:
+  c10::impl::ExcludeDispatchKeyGuard exclude_;
+};
+
+}  // namespace fitstep::torch_side

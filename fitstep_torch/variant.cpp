@@ -1,0 +1,61 @@
+#include "fitstep_torch/variant.h"
+
+#include <ATen/core/grad_mode.h>
+#include <fmt/format.h>
+
+#include "fitstep/plan/verify.h"
+#include "fitstep_torch/tensors.h"
+
+namespace fitstep::torch_side {
+
+Result<std::unique_ptr<Variant>> Variant::make(std::shared_ptr<StepProgram> step, Plan plan,
+                                               std::shared_ptr<Homes> homes) {
+  const int64_t capacity = homes->arena().size_bytes() - homes->reserve_bytes();
+  const std::vector<Fault> faults = verify(step->program, plan, {.capacity_bytes = {capacity}});
+  if (!faults.empty()) {
+    return Error{ErrorCode::Mismatch,
+                 fmt::format("the plan is not valid for this program ({}: {}); plan it again",
+                             to_string(faults.front().kind), faults.front().message)};
+  }
+  auto made = std::make_unique<Variant>();
+  made->step_ = std::move(step);
+  made->plan_ = std::make_unique<Plan>(std::move(plan));
+  made->homes_ = std::move(homes);
+  FITSTEP_TRY(made->kernels_,
+              PlannedKernels::make(*made->step_, *made->plan_, made->homes_->arena()));
+  return made;
+}
+
+void Variant::set_number(OpId op, size_t number, const c10::IValue& value) {
+  const Form& form = step_->program.ops[op.index()].forms[0];
+  kernels_->set_number(op, number_places(step_->calls[form.call.index()])[number], value);
+}
+
+std::optional<Stopped> Variant::run(const std::vector<External>& externals,
+                                    const std::vector<at::Tensor>& tensors) {
+  FITSTEP_CHECK(externals.size() == tensors.size(), "one tensor per external storage");
+  for (size_t i = 0; i < externals.size(); ++i) {
+    auto* first = static_cast<char*>(const_cast<void*>(tensors[i].const_data_ptr()));
+    kernels_->point(externals[i].storage, first - externals[i].offset_bytes);
+  }
+  adopt_worker_threads();
+  set_reserve(homes_->reserve(), homes_->reserve_bytes());
+  std::optional<Stopped> stopped;
+  {
+    const BelowAutograd below;
+    const at::AutoGradMode keep_mode(at::GradMode::is_enabled());
+    stopped = execute(*plan_, *kernels_);
+  }
+  for (const at::Tensor& tensor : written_) tensor.unsafeGetTensorImpl()->bump_version();
+  if (stopped.has_value()) kernels_->drop_outputs();
+  return stopped;
+}
+
+std::vector<at::Tensor> Variant::take_outputs() {
+  std::vector<at::Tensor> outputs;
+  for (const TensorRef& output : step_->outputs) outputs.push_back(kernels_->take_output(output));
+  kernels_->drop_outputs();
+  return outputs;
+}
+
+}  // namespace fitstep::torch_side

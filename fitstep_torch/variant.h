@@ -1,0 +1,53 @@
+// A variant that is ready to run: a program, its verified plan, and the kernels at their addresses.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "fitstep_torch/homes.h"
+#include "fitstep_torch/kernels.h"
+
+namespace fitstep::torch_side {
+
+// An input, or a closed-over tensor: where the recorded program expects its first element.
+struct External {
+  StorageId storage;
+  int64_t offset_bytes = 0;  // Of the tensor in its storage, as recorded.
+};
+
+class Variant {
+ public:
+  // Verifies the plan against the program and the arena first; a plan with faults is an error.
+  static Result<std::unique_ptr<Variant>> make(std::shared_ptr<StepProgram> step, Plan plan,
+                                               std::shared_ptr<Homes> homes);
+
+  // The tensors at home that Python can see and that this variant writes: autograd must notice.
+  void set_written(std::vector<at::Tensor> tensors) { written_ = std::move(tensors); }
+
+  void set_number(OpId op, size_t number, const c10::IValue& value);
+
+  // Runs one step on the calling thread. `tensors[i]` is what `externals[i]` stands for.
+  std::optional<Stopped> run(const std::vector<External>& externals,
+                             const std::vector<at::Tensor>& tensors);
+
+  // What the step function returned: tensors of the caller's own, in order. Once per run.
+  std::vector<at::Tensor> take_outputs();
+
+  // Whether a step that stopped at `position` left everything that Python can see as it was.
+  bool is_untouched_at(int32_t position) const {
+    return position < kernels_->first_visible_write();
+  }
+
+  const Plan& plan() const { return *plan_; }
+  const StepProgram& step() const { return *step_; }
+  int64_t misplaced() const { return kernels_->misplaced(); }
+
+ private:
+  std::shared_ptr<StepProgram> step_;
+  std::unique_ptr<Plan> plan_;
+  std::shared_ptr<Homes> homes_;
+  std::unique_ptr<PlannedKernels> kernels_;
+  std::vector<at::Tensor> written_;
+};
+
+}  // namespace fitstep::torch_side
