@@ -21,12 +21,16 @@ inline constexpr int64_t kPicosecondsPerSecond = 1'000'000'000'000;
 struct Tier {
   std::string name;            // "device", "host", "disk"
   int64_t capacity_bytes = 0;  // 0 for "not known": the budget says.
+
+  bool operator==(const Tier&) const = default;
 };
 
 struct Rate {
   int64_t alone_bytes_per_s = 0;
   int64_t both_bytes_per_s = 0;  // While the other direction is busy too.
   int64_t latency_ps = 0;        // Fixed cost of one copy.
+
+  bool operator==(const Rate&) const = default;
 };
 
 // Between tier `upper` and the tier below it.
@@ -35,12 +39,16 @@ struct Link {
   Rate evict;
   Rate prefetch;
   double compute_slowdown = 1.0;  // Op time beside a copy on this link / op time alone.
+
+  bool operator==(const Link&) const = default;
 };
 
 struct Codec {
   std::string name;
   int64_t encode_bytes_per_s = 0;
   int64_t decode_bytes_per_s = 0;
+
+  bool operator==(const Codec&) const = default;
 };
 
 struct Machine {
@@ -50,6 +58,8 @@ struct Machine {
   std::vector<Tier> tiers;
   std::vector<Link> links;
   std::vector<Codec> codecs;
+
+  bool operator==(const Machine&) const = default;
 };
 
 Machine unit_machine();

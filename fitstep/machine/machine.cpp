@@ -1,0 +1,146 @@
+#include "fitstep/machine/machine.h"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "fitstep/base/id.h"
+#include "fitstep/base/result.h"
+#include "fitstep/machine/json_fields.h"
+
+namespace fitstep {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kFormat = 1;
+
+Error bad_profile(const std::string& sentence) {
+  return Error{ErrorCode::BadInput, "cannot read the machine profile: " + sentence};
+}
+
+Rate read_rate(JsonFields& link, const char* name) {
+  Rate rate;
+  link.object(name, [&](JsonFields& fields) {
+    rate = {.alone_bytes_per_s = fields.number("alone_bytes_per_s", /*least=*/1),
+            .both_bytes_per_s = fields.number("both_bytes_per_s", /*least=*/1),
+            .latency_ps = fields.number("latency_ps")};
+    fields.allow_only({"alone_bytes_per_s", "both_bytes_per_s", "latency_ps"});
+  });
+  return rate;
+}
+
+void read_tiers(JsonFields& fields, Machine& machine) {
+  fields.each("tiers", [&](JsonFields& tier) {
+    machine.tiers.push_back(
+        Tier{.name = tier.text("name"), .capacity_bytes = tier.number("capacity_bytes")});
+    tier.allow_only({"name", "capacity_bytes"});
+  });
+  if (machine.tiers.empty()) fields.fail("tiers is empty; a machine has at least a device");
+}
+
+void read_links(JsonFields& fields, Machine& machine) {
+  const auto tiers = static_cast<int64_t>(machine.tiers.size());
+  fields.each("links", [&](JsonFields& link) {
+    const int64_t upper = link.number("upper");
+    if (upper >= tiers - 1) {
+      link.fail(
+          fmt::format("{} is {}; the link joins a tier with the one below it, and there are "
+                      "{} tiers",
+                      link.at("upper"), upper, tiers));
+      return;
+    }
+    const Link read = {.upper = TierId(upper),
+                       .evict = read_rate(link, "evict"),
+                       .prefetch = read_rate(link, "prefetch"),
+                       .compute_slowdown = link.real("compute_slowdown")};
+    if (read.compute_slowdown < 1) link.fail(link.at("compute_slowdown") + " is less than 1");
+    link.allow_only({"upper", "evict", "prefetch", "compute_slowdown"});
+    machine.links.push_back(read);
+  });
+}
+
+void read_codecs(JsonFields& fields, Machine& machine) {
+  fields.each("codecs", [&](JsonFields& codec) {
+    machine.codecs.push_back(Codec{.name = codec.text("name"),
+                                   .encode_bytes_per_s = codec.number("encode_bytes_per_s"),
+                                   .decode_bytes_per_s = codec.number("decode_bytes_per_s")});
+    codec.allow_only({"name", "encode_bytes_per_s", "decode_bytes_per_s"});
+  });
+}
+
+Json to_json(const Rate& rate) {
+  return {{"alone_bytes_per_s", rate.alone_bytes_per_s},
+          {"both_bytes_per_s", rate.both_bytes_per_s},
+          {"latency_ps", rate.latency_ps}};
+}
+
+}  // namespace
+
+Machine unit_machine() {
+  const Rate rate = {.alone_bytes_per_s = 1, .both_bytes_per_s = 1, .latency_ps = 0};
+  return Machine{.name = "unit",
+                 .threads = 1,
+                 .launch_ps = 0,
+                 .tiers = {{.name = "device"}, {.name = "host"}, {.name = "disk"}},
+                 .links = {{.upper = TierId(0), .evict = rate, .prefetch = rate},
+                           {.upper = TierId(1), .evict = rate, .prefetch = rate}},
+                 .codecs = {}};
+}
+
+Result<Machine> parse_machine(const std::string& json) {
+  const Json root = Json::parse(json, nullptr, /*allow_exceptions=*/false);
+  if (root.is_discarded()) {
+    return bad_profile(
+        "it is not JSON from its first to its last character; perhaps it is cut off");
+  }
+  std::string fault;
+  JsonFields fields(root, "", fault);
+  if (const int64_t format = fields.number("format"); fault.empty() && format != kFormat) {
+    return bad_profile(
+        fmt::format("it has format {}, and this fitstep reads format {}", format, kFormat));
+  }
+  Machine machine;
+  machine.name = fields.text("name");
+  machine.threads = static_cast<int32_t>(fields.number("threads", /*least=*/1, /*most=*/4096));
+  machine.launch_ps = fields.number("launch_ps");
+  read_tiers(fields, machine);
+  read_links(fields, machine);
+  read_codecs(fields, machine);
+  fields.allow_only({"format", "name", "threads", "launch_ps", "tiers", "links", "codecs"});
+  if (!fault.empty()) return bad_profile(fault);
+  return machine;
+}
+
+std::string print_machine(const Machine& machine) {
+  Json tiers = Json::array();
+  for (const Tier& tier : machine.tiers) {
+    tiers.push_back({{"name", tier.name}, {"capacity_bytes", tier.capacity_bytes}});
+  }
+  Json links = Json::array();
+  for (const Link& link : machine.links) {
+    links.push_back({{"upper", link.upper.value()},
+                     {"evict", to_json(link.evict)},
+                     {"prefetch", to_json(link.prefetch)},
+                     {"compute_slowdown", link.compute_slowdown}});
+  }
+  Json codecs = Json::array();
+  for (const Codec& codec : machine.codecs) {
+    codecs.push_back({{"name", codec.name},
+                      {"encode_bytes_per_s", codec.encode_bytes_per_s},
+                      {"decode_bytes_per_s", codec.decode_bytes_per_s}});
+  }
+  const Json root = {{"format", kFormat},
+                     {"name", machine.name},
+                     {"threads", machine.threads},
+                     {"launch_ps", machine.launch_ps},
+                     {"tiers", tiers},
+                     {"links", links},
+                     {"codecs", codecs}};
+  // A name with broken UTF-8 is repaired rather than thrown over.
+  return root.dump(2, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace fitstep
