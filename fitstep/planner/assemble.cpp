@@ -1,0 +1,112 @@
+#include "fitstep/planner/assemble.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace fitstep {
+namespace {
+
+int64_t align_up(int64_t bytes) {
+  return (bytes + kAlignmentBytes - 1) / kAlignmentBytes * kAlignmentBytes;
+}
+
+std::vector<Residency> make_residencies(const Values& values, const Schedule& schedule,
+                                        const Space& space, const Layout& layout,
+                                        const Homes& homes) {
+  std::vector<Residency> residencies;
+  residencies.reserve(schedule.stays.size());
+  for (size_t i = 0; i < schedule.stays.size(); ++i) {
+    const Stay& stay = schedule.stays[i];
+    const Storage& storage = values.storage(stay.storage);
+    Residency residency{.storage = stay.storage, .size_bytes = storage.size_bytes};
+    if (stay.has_own_place) {
+      residency.is_home = has_home(storage);
+      residency.tier = residency.is_home ? kDeviceTier : kExternalTier;
+      residency.offset_bytes = residency.is_home ? homes.offset_bytes[stay.storage.index()] : 0;
+    } else if (const int32_t block = space.block_of_stay[i]; block != kNone) {
+      residency.offset_bytes = layout.offset_bytes[static_cast<size_t>(block)];
+    }
+    residencies.push_back(residency);
+  }
+  return residencies;
+}
+
+ResidencyId residency_of(int32_t stay) { return stay == kNone ? ResidencyId() : ResidencyId(stay); }
+
+// What the allocator answers when the kernel asks: the output's own address, or the scratch
+// block's.
+int64_t request_offset(const Request& request, const Form& form, const Run& run,
+                       const std::vector<Residency>& residencies, int64_t scratch_bytes) {
+  if (request.output.is_none()) return scratch_bytes;
+  for (size_t i = 0; i < form.writes.size(); ++i) {
+    if (form.writes[i].storage != request.output) continue;
+    const Residency& residency = residencies[run.writes[i].index()];
+    return residency.tier == kExternalTier ? -1 : residency.offset_bytes;
+  }
+  return -1;
+}
+
+}  // namespace
+
+Homes make_homes(const Program& program, const PlanRequest& request) {
+  Homes homes;
+  homes.offset_bytes.assign(program.storages.size(), -1);
+  for (const Home& home : request.homes) {
+    homes.offset_bytes[home.storage.index()] = home.offset_bytes;
+    const int64_t end_bytes = home.offset_bytes + program.storages[home.storage.index()].size_bytes;
+    homes.end_bytes = std::max(homes.end_bytes, end_bytes);
+  }
+  int64_t next_bytes = align_up(std::max(homes.end_bytes, request.bottom_bytes));
+  for (size_t i = 0; i < program.storages.size(); ++i) {
+    const Storage& storage = program.storages[i];
+    if (!has_home(storage)) continue;
+    homes.size_bytes += storage.size_bytes;
+    if (homes.offset_bytes[i] >= 0) continue;
+    homes.offset_bytes[i] = next_bytes;
+    homes.end_bytes = next_bytes + storage.size_bytes;
+    next_bytes = align_up(homes.end_bytes);
+  }
+  homes.bottom_bytes = next_bytes;
+  return homes;
+}
+
+Plan assemble_plan(const Values& values, const Schedule& schedule, const Space& space,
+                   const Layout& layout, const Homes& homes) {
+  Plan plan;
+  plan.residencies = make_residencies(values, schedule, space, layout, homes);
+  std::vector<Action>& lane = plan.lane(Lane::Compute);
+  lane.resize(schedule.instances.size());
+  for (size_t i = 0; i < schedule.instances.size(); ++i) {
+    const Instance& instance = schedule.instances[i];
+    Action& action = lane[i];
+    if (instance.kind == Instance::Kind::SaveGenerator) {
+      action.kind = Action::Kind::Copy;
+      action.copy = {.source = residency_of(instance.reads[0]),
+                     .target = residency_of(instance.writes[0])};
+      continue;
+    }
+    Run& run = action.run;
+    run.op = values.op_id_at(instance.tick);
+    run.form = instance.form;
+    for (const int32_t stay : instance.reads) run.reads.push_back(residency_of(stay));
+    for (const int32_t stay : instance.writes) run.writes.push_back(residency_of(stay));
+    const Form& form = values.op_at(instance.tick).forms[static_cast<size_t>(instance.form)];
+    for (size_t k = 0; k < form.requests.size(); ++k) {
+      const int32_t block = space.block_of_request[static_cast<size_t>(space.first_request[i]) + k];
+      const int64_t scratch_bytes =
+          block == kNone ? homes.bottom_bytes : layout.offset_bytes[static_cast<size_t>(block)];
+      run.request_offset_bytes.push_back(
+          request_offset(form.requests[k], form, run, plan.residencies, scratch_bytes));
+    }
+  }
+  for (size_t i = 0; i < schedule.stays.size(); ++i) {
+    const Stay& stay = schedule.stays[i];
+    if (stay.has_own_place || stay.last == kNone) continue;
+    lane[static_cast<size_t>(stay.last)].releases.push_back(ResidencyId(i));
+  }
+  plan.certificate.peak_bytes = homes.size_bytes + space.peak_bytes;
+  plan.certificate.height_bytes = std::max(layout.height_bytes, homes.end_bytes);
+  return plan;
+}
+
+}  // namespace fitstep

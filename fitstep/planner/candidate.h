@@ -1,0 +1,45 @@
+// A candidate: a selection with everything that follows from it. Plans are assembled from the few
+// candidates that reach the frontier.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "fitstep/machine/machine.h"
+#include "fitstep/plan/layout.h"
+#include "fitstep/planner/assemble.h"
+#include "fitstep/planner/placer.h"
+#include "fitstep/planner/scheduler.h"
+#include "fitstep/planner/selection.h"
+#include "fitstep/planner/space.h"
+
+namespace fitstep {
+
+// What stays the same for all candidates of one request.
+struct Task {
+  const Program& program;
+  const Machine& machine;
+  const PlanRequest& request;
+  Values values;
+  Homes homes;
+  int64_t floor_bytes = 0;
+  std::vector<Culprit> culprits;
+};
+
+struct Candidate {
+  Selection selection;
+  Schedule schedule;
+  Space space;
+  Layout layout;      // Empty until placed.
+  int64_t bytes = 0;  // Least height possible; once placed, the height. Homes included.
+  int64_t predicted_ps = 0;
+};
+
+// Scheduled and measured, not placed. Nothing if the selection cannot be scheduled.
+std::optional<Candidate> schedule_candidate(const Task& task, const Selection& selection);
+
+// Places the candidate's blocks, trying until `target_bytes` is reached or passes run out.
+void place_candidate(const Task& task, int64_t target_bytes, int32_t passes, Candidate& candidate);
+
+}  // namespace fitstep

@@ -1,0 +1,241 @@
+#include "fitstep/planner/order.h"
+
+#include <algorithm>
+#include <queue>
+#include <utility>
+
+#include "fitstep/planner/scheduler.h"
+#include "fitstep/planner/space.h"
+#include "fitstep/planner/values.h"
+
+namespace fitstep {
+namespace {
+
+// Reads of one version, between the write that makes it and the write that ends it.
+struct VersionUsers {
+  int32_t maker = kNone;
+  std::vector<int32_t> readers;  // Of bytes.
+};
+
+// Which op must run behind which, by versions.
+struct Dependences {
+  std::vector<std::vector<int32_t>> followers;  // By op.
+  std::vector<int32_t> blocked_by;              // By op: how many ops must run first.
+  std::vector<std::vector<int32_t>> consumers;  // By op: ops that read the bytes it writes.
+};
+
+Dependences find_dependences(const Program& program) {
+  const size_t count = program.ops.size();
+  const std::vector<int32_t> last = last_versions(program);
+  std::vector<std::vector<VersionUsers>> users(program.storages.size());
+  for (size_t i = 0; i < users.size(); ++i) users[i].resize(static_cast<size_t>(last[i]) + 1);
+  const auto of = [&](StorageId storage, int32_t version) -> VersionUsers& {
+    return users[storage.index()][static_cast<size_t>(version)];
+  };
+  for (size_t i = 0; i < count; ++i) {
+    const Form& form = program.ops[i].forms[0];
+    const auto op = static_cast<int32_t>(i);
+    for (const Read& read : form.reads) {
+      if (read.kind != ReadKind::ShapeOnly) of(read.storage, read.version).readers.push_back(op);
+    }
+    for (const Write& write : form.writes) of(write.storage, write.version).maker = op;
+  }
+  Dependences result{.followers = std::vector<std::vector<int32_t>>(count),
+                     .blocked_by = std::vector<int32_t>(count, 0),
+                     .consumers = std::vector<std::vector<int32_t>>(count)};
+  const auto add = [&](int32_t first, int32_t then) {
+    if (first == kNone || then == kNone || first == then) return;
+    result.followers[static_cast<size_t>(first)].push_back(then);
+    ++result.blocked_by[static_cast<size_t>(then)];
+  };
+  for (const std::vector<VersionUsers>& versions : users) {
+    for (size_t v = 0; v < versions.size(); ++v) {
+      const int32_t next_maker = v + 1 < versions.size() ? versions[v + 1].maker : kNone;
+      add(versions[v].maker, next_maker);
+      for (const int32_t reader : versions[v].readers) {
+        add(versions[v].maker, reader);
+        add(reader, next_maker);
+        if (versions[v].maker != kNone) {
+          result.consumers[static_cast<size_t>(versions[v].maker)].push_back(reader);
+        }
+      }
+    }
+  }
+  int32_t barrier = kNone;  // Ops that must not move keep their order among themselves.
+  for (size_t i = 0; i < count; ++i) {
+    if (!program.ops[i].must_not_move) continue;
+    add(barrier, static_cast<int32_t>(i));
+    barrier = static_cast<int32_t>(i);
+  }
+  return result;
+}
+
+bool is_small_kind(OpKind kind) {
+  return kind == OpKind::Elementwise || kind == OpKind::Reduction || kind == OpKind::Copy ||
+         kind == OpKind::Other;
+}
+
+// Updates, and ops of small kinds whose results go nowhere but to updates.
+std::vector<char> find_eager(const Program& program, const Dependences& dependences) {
+  std::vector<char> is_eager(program.ops.size(), 0);
+  for (size_t i = program.ops.size(); i-- > 0;) {
+    const Op& op = program.ops[i];
+    if (op.must_not_move || op.is_random) continue;
+    if (op.kind == OpKind::Update) {
+      is_eager[i] = 1;
+      continue;
+    }
+    const std::vector<int32_t>& consumers = dependences.consumers[i];
+    if (!is_small_kind(op.kind) || consumers.empty()) continue;
+    is_eager[i] = std::all_of(consumers.begin(), consumers.end(), [&](int32_t consumer) {
+      return is_eager[static_cast<size_t>(consumer)] != 0;
+    });
+  }
+  return is_eager;
+}
+
+// Bytes that an op takes and frees, given how many readers every version still has.
+class Balance {
+ public:
+  explicit Balance(const Program& program) : program_(program) {
+    const std::vector<int32_t> last = last_versions(program);
+    for (size_t i = 0; i < program.storages.size(); ++i) {
+      readers_left_.emplace_back(static_cast<size_t>(last[i]) + 1, 0);
+    }
+    for (const Op& op : program.ops) {
+      for (const Read& read : op.forms[0].reads) {
+        if (read.kind != ReadKind::ShapeOnly) ++left(read);
+      }
+    }
+  }
+
+  // Positive: the op takes more than it frees.
+  int64_t net_bytes(OpId op) const {
+    const Form& form = program_.ops[op.index()].forms[0];
+    int64_t net = 0;
+    for (const Write& write : form.writes) {
+      if (!is_in_place(form, write)) net += arena_bytes(write.storage);
+    }
+    for (const Read& read : form.reads) {
+      if (read.kind == ReadKind::ShapeOnly) continue;
+      const auto& versions = readers_left_[read.storage.index()];
+      const bool is_ended = versions[static_cast<size_t>(read.version)] == 1 &&
+                            static_cast<size_t>(read.version) + 1 == versions.size();
+      if (is_ended) net -= arena_bytes(read.storage);
+    }
+    return net;
+  }
+
+  void run(OpId op) {
+    for (const Read& read : program_.ops[op.index()].forms[0].reads) {
+      if (read.kind != ReadKind::ShapeOnly) --left(read);
+    }
+  }
+
+ private:
+  int32_t& left(const Read& read) {
+    return readers_left_[read.storage.index()][static_cast<size_t>(read.version)];
+  }
+  int64_t arena_bytes(StorageId storage) const {
+    const Storage& of = program_.storages[storage.index()];
+    return has_own_place(of) ? 0 : of.size_bytes;
+  }
+
+  const Program& program_;
+  std::vector<std::vector<int32_t>> readers_left_;  // By storage and version.
+};
+
+using ReadyQueue = std::priority_queue<int32_t, std::vector<int32_t>, std::greater<>>;
+
+// 1. Eager ops that are ready run first, in the given order.
+// 2. Then the first ready op in the given order; but where it takes more than it frees, a ready op
+//    close behind it that frees more than it takes goes first.
+std::vector<OpId> list_order(const Program& program, bool frees_first) {
+  constexpr size_t kLookahead = 12;
+  Dependences dependences = find_dependences(program);
+  const std::vector<char> is_eager = find_eager(program, dependences);
+  Balance balance(program);
+  ReadyQueue eager;
+  ReadyQueue ready;
+  const auto enqueue = [&](int32_t op) {
+    (is_eager[static_cast<size_t>(op)] != 0 ? eager : ready).push(op);
+  };
+  for (size_t i = 0; i < program.ops.size(); ++i) {
+    if (dependences.blocked_by[i] == 0) enqueue(static_cast<int32_t>(i));
+  }
+  std::vector<OpId> order;
+  while (!eager.empty() || !ready.empty()) {
+    int32_t chosen = kNone;
+    if (!eager.empty()) {
+      chosen = eager.top();
+      eager.pop();
+    } else {
+      chosen = ready.top();
+      ready.pop();
+      std::vector<int32_t> passed;
+      if (frees_first && !program.ops[static_cast<size_t>(chosen)].must_not_move &&
+          balance.net_bytes(OpId(chosen)) > 0) {
+        while (!ready.empty() && passed.size() < kLookahead) {
+          const int32_t other = ready.top();
+          ready.pop();
+          const Op& op = program.ops[static_cast<size_t>(other)];
+          if (!op.must_not_move && balance.net_bytes(OpId(other)) < 0) {
+            passed.push_back(chosen);
+            chosen = other;
+            break;
+          }
+          passed.push_back(other);
+        }
+      }
+      for (const int32_t op : passed) ready.push(op);
+    }
+    balance.run(OpId(chosen));
+    order.emplace_back(chosen);
+    for (const int32_t follower : dependences.followers[static_cast<size_t>(chosen)]) {
+      if (--dependences.blocked_by[static_cast<size_t>(follower)] == 0) enqueue(follower);
+    }
+  }
+  return order;
+}
+
+int64_t peak_of(const Program& program, const std::vector<OpId>& order) {
+  const Values values(program, order);
+  const std::optional<Schedule> schedule = make_schedule(values, keep_all(values));
+  if (!schedule) return std::numeric_limits<int64_t>::max();
+  return make_space(values, *schedule).peak_bytes;
+}
+
+}  // namespace
+
+bool is_valid_order(const Program& program, const std::vector<OpId>& order) {
+  std::vector<int32_t> position(program.ops.size(), kNone);
+  for (size_t i = 0; i < order.size(); ++i) {
+    if (order[i].is_none() || order[i].index() >= position.size()) return false;
+    if (position[order[i].index()] != kNone) return false;
+    position[order[i].index()] = static_cast<int32_t>(i);
+  }
+  if (order.size() != position.size()) return false;
+  const Dependences dependences = find_dependences(program);
+  for (size_t i = 0; i < position.size(); ++i) {
+    for (const int32_t follower : dependences.followers[i]) {
+      if (position[i] >= position[static_cast<size_t>(follower)]) return false;
+    }
+  }
+  return true;
+}
+
+std::vector<OpId> make_order(const Program& program) {
+  std::vector<OpId> best;
+  for (size_t i = 0; i < program.ops.size(); ++i) best.emplace_back(i);
+  int64_t best_bytes = peak_of(program, best);
+  for (const bool frees_first : {false, true}) {
+    std::vector<OpId> order = list_order(program, frees_first);
+    const int64_t bytes = peak_of(program, order);
+    if (bytes >= best_bytes) continue;
+    best = std::move(order);
+    best_bytes = bytes;
+  }
+  return best;
+}
+
+}  // namespace fitstep

@@ -1,0 +1,75 @@
+#include "fitstep/planner/planner.h"
+
+#include <gtest/gtest.h>
+
+#include <variant>
+
+#include "fitstep/plan/verify.h"
+#include "tests/support/chain_program.h"
+#include "tests/support/random_program.h"
+
+namespace fitstep {
+namespace {
+
+// The machine of hand-made tests: ops take the time that they say, starting them takes none.
+Machine test_machine() { return {.name = "unit", .tiers = {{.name = "device"}}}; }
+
+// The plan, which is valid; every test takes its plans from here.
+Plan plan_of(const Outcome& outcome, const Program& program, int64_t capacity_bytes) {
+  const auto* fits = std::get_if<Fits>(&outcome);
+  if (fits == nullptr) {
+    ADD_FAILURE() << "no plan";
+    return {};
+  }
+  const std::vector<Fault> faults =
+      verify(program, fits->plan, {.capacity_bytes = {capacity_bytes}});
+  for (const Fault& fault : faults) ADD_FAILURE() << fault.message;
+  EXPECT_LE(fits->plan.certificate.height_bytes, capacity_bytes);
+  return fits->plan;
+}
+
+TEST(MakePlan, KeepsAllWhereThatFits) {
+  const Program program = chain_program({.layers = 3});
+  const int64_t capacity_bytes = 6 * 64;  // a0 .. a3 and two gradients.
+  const Outcome outcome = make_plan(program, test_machine(), {.capacity_bytes = capacity_bytes});
+  const Plan plan = plan_of(outcome, program, capacity_bytes);
+  EXPECT_EQ(plan.certificate.peak_bytes, 6 * 64);
+  EXPECT_EQ(plan.lane(Lane::Compute).size(), 8U);  // load, 3 f, loss, 3 b.
+  EXPECT_EQ(plan.certificate.predicted_ps, plan.certificate.bound_ps);
+}
+
+TEST(MakePlan, SaysTooSmallOnlyBelowTheFloor) {
+  const Program program = chain_program({.layers = 3});
+  // b_i needs a_i, a_(i-1), g_i and g_(i-1) at once.
+  const Outcome outcome = make_plan(program, test_machine(), {.capacity_bytes = 4 * 64 - 1});
+  ASSERT_TRUE(std::holds_alternative<TooSmall>(outcome));
+  const TooSmall& answer = std::get<TooSmall>(outcome);
+  EXPECT_EQ(answer.floor_bytes, 4 * 64);
+  ASSERT_FALSE(answer.culprits.empty());
+  EXPECT_EQ(program.ops[answer.culprits[0].op.index()].name, "b3");
+  EXPECT_EQ(answer.culprits[0].bytes, 4 * 64);
+}
+
+TEST(MakePlan, PutsUpdatesBehindTheirGradients) {
+  const Program program = chain_program({.layers = 8, .with_weights = true});
+  // 8 weights at home; above them a0 .. a8, two gradients and one gradient of a weight while b8
+  // runs: 8 + 12 units. In the given order 8 gradients of weights would wait for the updates; that
+  // is no more than that here, so the order must not be worse.
+  const int64_t capacity_bytes = 20 * 64;
+  plan_of(make_plan(program, test_machine(), {.capacity_bytes = capacity_bytes, .policy = "none"}),
+          program, capacity_bytes);
+}
+
+TEST(MakePlan, PlansRandomProgramsThatKeepAll) {
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    SCOPED_TRACE(seed);
+    const Program program = random_program(seed, {.layers = 2 + static_cast<int32_t>(seed % 9)});
+    const int64_t capacity_bytes = int64_t{1} << 40;
+    plan_of(
+        make_plan(program, test_machine(), {.capacity_bytes = capacity_bytes, .policy = "none"}),
+        program, capacity_bytes);
+  }
+}
+
+}  // namespace
+}  // namespace fitstep

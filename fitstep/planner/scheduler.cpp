@@ -1,0 +1,200 @@
+#include "fitstep/planner/scheduler.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace fitstep {
+namespace {
+
+constexpr size_t kMostInstancesPerOp = 8;
+constexpr int32_t kMostDepth = 8000;  // Of values made again for values made again.
+
+class Walk {
+ public:
+  Walk(const Values& values, const Selection& selection)
+      : values_(values),
+        selection_(selection),
+        stay_of_(values.size(), kNone),
+        touched_(values.size(), 0),
+        save_of_tick_(static_cast<size_t>(values.tick_count()), kNone),
+        own_stay_(values.program().storages.size(), kNone) {}
+
+  std::optional<Schedule> run() {
+    add_own_places();
+    for (Tick tick = 0; tick < values_.tick_count(); ++tick) {
+      now_ = tick;
+      if (!emit(tick, 0, Instance::Kind::Op)) return std::nullopt;
+    }
+    insert_saves();
+    find_lifetimes();
+    return std::move(schedule_);
+  }
+
+ private:
+  int32_t add_stay(StorageId storage, bool has_own_place) {
+    schedule_.stays.push_back({.storage = storage, .has_own_place = has_own_place});
+    pins_.push_back(0);
+    return static_cast<int32_t>(schedule_.stays.size()) - 1;
+  }
+
+  void add_own_places() {
+    const std::vector<Storage>& storages = values_.program().storages;
+    for (size_t i = 0; i < storages.size(); ++i) {
+      const StorageId storage(i);
+      if (!values_.has_own_place(storage)) continue;
+      own_stay_[i] = add_stay(storage, true);
+      stay_of_[values_.id(storage, 0).index()] = own_stay_[i];
+    }
+  }
+
+  // The stay that holds the value now; kNone on failure.
+  int32_t ensure(ValueId value) {
+    const int32_t stay = stay_of_[value.index()];
+    const bool is_recomputable = now_ <= values_[value].recomputable_until;
+    if (stay == kNone || (is_recomputable && !schedule_.stays[index(stay)].has_own_place &&
+                          !selection_.is_still_there(value, touched_[value.index()], now_))) {
+      return is_recomputable ? make_again(value) : kNone;
+    }
+    return stay;
+  }
+
+  // A new stay with the value in it; kNone on failure.
+  int32_t make_again(ValueId value) {
+    const Tick maker = values_[value].made;
+    if (depth_ >= kMostDepth) return kNone;
+    ++depth_;
+    const bool is_done = emit(maker, values_.recompute_form(maker), Instance::Kind::OpAgain);
+    --depth_;
+    return is_done ? stay_of_[value.index()] : kNone;
+  }
+
+  // What the form reads there must be nobody else's, because the form overwrites it.
+  int32_t ensure_exclusive(ValueId value) {
+    const int32_t stay = ensure(value);
+    if (stay == kNone || pins_[index(stay)] == 0) return stay;
+    return now_ <= values_[value].recomputable_until ? make_again(value) : kNone;
+  }
+
+  bool emit(Tick tick, int32_t form_index, Instance::Kind kind) {
+    const size_t limit = kMostInstancesPerOp * static_cast<size_t>(values_.tick_count()) + 100;
+    if (schedule_.instances.size() > limit) return false;
+    const Form& form = values_.op_at(tick).forms[static_cast<size_t>(form_index)];
+    Instance instance{.kind = kind, .tick = tick, .form = form_index, .reads = {}, .writes = {}};
+    bool is_done = true;
+    for (const Read& read : form.reads) {
+      const int32_t stay = is_done ? read_stay(form, read, tick, kind) : kNone;
+      is_done = is_done && (stay != kNone || read.kind == ReadKind::ShapeOnly);
+      if (stay != kNone) ++pins_[index(stay)];
+      instance.reads.push_back(stay);
+    }
+    if (is_done) {
+      for (const Write& write : form.writes)
+        instance.writes.push_back(write_stay(form, write, instance));
+      schedule_.op_ps += form.time_ps;
+      if (kind == Instance::Kind::OpAgain) {
+        schedule_.recompute_ps += form.time_ps;
+        ++schedule_.recompute_count;
+      }
+    }
+    for (const int32_t stay : instance.reads) {
+      if (stay != kNone) --pins_[index(stay)];
+    }
+    if (is_done) schedule_.instances.push_back(std::move(instance));
+    return is_done;
+  }
+
+  int32_t read_stay(const Form& form, const Read& read, Tick tick, Instance::Kind kind) {
+    if (read.kind == ReadKind::ShapeOnly) return kNone;
+    const bool is_generator = values_.storage(read.storage).kind == StorageKind::Generator;
+    if (is_generator && kind == Instance::Kind::OpAgain) return generator_save(tick, read.storage);
+    const ValueId value = values_.id(read.storage, read.version);
+    const bool is_overwritten =
+        std::any_of(form.writes.begin(), form.writes.end(), [&](const Write& write) {
+          return write.storage == read.storage && write.version == read.version + 1;
+        });
+    const bool is_exclusive = is_overwritten && !values_.has_own_place(read.storage);
+    const int32_t stay = is_exclusive ? ensure_exclusive(value) : ensure(value);
+    touched_[value.index()] = now_;
+    return stay;
+  }
+
+  int32_t write_stay(const Form& form, const Write& write, const Instance& instance) {
+    const ValueId value = values_.id(write.storage, write.version);
+    int32_t stay = own_stay_[write.storage.index()];
+    if (stay != kNone) {
+      stay_of_[values_.id(write.storage, write.version - 1).index()] = kNone;
+    } else if (is_in_place(form, write)) {
+      for (size_t i = 0; i < form.reads.size(); ++i) {
+        if (form.reads[i].storage == write.storage && instance.reads[i] != kNone) {
+          stay = instance.reads[i];
+        }
+      }
+      int32_t& before = stay_of_[values_.id(write.storage, write.version - 1).index()];
+      if (before == stay) before = kNone;
+    } else {
+      stay = add_stay(write.storage, false);
+    }
+    stay_of_[value.index()] = stay;
+    touched_[value.index()] = now_;
+    return stay;
+  }
+
+  int32_t generator_save(Tick tick, StorageId generator) {
+    int32_t& save = save_of_tick_[static_cast<size_t>(tick)];
+    if (save == kNone) save = add_stay(generator, false);
+    return save;
+  }
+
+  // A save is asked for after the draw; only now is it put in front of it.
+  void insert_saves() {
+    std::vector<Instance> instances;
+    instances.reserve(schedule_.instances.size());
+    for (Instance& instance : schedule_.instances) {
+      const int32_t save = save_of_tick_[static_cast<size_t>(instance.tick)];
+      if (instance.kind == Instance::Kind::Op && save != kNone) {
+        const StorageId generator = schedule_.stays[index(save)].storage;
+        instances.push_back({.kind = Instance::Kind::SaveGenerator,
+                             .tick = instance.tick,
+                             .reads = {own_stay_[generator.index()]},
+                             .writes = {save}});
+      }
+      instances.push_back(std::move(instance));
+    }
+    schedule_.instances = std::move(instances);
+  }
+
+  void find_lifetimes() {
+    for (size_t i = 0; i < schedule_.instances.size(); ++i) {
+      const Instance& instance = schedule_.instances[i];
+      for (const std::vector<int32_t>* operands : {&instance.reads, &instance.writes}) {
+        for (const int32_t operand : *operands) {
+          if (operand == kNone) continue;
+          Stay& stay = schedule_.stays[index(operand)];
+          if (stay.first == kNone) stay.first = static_cast<int32_t>(i);
+          stay.last = static_cast<int32_t>(i);
+        }
+      }
+    }
+  }
+
+  static size_t index(int32_t stay) { return static_cast<size_t>(stay); }
+
+  const Values& values_;
+  const Selection& selection_;
+  Schedule schedule_;
+  Tick now_ = 0;
+  int32_t depth_ = 0;
+  std::vector<int32_t> stay_of_;  // By value: the stay that holds it; kNone if none does.
+  std::vector<Tick> touched_;     // By value: when it was last read or made.
+  std::vector<int32_t> pins_;     // By stay: by how many ops under way it is needed.
+  std::vector<int32_t> save_of_tick_;
+  std::vector<int32_t> own_stay_;  // By storage.
+};
+
+}  // namespace
+
+std::optional<Schedule> make_schedule(const Values& values, const Selection& selection) {
+  return Walk(values, selection).run();
+}
+
+}  // namespace fitstep

@@ -1,0 +1,53 @@
+// The scheduler turns values and a selection into op instances and stays.
+//
+// It walks the program once. In front of each op it makes sure that every value the op reads is
+// there; what the selection has dropped is made again on the spot, with whatever that needs. A stay
+// is one storage in one piece of memory: it lasts from the first to the last instance that uses
+// it, so nothing has to be decided about its end.
+//
+//   selection drops a1            instances  f0 f1 f2 b2 f1' b1 b0
+//                                 stays of a1    |--|    |---|
+//
+// An op that draws random numbers is made again from a copy of the generator's state, taken right
+// in front of the original draw.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "fitstep/planner/selection.h"
+#include "fitstep/planner/values.h"
+
+namespace fitstep {
+
+inline constexpr int32_t kNone = -1;
+
+struct Instance {
+  enum class Kind { Op, OpAgain, SaveGenerator } kind = Kind::Op;
+  Tick tick = 0;                // Which op.
+  int32_t form = 0;             // Of that op.
+  std::vector<int32_t> reads;   // Stays, in the order of the form's reads; kNone if shape-only.
+  std::vector<int32_t> writes;  // Stays. For a saved generator: one source, one target.
+};
+
+struct Stay {
+  StorageId storage;
+  bool has_own_place = false;  // The home or external residency: there before and after.
+  int32_t first = kNone;       // Instances that use it; kNone if none does.
+  int32_t last = kNone;
+};
+
+struct Schedule {
+  std::vector<Instance> instances;
+  std::vector<Stay> stays;   // First one per storage that has its own place, by storage.
+  int64_t op_ps = 0;         // Sum of the forms' times.
+  int64_t recompute_ps = 0;  // Of that, for ops made again.
+  int32_t recompute_count = 0;
+};
+
+// Nothing if a dropped value is needed when it cannot be made again any more, or if recomputing
+// would multiply the program beyond reason; both are the selection's fault.
+std::optional<Schedule> make_schedule(const Values& values, const Selection& selection);
+
+}  // namespace fitstep

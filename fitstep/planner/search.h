@@ -1,0 +1,24 @@
+// The search: walks down a ladder of targets and keeps the candidates that nothing beats.
+//
+//   seconds
+//      |                   x                 floor x 1.04^k are the targets, from keep-all down to
+//      |          x     .                    what cannot be reached any more; x are kept, what lies
+//      |  x  .                               right of and above another point is not
+//      +--------------------------> bytes
+//    floor  ...   targets   ...   keep-all
+//
+// The ladder does not depend on the capacity asked, only where it stops does: at the first target
+// within the capacity that was reached.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "fitstep/planner/candidate.h"
+
+namespace fitstep {
+
+// Candidates, all placed: bytes fall, time rises. Never empty.
+std::vector<Candidate> search(const Task& task);
+
+}  // namespace fitstep

@@ -1,0 +1,201 @@
+#include "fitstep/planner/space.h"
+
+#include <algorithm>
+
+namespace fitstep {
+namespace {
+
+bool is_any_thread(const Form& form) {
+  return std::any_of(form.requests.begin(), form.requests.end(),
+                     [](const Request& request) { return request.is_any_thread; });
+}
+
+class SpaceMaker {
+ public:
+  SpaceMaker(const Values& values, const Schedule& schedule)
+      : values_(values), schedule_(schedule) {}
+
+  Space run() {
+    find_fine_ticks();
+    add_stays();
+    share_addresses();
+    add_scratch();
+    measure();
+    return std::move(space_);
+  }
+
+ private:
+  const Form* form_of(const Instance& instance) const {
+    if (instance.kind == Instance::Kind::SaveGenerator) return nullptr;
+    return &values_.op_at(instance.tick).forms[static_cast<size_t>(instance.form)];
+  }
+
+  void find_fine_ticks() {
+    Tick tick = 0;
+    for (const Instance& instance : schedule_.instances) {
+      start_.push_back(tick);
+      const Form* form = form_of(instance);
+      tick += form == nullptr ? 1 : sequence_length(*form);
+    }
+    start_.push_back(tick);
+  }
+
+  // An output with a request is born with it, everything else with its first instance.
+  Tick birth(const Stay& stay, int32_t stay_index) const {
+    const auto first = static_cast<size_t>(stay.first);
+    const Instance& instance = schedule_.instances[first];
+    const Form* form = form_of(instance);
+    const bool is_written = std::find(instance.writes.begin(), instance.writes.end(), stay_index) !=
+                            instance.writes.end();
+    const bool is_read =
+        std::find(instance.reads.begin(), instance.reads.end(), stay_index) != instance.reads.end();
+    if (form == nullptr || !is_written || is_read) return start_[first];
+    for (const Request& request : form->requests) {
+      if (request.output == stay.storage) return start_[first] + request_live(*form, request).begin;
+    }
+    return start_[first];
+  }
+
+  void add_stays() {
+    space_.block_of_stay.assign(schedule_.stays.size(), kNone);
+    for (size_t i = 0; i < schedule_.stays.size(); ++i) {
+      const Stay& stay = schedule_.stays[i];
+      const int64_t size_bytes = values_.storage(stay.storage).size_bytes;
+      if (stay.has_own_place || stay.first == kNone || size_bytes == 0) continue;
+      space_.block_of_stay[i] = static_cast<int32_t>(space_.blocks.size());
+      space_.blocks.push_back({.size_bytes = size_bytes,
+                               .live = {.begin = birth(stay, static_cast<int32_t>(i)),
+                                        .end = start_[static_cast<size_t>(stay.last) + 1]}});
+    }
+  }
+
+  // Merges an output's block into that of the input which ends in its first instance. Only for
+  // equal sizes: a smaller output would hold the input's rest for longer than needed.
+  void share_addresses() {
+    for (size_t i = 0; i < schedule_.instances.size(); ++i) {
+      const Instance& instance = schedule_.instances[i];
+      const Form* form = form_of(instance);
+      if (form == nullptr) continue;
+      for (size_t k = 0; k < form->writes.size(); ++k) {
+        if (form->writes[k].may_take.is_none()) continue;
+        const int32_t given = input_to_give(*form, instance, static_cast<int32_t>(i), k);
+        if (given != kNone) merge(given, instance.writes[k]);
+      }
+    }
+  }
+
+  // The stay whose address the k-th output of the instance takes; kNone for none.
+  int32_t input_to_give(const Form& form, const Instance& instance, int32_t position,
+                        size_t k) const {
+    const auto output = static_cast<size_t>(instance.writes[k]);
+    if (space_.block_of_stay[output] == kNone || schedule_.stays[output].first != position) {
+      return kNone;
+    }
+    int32_t given = kNone;
+    for (size_t i = 0; i < form.reads.size(); ++i) {
+      if (form.reads[i].storage != form.writes[k].may_take || instance.reads[i] == kNone) continue;
+      if (given != kNone) return kNone;  // Read twice: which bytes end when is the kernel's secret.
+      given = instance.reads[i];
+    }
+    if (given == kNone) return kNone;
+    const auto input = static_cast<size_t>(given);
+    const int32_t block = space_.block_of_stay[input];
+    if (block == kNone || schedule_.stays[input].last != position) return kNone;
+    // Its end says whether another output has taken the address already.
+    if (space_.blocks[static_cast<size_t>(block)].live.end !=
+        start_[static_cast<size_t>(position) + 1]) {
+      return kNone;
+    }
+    const bool is_equal = values_.storage(schedule_.stays[input].storage).size_bytes ==
+                          values_.storage(schedule_.stays[output].storage).size_bytes;
+    return is_equal && taken_.insert_once(block, position) ? given : kNone;
+  }
+
+  void merge(int32_t given, int32_t taker) {
+    const int32_t block = space_.block_of_stay[static_cast<size_t>(given)];
+    int32_t& of_taker = space_.block_of_stay[static_cast<size_t>(taker)];
+    Block& old = space_.blocks[static_cast<size_t>(of_taker)];
+    Block& merged = space_.blocks[static_cast<size_t>(block)];
+    merged.live.end = std::max(merged.live.end, old.live.end);
+    old.size_bytes = 0;  // Stays in the list as nothing, so that other indices hold.
+    of_taker = block;
+  }
+
+  void add_scratch() {
+    for (size_t i = 0; i < schedule_.instances.size(); ++i) {
+      space_.first_request.push_back(static_cast<int32_t>(space_.block_of_request.size()));
+      const Form* form = form_of(schedule_.instances[i]);
+      if (form == nullptr) continue;
+      for (const Request& request : form->requests) {
+        const bool is_scratch = request.output.is_none() && request.size_bytes > 0;
+        space_.block_of_request.push_back(is_scratch ? static_cast<int32_t>(space_.blocks.size())
+                                                     : kNone);
+        if (!is_scratch) continue;
+        const Interval live = request_live(*form, request);
+        space_.blocks.push_back(
+            {.size_bytes = request.size_bytes,
+             .live = {.begin = start_[i] + live.begin, .end = start_[i] + live.end}});
+      }
+    }
+    space_.first_request.push_back(static_cast<int32_t>(space_.block_of_request.size()));
+  }
+
+  void measure() {
+    std::vector<int64_t> change(static_cast<size_t>(start_.back()) + 1, 0);
+    for (const Block& block : space_.blocks) {
+      change[static_cast<size_t>(block.live.begin)] += block.size_bytes;
+      change[static_cast<size_t>(block.live.end)] -= block.size_bytes;
+    }
+    int64_t live_bytes = 0;
+    for (size_t i = 0; i < schedule_.instances.size(); ++i) {
+      int64_t most_bytes = 0;
+      for (Tick tick = start_[i]; tick < start_[i + 1]; ++tick) {
+        live_bytes += change[static_cast<size_t>(tick)];
+        most_bytes = std::max(most_bytes, live_bytes);
+      }
+      space_.live_bytes.push_back(most_bytes);
+      space_.peak_bytes = std::max(space_.peak_bytes, most_bytes);
+    }
+  }
+
+  // Remembers for each block at which instance its address was last handed on.
+  struct Taken {
+    std::vector<int32_t> position_of_block;
+    bool insert_once(int32_t block, int32_t position) {
+      const auto index = static_cast<size_t>(block);
+      if (index >= position_of_block.size()) position_of_block.resize(index + 1, kNone);
+      if (position_of_block[index] == position) return false;
+      position_of_block[index] = position;
+      return true;
+    }
+  };
+
+  const Values& values_;
+  const Schedule& schedule_;
+  Space space_;
+  std::vector<Tick> start_;  // By instance, and one more.
+  mutable Taken taken_;
+};
+
+}  // namespace
+
+Tick sequence_length(const Form& form) {
+  Tick length = 1;
+  for (const Request& request : form.requests) {
+    length = std::max({length, request.live.begin + 1, request.live.end});
+  }
+  return length;
+}
+
+Interval request_live(const Form& form, const Request& request) {
+  const Tick length = sequence_length(form);
+  if (is_any_thread(form)) return {.begin = 0, .end = length};
+  if (!request.output.is_none()) return {.begin = request.live.begin, .end = length};
+  return {.begin = request.live.begin, .end = std::max(request.live.end, request.live.begin + 1)};
+}
+
+Space make_space(const Values& values, const Schedule& schedule) {
+  return SpaceMaker(values, schedule).run();
+}
+
+}  // namespace fitstep

@@ -1,0 +1,43 @@
+// Space: what a schedule needs of the arena, as blocks for the placer.
+//
+// Ticks here are fine: an instance has as many as its kernel's sequence of requests and releases is
+// long, so that scratch which is freed inside the kernel can share bytes with what comes later:
+//
+//   instance      |------- conv -------|-- relu --|
+//   fine tick     0      1      2      3
+//   input         -----------------------|
+//   scratch 1     |------|
+//   scratch 2            |------|
+//   output               |--------------------------
+//
+// Where an output may take the address of an input that ends in the same instance, the two stays
+// are one block. Homes are not blocks: they lie below all of them.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "fitstep/plan/layout.h"
+#include "fitstep/planner/scheduler.h"
+
+namespace fitstep {
+
+struct Space {
+  std::vector<Block> blocks;
+  std::vector<int32_t> block_of_stay;     // kNone for own places and for storages of 0 bytes.
+  std::vector<int32_t> first_request;     // By instance: where its requests start in ...
+  std::vector<int32_t> block_of_request;  // ... this list; kNone for outputs and 0 bytes.
+  std::vector<int64_t> live_bytes;        // By instance: most bytes of blocks live during it.
+  int64_t peak_bytes = 0;                 // Most bytes of blocks live at a fine tick.
+};
+
+Space make_space(const Values& values, const Schedule& schedule);
+
+// The live interval of a request in its form's own sequence. Requests of worker threads come in any
+// order, so then all requests of the form are live throughout.
+Interval request_live(const Form& form, const Request& request);
+
+// Length of the form's sequence; at least 1.
+Tick sequence_length(const Form& form);
+
+}  // namespace fitstep

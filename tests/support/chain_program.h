@@ -1,0 +1,28 @@
+// A chain of layers forward and back, on sizes and seconds that can be added up in the head.
+//
+//   load  f1   f2   f3   loss  b3   b2   b1
+//   a0 -> a1 -> a2 -> a3 -> g3 -> g2 -> g1 -> g0      b_i reads a_i, a_(i-1) and g_i, writes
+//   g_(i-1)
+//
+// All but `load` can run again.
+#pragma once
+
+#include <cstdint>
+
+#include "fitstep/program/program.h"
+
+namespace fitstep {
+
+struct ChainOptions {
+  int32_t layers = 3;
+  int64_t unit_bytes = 64;            // Size of every activation and gradient.
+  int64_t op_ps = 1'000'000'000'000;  // Time of every op.
+  bool with_weights = false;  // Each layer reads a weight; b_i makes its gradient, u_i updates.
+  bool updates_last = true;   // Updates behind the whole backward pass, as optimizers do.
+};
+
+// Always valid. With everything kept, the peak is layers + 3 units, in front of the gradients of
+// weights: a_0 .. a_n and two gradients while b_n runs.
+Program chain_program(const ChainOptions& options);
+
+}  // namespace fitstep
