@@ -106,6 +106,8 @@ struct Plan {
 
   const std::vector<Action>& lane(Lane which) const { return lanes[static_cast<int>(which)]; }
   std::vector<Action>& lane(Lane which) { return lanes[static_cast<int>(which)]; }
+
+  bool operator==(const Plan&) const = default;
 };
 
 inline constexpr int64_t kAlignmentBytes = 64;  // Of every device address: kernels pick by it.
