@@ -35,10 +35,10 @@ bool is_held_at(const Interval& interval, Tick tick) {
   return interval.begin <= tick && tick < interval.end;
 }
 
-// Most bytes at one tick where storage i is held during `held[i]`. A storage that is born in a
+// Most bytes during each op where storage i is held during `held[i]`. A storage that is born in a
 // kernel which requests it counts from that request on, not from the kernel's start: scratch that
 // was released by then is not there beside it.
-int64_t most_bytes(const Program& program, const std::vector<Interval>& held) {
+std::vector<int64_t> held_bytes(const Program& program, const std::vector<Interval>& held) {
   const auto ticks = static_cast<Tick>(program.ops.size());
   std::vector<int64_t> change(program.ops.size() + 1, 0);
   for (size_t i = 0; i < held.size(); ++i) {
@@ -49,7 +49,7 @@ int64_t most_bytes(const Program& program, const std::vector<Interval>& held) {
     change[static_cast<size_t>(end)] -= program.storages[i].size_bytes;
   }
 
-  int64_t most = 0;
+  std::vector<int64_t> bytes(program.ops.size(), 0);
   int64_t live = 0;
   std::vector<Request> requests;
   for (size_t i = 0; i < program.ops.size(); ++i) {
@@ -66,9 +66,13 @@ int64_t most_bytes(const Program& program, const std::vector<Interval>& held) {
       }
       requests.push_back(request);
     }
-    most = std::max(most, older + kernel_bytes(requests));
+    bytes[i] = older + kernel_bytes(requests);
   }
-  return most;
+  return bytes;
+}
+
+int64_t most(const std::vector<int64_t>& bytes) {
+  return bytes.empty() ? 0 : std::ranges::max(bytes);
 }
 
 }  // namespace
@@ -103,12 +107,16 @@ std::vector<Interval> lifetimes(const Program& program) {
   return lifetime;
 }
 
-int64_t peak_bytes(const Program& program, bool with_external) {
+std::vector<int64_t> live_bytes(const Program& program, bool with_external) {
   std::vector<Interval> held = lifetimes(program);
   for (size_t i = 0; i < held.size(); ++i) {
     if (!with_external && is_external(program.storages[i].kind)) held[i] = Interval{};
   }
-  return most_bytes(program, held);
+  return held_bytes(program, held);
+}
+
+int64_t peak_bytes(const Program& program, bool with_external) {
+  return most(live_bytes(program, with_external));
 }
 
 int64_t plain_peak_bytes(const Program& program) {
@@ -119,7 +127,7 @@ int64_t plain_peak_bytes(const Program& program) {
     const bool is_tensor = storage.kind != StorageKind::Generator;
     held.push_back(is_tensor ? storage.recorded : Interval{});
   }
-  return most_bytes(program, held);
+  return most(held_bytes(program, held));
 }
 
 int64_t scratch_bytes(const Form& form) {

@@ -18,8 +18,11 @@ namespace fitstep {
 // start begin at 0, persistent storages and outputs end after the last op. Empty if never used.
 std::vector<Interval> lifetimes(const Program& program);
 
-// Most bytes live at one tick when every storage is kept for its lifetime: arena storages plus the
-// scratch of the default forms. External storages are left out unless `with_external`.
+// Most bytes live during each op when every storage is kept for its lifetime: arena storages plus
+// the scratch of the default forms. External storages are left out unless `with_external`.
+std::vector<int64_t> live_bytes(const Program& program, bool with_external);
+
+// The most of live_bytes() over all ticks.
 int64_t peak_bytes(const Program& program, bool with_external);
 
 // Most bytes that plain PyTorch holds at one tick, by recorded births and deaths, scratch included.

@@ -58,6 +58,13 @@ TEST(PeakBytes, OfThePyramidIsItsHeight) {
   EXPECT_EQ(plain_peak_bytes(program), 4);                     // Plain PyTorch still holds x.
 }
 
+TEST(LiveBytes, FollowThePyramid) {
+  const Program program = parse_program(kPyramid).value();
+  EXPECT_EQ(live_bytes(program, /*with_external=*/false), (std::vector<int64_t>{1, 2, 3, 3, 2, 1}));
+  // x is there in front of f0, the loss while b0 makes it.
+  EXPECT_EQ(live_bytes(program, /*with_external=*/true), (std::vector<int64_t>{2, 2, 3, 3, 2, 2}));
+}
+
 // Storage y (10) is requested at position 2 of the kernel, when the first scratch is gone:
 //
 //   position  0    1    2    3
