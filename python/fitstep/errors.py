@@ -68,7 +68,7 @@ class BudgetError(FitstepError, ValueError):
     """A budget that cannot be understood ("6 Gibi"), is negative, or contradicts another one."""
 
 
-class BudgetTooSmall(FitstepError):  # noqa: N818 - an answer to a question, named like one
+class BudgetTooSmall(FitstepError):
     """No plan was found within the budget.
 
     Below `floor_bytes` provably nothing works. `least_found_bytes` is the smallest budget for which
@@ -103,7 +103,7 @@ class BudgetTooSmall(FitstepError):  # noqa: N818 - an answer to a question, nam
         super().__init__(problem, todo=todo)
 
 
-class StepFailed(FitstepError):  # noqa: N818 - what happened, not what kind of error
+class StepFailed(FitstepError):
     """A step stopped half-way (signal, device lost, disk full).
 
     `unusable` names what holds neither the values from before the step nor those from after it;
@@ -137,11 +137,13 @@ def is_user_file(filename: str) -> bool:
 
     Interactive code ("<stdin>", a notebook cell) is user code.
     """
-    if filename.startswith("<frozen") or filename.startswith("<__array_function__"):
+    if filename.startswith(("<frozen", "<__array_function__")):
         return False
     if filename.startswith("<"):
         return True
     path = os.path.abspath(filename)
+    if path.startswith(os.path.join(_OWN_FOLDER, "zoo") + os.sep):
+        return True  # Models to try fitstep on stand for a user's own.
     if f"{os.sep}site-packages{os.sep}" in path or f"{os.sep}dist-packages{os.sep}" in path:
         return False
     library = (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), _OWN_FOLDER)

@@ -1,0 +1,347 @@
+"""How the entries of each kind of container are read, written and put back.
+
+A step function keeps its state in many kinds of places: a dict, a list, an object's attributes, a
+closure cell, a module's globals, a class, default arguments, a `functools.partial`. A Form makes
+them all look alike: a container has entries (key, value), and `write` makes it have other ones
+without making another container, so every alias that user code holds stays true.
+
+No form ever runs user code: overridden `__getitem__`, `__setattr__` and properties are bypassed.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+from collections import OrderedDict, deque
+from collections.abc import Hashable, Sequence
+from typing import Any, cast
+
+Entry = tuple[object, object]
+
+_MISSING = object()
+
+
+class Form:
+    """One kind of container. Stateless, except for forms that look at some of the keys only."""
+
+    plain = False  # True for list, dict, deque, set: what such a container holds has no own name.
+    indexed = False  # True where container[key] reads an entry, so that guards can do it in bulk.
+
+    def entries(self, container: Any) -> list[Entry]:
+        """All entries, in the container's order."""
+        raise NotImplementedError
+
+    def write(self, container: Any, entries: Sequence[Entry]) -> None:
+        """Afterwards `self.entries(container)` holds the same objects as `entries`."""
+        raise NotImplementedError
+
+    def get(self, container: Any, key: object) -> object:
+        """The value of one entry; KeyError if there is none."""
+        for candidate, value in self.entries(container):
+            if candidate is key or candidate == key:
+                return value
+        raise KeyError(key)
+
+    def put(self, container: Any, key: object, value: object) -> None:
+        """Sets one entry, adding it where there is none."""
+        raise NotImplementedError
+
+    def drop(self, container: Any, key: object) -> None:
+        """Takes one entry away. A position in a list cannot be dropped alone; it becomes None."""
+        self.put(container, key, None)
+
+    def restore(self, container: Any, saved: Sequence[Entry]) -> None:
+        """`write`, but leaves a container alone that already has these very entries."""
+        now = self.entries(container)
+        if len(now) != len(saved) or any(
+            a[0] is not b[0] or a[1] is not b[1] for a, b in zip(now, saved, strict=True)
+        ):
+            self.write(container, saved)
+
+
+class DictForm(Form):
+    """A dict, also a subclass of one."""
+
+    plain = True
+    indexed = True
+
+    def entries(self, container: Any) -> list[Entry]:
+        return list(_dict_type(container).items(container))
+
+    def write(self, container: Any, entries: Sequence[Entry]) -> None:
+        base = _dict_type(container)
+        base.clear(container)
+        for key, value in entries:
+            base.__setitem__(container, key, value)
+
+    def get(self, container: Any, key: object) -> object:
+        return _dict_type(container).__getitem__(container, key)
+
+    def put(self, container: Any, key: object, value: object) -> None:
+        _dict_type(container).__setitem__(container, key, value)
+
+    def drop(self, container: Any, key: object) -> None:
+        _dict_type(container).pop(container, key, None)
+
+
+class AttributesForm(DictForm):
+    """The `__dict__` of an object: entries are attributes and have names of their own."""
+
+    plain = False
+
+
+class ListForm(Form):
+    plain = True
+    indexed = True
+
+    def entries(self, container: Any) -> list[Entry]:
+        return list(enumerate(list.__iter__(container)))
+
+    def write(self, container: Any, entries: Sequence[Entry]) -> None:
+        list.__setitem__(container, slice(None), [value for _, value in entries])
+
+    def get(self, container: Any, key: object) -> object:
+        try:
+            return list.__getitem__(container, cast(int, key))
+        except IndexError:
+            raise KeyError(key) from None
+
+    def put(self, container: Any, key: object, value: object) -> None:
+        if key == list.__len__(container):
+            list.append(container, value)
+        else:
+            list.__setitem__(container, cast(int, key), value)
+
+
+class DequeForm(Form):
+    plain = True
+    indexed = True
+
+    def entries(self, container: Any) -> list[Entry]:
+        return list(enumerate(deque.__iter__(container)))
+
+    def write(self, container: Any, entries: Sequence[Entry]) -> None:
+        deque.clear(container)
+        deque.extend(container, [value for _, value in entries])
+
+    def put(self, container: Any, key: object, value: object) -> None:
+        if key == deque.__len__(container):
+            deque.append(container, value)
+        else:
+            deque.__setitem__(container, cast(int, key), value)
+
+
+class SetForm(Form):
+    """A set: every element is its own key."""
+
+    plain = True
+
+    def entries(self, container: Any) -> list[Entry]:
+        return [(value, value) for value in set.__iter__(container)]
+
+    def write(self, container: Any, entries: Sequence[Entry]) -> None:
+        set.clear(container)
+        set.update(container, [value for _, value in entries])
+
+    def put(self, container: Any, key: object, value: object) -> None:
+        set.discard(container, key)
+        set.add(container, value)
+
+    def drop(self, container: Any, key: object) -> None:
+        set.discard(container, key)
+
+
+class CellForm(Form):
+    """A closure cell; its one key is the variable's name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def entries(self, container: Any) -> list[Entry]:
+        try:
+            return [(self.name, container.cell_contents)]
+        except ValueError:  # Not assigned yet.
+            return []
+
+    def write(self, container: Any, entries: Sequence[Entry]) -> None:
+        if entries:
+            container.cell_contents = entries[0][1]
+        elif self.entries(container):
+            del container.cell_contents
+
+    def put(self, container: Any, key: object, value: object) -> None:
+        container.cell_contents = value
+
+    def drop(self, container: Any, key: object) -> None:
+        self.write(container, [])
+
+
+class NamesForm(DictForm):
+    """Those globals of a Python module that somebody names; all others are left alone."""
+
+    plain = False
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = tuple(names)
+
+    def entries(self, container: Any) -> list[Entry]:
+        return [(name, container[name]) for name in self.names if name in container]
+
+    def write(self, container: Any, entries: Sequence[Entry]) -> None:
+        wanted = dict(entries)
+        for name in self.names:
+            if name in wanted:
+                container[name] = wanted[name]
+            else:
+                container.pop(name, None)
+
+
+class SlotsForm(Form):
+    """The `__slots__` of an object, through their descriptors."""
+
+    def entries(self, container: Any) -> list[Entry]:
+        found: list[Entry] = []
+        for name, slot in slots_of(type(container)):
+            value = _read_slot(slot, container)
+            if value is not _MISSING:
+                found.append((name, value))
+        return found
+
+    def write(self, container: Any, entries: Sequence[Entry]) -> None:
+        wanted = dict(entries)
+        for name, slot in slots_of(type(container)):
+            if name in wanted:
+                slot.__set__(container, wanted[name])
+            elif _read_slot(slot, container) is not _MISSING:
+                slot.__delete__(container)
+
+    def put(self, container: Any, key: object, value: object) -> None:
+        dict(slots_of(type(container)))[cast(str, key)].__set__(container, value)
+
+
+class ClassForm(Form):
+    """The data attributes of a class; methods and descriptors are not entries."""
+
+    def entries(self, container: Any) -> list[Entry]:
+        return [(k, v) for k, v in vars(container).items() if _is_class_data(k, v)]
+
+    def write(self, container: Any, entries: Sequence[Entry]) -> None:
+        wanted = dict(entries)
+        for name, value in self.entries(container):
+            if name not in wanted:
+                type.__delattr__(container, cast(str, name))
+            elif wanted[name] is value:
+                del wanted[name]
+        for name, value in wanted.items():
+            self.put(container, name, value)
+
+    def put(self, container: Any, key: object, value: object) -> None:
+        type.__setattr__(container, cast(str, key), value)
+
+    def drop(self, container: Any, key: object) -> None:
+        type.__delattr__(container, cast(str, key))
+
+
+class DefaultsForm(Form):
+    """The default arguments of a function, by the argument's name."""
+
+    def entries(self, container: Any) -> list[Entry]:
+        return list(self._named(container).items()) + list((container.__kwdefaults__ or {}).items())
+
+    def write(self, container: Any, entries: Sequence[Entry]) -> None:
+        wanted = dict(entries)
+        names = self._named(container)
+        if names:
+            container.__defaults__ = tuple(wanted.get(name, names[name]) for name in names)
+        for name in container.__kwdefaults__ or ():
+            container.__kwdefaults__[name] = wanted.get(name, container.__kwdefaults__[name])
+
+    def put(self, container: Any, key: object, value: object) -> None:
+        self.write(container, [(key, value)])
+
+    @staticmethod
+    def _named(function: types.FunctionType) -> dict[str, object]:
+        values = function.__defaults__ or ()
+        code = function.__code__
+        names = code.co_varnames[code.co_argcount - len(values) : code.co_argcount]
+        return dict(zip(names, values, strict=True))
+
+
+class PartialForm(Form):
+    """The positional arguments of a `functools.partial` (its keywords are a dict of their own)."""
+
+    def entries(self, container: Any) -> list[Entry]:
+        return list(enumerate(container.args))
+
+    def write(self, container: Any, entries: Sequence[Entry]) -> None:
+        args = tuple(value for _, value in entries)
+        partial: Any = functools.partial
+        function, _, keywords, attributes = partial.__reduce__(container)[2]
+        partial.__setstate__(container, (function, args, keywords, attributes))
+
+    def put(self, container: Any, key: object, value: object) -> None:
+        args = [(k, value if k == key else v) for k, v in self.entries(container)]
+        self.write(container, args)
+
+
+def attributes_of(value: object) -> dict[str, object] | None:
+    """The `__dict__` of an object without running its `__getattribute__`; None if it has none."""
+    try:
+        found = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return None
+    return found if type(found) is dict else None
+
+
+def slots_of(cls: type) -> tuple[tuple[str, Any], ...]:
+    """(name, descriptor) of every data slot that a class and its bases declare."""
+    return _slots_of(cls)
+
+
+@functools.lru_cache(maxsize=4096)
+def _slots_of(cls: Hashable) -> tuple[tuple[str, Any], ...]:
+    assert isinstance(cls, type)
+    found: dict[str, Any] = {}
+    for base in cls.__mro__:
+        declared = vars(base).get("__slots__", ())
+        for name in (declared,) if isinstance(declared, str) else tuple(declared):
+            full = f"_{base.__name__.lstrip('_')}{name}" if _is_mangled(name) else name
+            slot = vars(base).get(full)
+            if inspect.ismemberdescriptor(slot) and full not in found:
+                found[full] = slot
+    return tuple(found.items())
+
+
+def _is_mangled(name: str) -> bool:
+    return name.startswith("__") and not name.endswith("__")
+
+
+def _read_slot(slot: Any, container: object) -> object:
+    try:
+        return cast(object, slot.__get__(container))
+    except AttributeError:
+        return _MISSING
+
+
+def _is_class_data(name: str, value: object) -> bool:
+    dunder = name.startswith("__") and name.endswith("__")
+    if dunder or name in ("_abc_impl", "_is_protocol"):
+        return False
+    return not (
+        isinstance(value, types.FunctionType | staticmethod | classmethod | property | type)
+        or hasattr(type(value), "__get__")
+    )
+
+
+def _dict_type(container: object) -> Any:
+    # An OrderedDict keeps its own order beside the dict's: going past it would corrupt it.
+    return OrderedDict if isinstance(container, OrderedDict) else dict
+
+
+def plain_form_of(value: object) -> Form | None:
+    """The form of a list, dict, deque or set; None for anything else."""
+    for kind, form in ((dict, DictForm), (list, ListForm), (deque, DequeForm), (set, SetForm)):
+        if isinstance(value, kind):
+            return form()
+    return None

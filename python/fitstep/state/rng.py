@@ -1,0 +1,82 @@
+"""States of the generators that user code can draw from."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from fitstep.state.lift import outside_modes
+from fitstep.state.nodes import Reach
+
+
+@dataclass(slots=True)
+class _State:
+    path: str
+    get: Callable[[], Any]
+    put: Callable[[Any], object]
+    saved: Any
+
+
+class GeneratorStates:
+    """The states of torch's default generator, `random`, `numpy.random` and those within reach."""
+
+    def __init__(self, reach: Reach) -> None:
+        generators: list[tuple[str, Any]] = [
+            ("torch's default generator", torch.default_generator),
+            ("random", random),
+            *reach.generators,
+        ]
+        if "numpy" in sys.modules:
+            generators.append(("numpy.random", sys.modules["numpy"].random))
+        with outside_modes():
+            self._states = [_state(path, generator) for path, generator in generators]
+
+    def moved(self) -> list[str]:
+        """Paths of the generators that are not in the saved state any more."""
+        with outside_modes():
+            return [s.path for s in self._states if not _same(s.get(), s.saved)]
+
+    def restore(self) -> None:
+        """Puts back those that moved."""
+        with outside_modes():
+            for state in self._states:
+                if not _same(state.get(), state.saved):
+                    state.put(state.saved)
+
+
+def _state(path: str, generator: Any) -> _State:
+    get: Callable[[], Any]
+    put: Callable[[Any], object]
+    if isinstance(generator, torch.Generator):
+        get, put = generator.get_state, generator.set_state
+    elif hasattr(generator, "getstate"):
+        get, put = generator.getstate, generator.setstate
+    elif hasattr(generator, "get_state"):  # numpy.random and its RandomState.
+        get, put = generator.get_state, generator.set_state
+    else:  # numpy.random.Generator.
+        bits = generator.bit_generator
+
+        def get() -> Any:
+            return bits.state
+
+        def put(saved: Any) -> object:
+            bits.state = saved
+            return None
+
+    return _State(path, get, put, get())
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, torch.Tensor):
+        return torch.equal(a, b)
+    if isinstance(a, tuple | list):
+        return len(a) == len(b) and all(_same(x, y) for x, y in zip(a, b, strict=True))
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(_same(a[k], b[k]) for k in a)
+    if hasattr(a, "tobytes"):
+        return bool(a.tobytes() == b.tobytes())
+    return bool(a == b)
