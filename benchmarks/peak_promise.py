@@ -1,0 +1,138 @@
+"""The peak is what was promised: 200 steps with variants mixed, bytes and resident memory watched.
+
+    python benchmarks/peak_promise.py [--small]
+
+Method. Two trainings: a ResNet-18 whose every fourth batch is short and which is validated after
+every second step, and a GPT with accumulation across two compiled functions. Each has a fresh
+process that compiles at 60 % of the plain peak. Held bytes come from the step's own counters, read
+after every step. Resident memory is RssAnon of /proc/self/status, sampled every 5 ms by a thread
+from just before `compile`; it may grow by the budget, less what parameters and state already held,
+plus 64 MiB for code, threads and Python.
+"""
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+from results import MIB, ROOT, Row, arguments, mib, save, show
+
+sys.path.insert(0, str(ROOT / "tests" / "torch"))
+
+from cases import Recipe, Trainee, build
+from equal_bits import close_all, compile_all
+from fitstep.zoo.plain import held_bytes, plain_peak_bytes
+
+RECIPES = {
+    "short batches, validation": Recipe(
+        "resnet18", "sgd_momentum", short_batch=True, validation=True
+    ),
+    "accumulation across functions": Recipe("gpt", "adamw", micro_batches="across"),
+}
+ALLOWED_BYTES = 64 * MIB
+STEPS = 200
+
+
+def resident_bytes() -> int:
+    """Anonymous resident memory of this process."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("RssAnon:"):
+            return int(line.split()[1]) * 1024
+    raise RuntimeError("/proc/self/status has no RssAnon; this needs Linux 4.5 or newer")
+
+
+class ResidentPeak(threading.Thread):
+    """The most resident bytes seen since it was started."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.start_bytes = self.peak_bytes = resident_bytes()
+        self._done = threading.Event()
+
+    def run(self) -> None:
+        while not self._done.wait(0.005):
+            self.peak_bytes = max(self.peak_bytes, resident_bytes())
+
+    def finish(self) -> int:
+        """Growth since the start."""
+        self._done.set()
+        self.join()
+        return self.peak_bytes - self.start_bytes
+
+
+def plain_peak(name: str, small: bool) -> int:
+    """In this process: only the driver calls it."""
+    trainee = build(RECIPES[name], small)
+    calls = [function.call for function in trainee.functions]
+    trainee.drive(0, calls)
+    for model in trainee.models:
+        model.zero_grad()
+    example = trainee.functions[-1 if "across" in name else 0].example
+    step = calls[-1 if "across" in name else 0]
+    return plain_peak_bytes(lambda: step(*example), *trainee.state.values(), list(example))
+
+
+def train(trainee: Trainee, budget: int, steps: int) -> Row:
+    """The measured run."""
+    held_before = held_bytes(*trainee.state.values())
+    watch = ResidentPeak()
+    watch.start()
+    compiled = compile_all(trainee, budget)
+    held = unexpected = 0
+    start = time.perf_counter()
+    for index in range(steps):
+        trainee.drive(index, compiled)
+        held = max(held, *(step.report().peak_bytes for step in compiled))
+    seconds = time.perf_counter() - start
+    growth = watch.finish()
+    close_all(compiled)
+    allowed = budget - held_before + ALLOWED_BYTES
+    return {
+        "steps": steps, "budget_bytes": budget, "held_bytes": held, "held_before": held_before,
+        "growth_bytes": growth, "allowed_bytes": allowed, "unexpected": unexpected,
+        "seconds": seconds, "kept": held <= budget and growth <= allowed,
+    }  # fmt: skip
+
+
+def measure(name: str, steps: int, small: bool) -> Row:
+    """One recipe in a fresh process."""
+    budget = int(0.6 * plain_peak(name, small))
+    command = [sys.executable, __file__, "--only", name, "--budget", str(budget)]
+    command += ["--steps", str(steps)] + (["--small"] if small else [])
+    answer = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    return {"case": name, **json.loads(answer.stdout.splitlines()[-1])}
+
+
+def main() -> int:
+    """1 if a promise was broken."""
+    parser = arguments(__doc__)
+    parser.add_argument("--steps", type=int, default=STEPS)
+    parser.add_argument("--only", choices=RECIPES, help="measure in this process, for the driver")
+    parser.add_argument("--budget", type=int, default=0)
+    args = parser.parse_args()
+    if args.only:
+        trainee = build(RECIPES[args.only], args.small)
+        print(json.dumps(train(trainee, args.budget, args.steps)))
+        return 0
+    rows = [measure(name, args.steps, args.small) for name in RECIPES]
+    table = [
+        {
+            "case": row["case"],
+            "steps": row["steps"],
+            "budget": mib(row["budget_bytes"]),
+            "held at most": mib(row["held_bytes"]),
+            "resident growth": mib(row["growth_bytes"]),
+            "allowed": mib(row["allowed_bytes"]),
+            "kept": "yes" if row["kept"] else "NO",
+        }
+        for row in rows
+    ]
+    show("the peak that was promised", table)
+    save(Path(__file__).stem, {"rows": rows}, args.small or args.steps != STEPS)
+    return 0 if all(row["kept"] for row in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,83 @@
+"""What every benchmark writes: a table for readers; JSON under benchmarks/results/ for tools."""
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.table import Table
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+MIB = 1 << 20
+
+Row = dict[str, Any]
+
+
+def arguments(description: str | None) -> argparse.ArgumentParser:
+    """The options that all benchmarks have."""
+    parser = argparse.ArgumentParser(description=(description or "").split("\n")[0])
+    parser.add_argument("--small", action="store_true", help="try the benchmark; writes no results")
+    return parser
+
+
+def machine() -> Row:
+    """Where and with what this was measured."""
+    model = next(
+        (line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if "model name" in line),
+        platform.processor(),
+    )
+    commit = subprocess.run(
+        ["git", "describe", "--always", "--dirty"],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    ).stdout.strip()  # fmt: skip
+    return {
+        "processor": model,
+        "threads": torch.get_num_threads(),
+        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "commit": commit,
+    }
+
+
+def show(title: str, rows: Sequence[Row]) -> None:
+    """One table; its columns are the first row's keys."""
+    table = Table(title=title)
+    for name in rows[0] if rows else ():
+        table.add_column(name, no_wrap=True, justify="left" if name == "case" else "right")
+    for row in rows:
+        table.add_row(*("" if value is None else str(value) for value in row.values()))
+    Console(width=160).print(table)
+
+
+def save(name: str, result: Row, small: bool) -> None:
+    """Writes `name`.json, unless this was only a try."""
+    if small:
+        return
+    RESULTS.mkdir(exist_ok=True)
+    text = json.dumps({"machine": machine(), **result}, indent=1, sort_keys=True)
+    (RESULTS / f"{name}.json").write_text(text + "\n")
+
+
+def mib(size_bytes: float | None) -> str:
+    """A size for a table."""
+    return "-" if size_bytes is None else f"{size_bytes / MIB:.1f} MiB"
+
+
+def share(part: float | None, whole: float) -> str:
+    """A percentage for a table."""
+    return "-" if part is None else f"{100 * part / whole:.1f} %"
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        return Path(path).read_text().splitlines()
+    except OSError:
+        return []

@@ -1,0 +1,56 @@
+"""Measures what the README claims (`make bench`).
+
+    python benchmarks/run.py [NAME ...] [--small]
+
+Names: same_bits memory speed peak_promise capture; all of them by default. Each is a script of its
+own. Its command, its raw output and the machine go to benchmarks/results/NAME.txt, its figures to
+NAME.json. With --small everything runs in a few minutes and nothing is written.
+"""
+
+import json
+import subprocess
+import sys
+import time
+
+from results import RESULTS, ROOT, arguments, machine
+
+NAMES = ("same_bits", "memory", "speed", "peak_promise", "capture")
+
+
+def run(name: str, options: list[str], keep: bool) -> int:
+    """Runs one benchmark, shows its output while it comes, and keeps it."""
+    command = [sys.executable, f"benchmarks/{name}.py", *options]
+    shown = " ".join(["python", *command[1:]])
+    print(f"$ {shown}", flush=True)
+    start = time.monotonic()
+    output: list[str] = []
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            print(line, end="", flush=True)
+            output.append(line)
+    seconds = time.monotonic() - start
+    ending = f"exit code {process.returncode} after {seconds:.0f} s\n"
+    print(ending)
+    if keep:
+        RESULTS.mkdir(exist_ok=True)
+        head = f"$ {shown}\n{json.dumps(machine())}\n\n"
+        text = head + "".join(output) + ending
+        (RESULTS / f"{name}.txt").write_text(text.replace(f"{ROOT}/", ""))
+    return process.returncode
+
+
+def main() -> int:
+    """The number of benchmarks that failed."""
+    parser = arguments(__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=" ".join(NAMES))
+    args = parser.parse_args()
+    unknown = sorted({*args.names} - {*NAMES})
+    if unknown:
+        parser.error(f"no benchmark named {', '.join(unknown)}; there are {', '.join(NAMES)}")
+    options = ["--small"] if args.small else []
+    return sum(run(name, options, not args.small) != 0 for name in args.names or NAMES)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,79 @@
+"""One training in a process of its own, driven line by line through its standard input.
+
+    python benchmarks/worker.py WORKLOAD BUDGET SMALL
+
+BUDGET is "plain" or bytes. It answers every line with one line of JSON: first how compiling went,
+then to `step` the seconds of one training step and its loss, to `peak` the bytes it needed, to
+`bits` the hashes of everything it trained. Two workers that take turns share the machine's moods,
+and neither sees the other's memory.
+"""
+
+import json
+import sys
+import time
+from typing import Any
+
+import torch
+from fitstep.zoo.bits import fingerprint
+from fitstep.zoo.plain import plain_peak_bytes
+from workloads import Workload, build
+
+import fitstep
+
+Answer = dict[str, Any]
+
+
+class Worker:
+    """Plain PyTorch, or a compiled step."""
+
+    def __init__(self, workload: Workload, budget: str) -> None:
+        self.workload = workload
+        self.index = 0
+        self.step: Any = workload.train_step
+        self.is_plain = budget == "plain"
+        if not self.is_plain:
+            example = workload.batch(0)
+            self.step = fitstep.compile(workload.train_step, example=example, budget=int(budget))
+
+    def do_step(self) -> Answer:
+        batch = self.workload.batch(self.index)
+        self.index += 1
+        start = time.perf_counter()
+        loss = self.step(*batch)
+        return {"seconds": time.perf_counter() - start, "loss": float(loss.detach())}
+
+    def do_peak(self) -> Answer:
+        """Plain PyTorch runs a step for it, which counts as a training step."""
+        if not self.is_plain:
+            return {"bytes": self.step.report().peak_bytes}
+        self.workload.optimizer.zero_grad()  # The step replaces them.
+        batch = self.workload.batch(self.index)
+        self.index += 1
+        held = (self.workload.model, self.workload.optimizer, batch)
+        return {"bytes": plain_peak_bytes(lambda: self.step(*batch), *held)}
+
+    def do_bits(self) -> Answer:
+        random = torch.get_rng_state()
+        return fingerprint(
+            model=self.workload.model, optimizer=self.workload.optimizer, random=random
+        )
+
+
+def main() -> None:
+    """Serves until the input ends."""
+    name, budget, small = sys.argv[1:]
+    start = time.perf_counter()
+    try:
+        worker = Worker(build(name, small == "small"), budget)
+    except fitstep.BudgetTooSmall as error:
+        found = {"floor_bytes": error.floor_bytes, "least_found_bytes": error.least_found_bytes}
+        print(json.dumps({"too_small": found, "message": str(error)}), flush=True)
+        return
+    print(json.dumps({"compile_seconds": time.perf_counter() - start}), flush=True)
+    for line in sys.stdin:
+        answer = getattr(worker, f"do_{line.strip()}")()
+        print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+"""Starts workers and talks to them."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+WORKER = Path(__file__).with_name("worker.py")
+
+
+class WorkerProcess:
+    """A running worker; `started` is what it said about compiling. Use as a context manager."""
+
+    def __init__(self, workload: str, budget: str | int, small: bool) -> None:
+        self.name = f"{workload} at {budget}"
+        size = "small" if small else "full"
+        self._process = subprocess.Popen(
+            [sys.executable, str(WORKER), workload, str(budget), size],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.started = self._answer()
+
+    def ask(self, question: str) -> Any:
+        """Sends one of step, peak, bits; waits for the answer."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(question + "\n")
+        self._process.stdin.flush()
+        return self._answer()
+
+    def __enter__(self) -> "WorkerProcess":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._process.communicate()  # The end of its input ends it.
+
+    def _answer(self) -> Any:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            if line.startswith("{"):  # Everything else is a library talking.
+                return json.loads(line)
+        raise RuntimeError(f"{self.name}: the worker stopped with code {self._process.wait()}")
