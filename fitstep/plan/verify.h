@@ -11,9 +11,22 @@
 //      restoring forms; generator versions are drawn in program order.
 //   4. Capacities hold on every tier, alignment holds, waits are acyclic, every non-home residency
 //      is released, and the end state equals the start state.
+//
+// A kernel has positions of its own: its requests come and go while the op runs. An input is there
+// until the op ends, an output from its request on, scratch from its request to its release:
+//
+//   position       0    1    2    3
+//   input          |--------------|
+//   scratch             |----|             may share bytes with what comes or went before
+//   output                   |----|--->    may lie where scratch has gone, never on the input,
+//                                          unless Write::may_take names that input
+//
+// The plan's peak is the most bytes that may be live on the device at one position of one action
+// of the compute lane, homes included; bytes that an output takes from its input count once.
 #pragma once
 
-#include <span>
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -23,17 +36,17 @@
 namespace fitstep {
 
 enum class FaultKind {
-  Malformed,      // An id out of range, a missing operand.
-  WrongProgram,   // The hash is another program's.
-  WrongVersion,   // A read finds other content than the program had there.
-  NotResident,    // A read or a copy of what is not there (not yet, or released).
-  Overlap,        // Two live residencies or scratch blocks share bytes.
+  Malformed,     // An id out of range, a missing operand.
+  WrongProgram,  // The hash is another program's.
+  WrongVersion,  // A read finds other content than the program had there.
+  NotResident,   // A read or a copy of what is not there (not yet, or released).
+  Overlap,       // Two live residencies or scratch blocks share bytes.
   OverCapacity,
   Misaligned,
-  MissingOp,      // An op of the program does not run, or runs twice in a form that is not pure.
-  WrongGenerator, // A draw out of order, or from another state.
-  Deadlock,       // Waits form a cycle.
-  NotACycle,      // Something is live at the end that was not at the start, or the other way round.
+  MissingOp,       // An op of the program does not run, or runs twice in a form that is not pure.
+  WrongGenerator,  // A draw out of order, or from another state.
+  Deadlock,        // Waits form a cycle.
+  NotACycle,  // Something is live at the end that was not at the start, or the other way round.
   WrongCertificate,  // Peak or height in the certificate is not the plan's.
 };
 
@@ -44,6 +57,7 @@ struct Fault {
 
 struct Limits {
   std::vector<int64_t> capacity_bytes;  // One per tier.
+  int64_t bottom_bytes = 0;  // Below this device address lie only homes, also other variants'.
 };
 
 // All faults found, at most `kMaxFaults`; empty for a valid plan. Never throws on a bad plan.

@@ -1,0 +1,150 @@
+// The parts of the verifier, in the order in which verify() runs them. Internal to plan/.
+//
+//   shape ---> order ---> contents ---> space ---> peak
+//   ids and    what       what every    who has    how much
+//   counts     precedes   read finds    a byte     at once
+//
+// Each adds what it finds to Faults. Order and contents may rely on a sound shape, so verify()
+// stops where a part that the next one needs has failed.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fitstep/base/interval.h"
+#include "fitstep/plan/plan.h"
+#include "fitstep/plan/verify.h"
+#include "fitstep/program/program.h"
+
+namespace fitstep::verifier {
+
+// 2^60, of one size or one offset.
+inline constexpr int64_t kMostBytes = 0x1000'0000'0000'0000;
+inline constexpr Tick kKernelEnd = std::numeric_limits<Tick>::max();  // After all its positions.
+
+const char* lane_name(Lane lane);
+
+// Collects faults up to kMaxFaults; the rest is dropped.
+class Faults {
+ public:
+  template <class... Arguments>
+  void add(FaultKind kind, fmt::format_string<const Arguments&...> format,
+           const Arguments&... arguments) {
+    if (!is_full()) found_.push_back(Fault{kind, fmt::format(format, arguments...)});
+  }
+
+  bool is_full() const { return found_.size() >= kMaxFaults; }
+  bool is_empty() const { return found_.empty(); }
+  std::vector<Fault> take() && { return std::move(found_); }
+
+ private:
+  std::vector<Fault> found_;
+};
+
+// What is verified.
+struct Subject {
+  const Program& program;
+  const Plan& plan;
+  const Limits& limits;
+
+  const Action& action(ActionRef ref) const {
+    return plan.lane(ref.lane)[static_cast<size_t>(ref.position)];
+  }
+  const Residency& residency(ResidencyId id) const { return plan.residencies[id.index()]; }
+  const Storage& storage(ResidencyId id) const {
+    return program.storages[residency(id).storage.index()];
+  }
+  const Form& form(const Run& run) const {
+    return program.ops[run.op.index()].forms[static_cast<size_t>(run.form)];
+  }
+  bool is_external(ResidencyId id) const { return residency(id).tier == kExternalTier; }
+
+  // "compute 12 (op 7 aten::relu, form 1)", "residency 3 (storage 2 a1)"
+  std::string label(ActionRef ref) const;
+  std::string label(ResidencyId id) const;
+};
+
+// Every id, count, size and enumerator is in range, and operands belong to the storages they stand
+// for. What follows may index without checks if this finds nothing.
+void check_shape(const Subject& subject, Faults& faults);
+
+// Happens-before: each lane's order plus the waits.
+class Order {
+ public:
+  // Where waits form a cycle, adds a Deadlock; the sequence is then incomplete.
+  Order(const Subject& subject, Faults& faults);
+
+  // All actions, each after everything that ends before it.
+  const std::vector<ActionRef>& sequence() const { return sequence_; }
+
+  // Whether `first` has ended whenever `second` starts.
+  bool ends_before(ActionRef first, ActionRef second) const {
+    return started(second)[static_cast<size_t>(first.lane)] > first.position;
+  }
+
+  // Positions of the compute lane beside which something may be live that is born in `birth` and
+  // goes when `release` ends.
+  Interval beside_compute(ActionRef birth, ActionRef release) const;
+
+ private:
+  // By lane, how many actions have ended for sure when an action starts.
+  using Clock = std::array<int32_t, kLaneCount>;
+
+  const Clock& started(ActionRef ref) const {
+    return started_[static_cast<size_t>(ref.lane)][static_cast<size_t>(ref.position)];
+  }
+  bool is_ready(const Action& action) const;
+  void start(const Subject& subject, ActionRef ref);
+
+  std::array<std::vector<Clock>, kLaneCount> started_;  // Grows as the sequence does.
+  std::vector<ActionRef> sequence_;
+};
+
+// When a residency is there. Homes and external residencies are there from start to end.
+struct Life {
+  bool is_born = false;
+  bool is_released = false;
+  ActionRef birth;    // Its first write; where is_born.
+  ActionRef release;  // Where is_released.
+};
+
+// Symbolic execution: runs the plan on contents (storage, version, code) instead of bytes. One life
+// per residency.
+std::vector<Life> check_contents(const Subject& subject, const Order& order, Faults& faults);
+
+// A residency or a scratch block that an action brings to life, and the positions of the action's
+// kernel during which it is there.
+struct Birth {
+  ResidencyId residency;  // None for scratch.
+  TierId tier = kDeviceTier;
+  int64_t offset_bytes = 0;
+  int64_t size_bytes = 0;
+  Interval live;         // To kKernelEnd where it outlives the kernel.
+  ResidencyId may_take;  // The operand whose bytes it may take, if that one ends here.
+};
+
+// What action `ref` brings to life, in order of live.begin; empty and external ones left out.
+std::vector<Birth> births(const Subject& subject, const std::vector<Life>& lives, ActionRef ref);
+
+struct Space {
+  int64_t height_bytes = 0;     // Highest end of a block on the device.
+  std::vector<bool> has_taken;  // By residency: whether it took the bytes of an input.
+};
+
+// No two live blocks share a byte; alignment and capacity hold.
+Space check_space(const Subject& subject, const Order& order, const std::vector<Life>& lives,
+                  Faults& faults);
+
+// The most bytes that may be live on the device at one position of one compute action.
+//
+// REQUIRES: no fault was found.
+int64_t peak_bytes(const Subject& subject, const Order& order, const std::vector<Life>& lives,
+                   const Space& space);
+
+}  // namespace fitstep::verifier

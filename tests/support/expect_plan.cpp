@@ -1,0 +1,55 @@
+#include "tests/support/expect_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "fitstep/base/result.h"
+#include "fitstep/plan/plan.h"
+#include "fitstep/plan/verify.h"
+#include "fitstep/program/program.h"
+#include "fitstep/program/text.h"
+#include "tests/support/keep_all.h"
+
+namespace fitstep {
+
+std::string describe(const std::vector<Fault>& faults) {
+  std::string text;
+  for (const Fault& fault : faults) {
+    text += to_string(fault.kind);
+    text += ": " + fault.message + "\n";
+  }
+  return text;
+}
+
+Program program_of(std::string_view text) {
+  Result<Program> program = parse_program(text);
+  EXPECT_TRUE(program.has_value()) << program.error().message;
+  return std::move(program).value();
+}
+
+void expect_valid(const Program& program, const Plan& plan, const Limits& limits) {
+  EXPECT_EQ(describe(verify(program, plan, limits)), "");
+}
+
+void expect_valid(const Program& program, const Plan& plan) {
+  expect_valid(program, plan, limits_of(plan));
+}
+
+void expect_fault(const Program& program, const Plan& plan, const Limits& limits, FaultKind kind,
+                  std::string_view message) {
+  const std::vector<Fault> faults = verify(program, plan, limits);
+  ASSERT_FALSE(faults.empty()) << "expected " << to_string(kind) << ": " << message;
+  EXPECT_STREQ(to_string(faults.front().kind), to_string(kind)) << describe(faults);
+  EXPECT_NE(faults.front().message.find(message), std::string::npos) << describe(faults);
+}
+
+void expect_fault(const Program& program, const Plan& plan, FaultKind kind,
+                  std::string_view message) {
+  expect_fault(program, plan, limits_of(plan), kind, message);
+}
+
+}  // namespace fitstep

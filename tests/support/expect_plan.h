@@ -1,0 +1,28 @@
+// What every test says about a plan: the verifier accepts it, or names this fault.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "fitstep/plan/plan.h"
+#include "fitstep/plan/verify.h"
+#include "fitstep/program/program.h"
+
+namespace fitstep {
+
+// One line per fault: "overlap: residency 3 ..."
+std::string describe(const std::vector<Fault>& faults);
+
+// The parsed program; the test fails where it is not one.
+Program program_of(std::string_view text);
+
+void expect_valid(const Program& program, const Plan& plan);
+void expect_valid(const Program& program, const Plan& plan, const Limits& limits);
+
+// The first fault is of this kind, and its message contains `message`.
+void expect_fault(const Program& program, const Plan& plan, FaultKind kind,
+                  std::string_view message);
+void expect_fault(const Program& program, const Plan& plan, const Limits& limits, FaultKind kind,
+                  std::string_view message);
+
+}  // namespace fitstep
