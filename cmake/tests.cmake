@@ -39,6 +39,7 @@ fitstep_test(simulate_test fitstep/simulate/*_test.cpp fitstep_simulate fitstep_
 fitstep_test(planner_test fitstep/planner/*_test.cpp fitstep_planner fitstep_test_support)
 fitstep_test(run_test fitstep/run/*_test.cpp fitstep_run fitstep_test_support)
 fitstep_test(report_test fitstep/report/*_test.cpp fitstep_report fitstep_test_support)
+fitstep_test(cli_test cli/*_test.cpp fitstep_cli fitstep_test_support)
 foreach(kind property stress contract golden)
   fitstep_test(${kind}_test tests/${kind}/*_test.cpp
     fitstep_planner fitstep_report fitstep_test_support)

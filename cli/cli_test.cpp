@@ -1,0 +1,166 @@
+// The command line, called as a function, on files made here.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/chart.h"
+#include "cli/command.h"
+#include "fitstep/plan/plan.h"
+#include "fitstep/plan/plan_file.h"
+#include "fitstep/program/program.h"
+#include "fitstep/program/text.h"
+#include "tests/support/keep_all.h"
+#include "tests/support/pyramid.h"
+
+namespace fitstep {
+namespace {
+
+std::string write_file(const std::string& name, std::string_view content) {
+  std::string path = testing::TempDir() + "fitstep_cli_test_" + name;
+  std::ofstream(path, std::ios::binary) << content;
+  return path;
+}
+
+std::string program_file() { return write_file("pyramid.program", kPyramid); }
+
+Plan pyramid_plan() { return keep_all(parse_program(kPyramid).value()); }
+
+std::string plan_file(const Plan& plan) { return write_file("pyramid.plan", print_plan(plan)); }
+
+bool contains(const std::string& text, std::string_view part) {
+  return text.find(part) != text.npos;
+}
+
+TEST(Show, DrawsThePyramid) {
+  const Answer answer = run_command({"show", program_file()});
+  EXPECT_EQ(answer.code, ExitCode::Yes) << answer.error;
+  EXPECT_TRUE(contains(answer.text,
+                       "          3 B |  ##\n"
+                       "          2 B | ####\n"
+                       "          1 B |######\n"
+                       "              +------\n"))
+      << answer.text;
+  EXPECT_TRUE(contains(answer.text, "plain peak               4 B")) << answer.text;
+  EXPECT_TRUE(contains(answer.text, "keep all                 3 B")) << answer.text;
+  EXPECT_TRUE(contains(answer.text, "matmul                 6    6.000000")) << answer.text;
+}
+
+TEST(Show, PrintsTheSameNumbersAsJson) {
+  const Answer answer = run_command({"show", program_file(), "--json"});
+  ASSERT_EQ(answer.code, ExitCode::Yes) << answer.error;
+  const auto json = nlohmann::json::parse(answer.text);
+  EXPECT_EQ(json.at("plain_peak_bytes"), 4);
+  EXPECT_EQ(json.at("keep_all_bytes"), 3);
+  EXPECT_EQ(json.at("live_bytes"), (std::vector<int64_t>{1, 2, 3, 3, 2, 1}));
+  EXPECT_EQ(json.at("hash"), hash_program(parse_program(kPyramid).value()));
+  EXPECT_LE(json.at("floor_bytes"), 3);
+}
+
+TEST(Show, OfAProgramWithoutOps) {
+  const std::string path = write_file("none", "fitstep program 1\nend calls 0 storages 0 ops 0\n");
+  const Answer answer = run_command({"show", path});
+  EXPECT_EQ(answer.code, ExitCode::Yes) << answer.error;
+  EXPECT_TRUE(contains(answer.text, "no bytes are ever live")) << answer.text;
+}
+
+TEST(Show, CountsRecomputesOfAPlan) {
+  Plan plan = pyramid_plan();
+  plan.lane(Lane::Compute).push_back(plan.lane(Lane::Compute).front());  // Op 0 once more.
+  const Answer text = run_command({"show", plan_file(plan)});
+  EXPECT_EQ(text.code, ExitCode::Yes) << text.error;
+  EXPECT_TRUE(contains(text.text, "7 runs, of which 1 recompute\n")) << text.text;
+  const Answer answer = run_command({"show", plan_file(plan), "--json"});
+  const auto json = nlohmann::json::parse(answer.text);
+  EXPECT_EQ(json.at("runs"), 7);
+  EXPECT_EQ(json.at("recomputes"), 1);
+  EXPECT_EQ(json.at("certificate").at("peak_bytes"), plan.certificate.peak_bytes);
+}
+
+TEST(Verify, AcceptsAGoodPlanWithinWhatItWasMadeFor) {
+  const Answer answer = run_command({"verify", plan_file(pyramid_plan()), program_file()});
+  EXPECT_EQ(answer.code, ExitCode::Yes) << answer.text << answer.error;
+  EXPECT_TRUE(answer.text.starts_with("valid: height ")) << answer.text;
+}
+
+TEST(Verify, ReportsFaultsWithinLessThanThat) {
+  const std::string plan = plan_file(pyramid_plan());
+  const Answer text = run_command({"verify", plan, program_file(), "--capacity", "1"});
+  EXPECT_EQ(text.code, ExitCode::No) << text.error;
+  EXPECT_TRUE(text.text.starts_with("not valid within 1 B: ")) << text.text;
+  const Answer answer = run_command({"verify", plan, program_file(), "--capacity=1", "--json"});
+  EXPECT_EQ(answer.code, ExitCode::No) << answer.error;
+  const auto json = nlohmann::json::parse(answer.text);
+  EXPECT_EQ(json.at("valid"), false);
+  EXPECT_EQ(json.at("faults").at(0).at("kind"), to_string(FaultKind::OverCapacity));
+}
+
+TEST(Verify, ReportsAPlanForAnotherProgram) {
+  Program program = parse_program(kPyramid).value();
+  program.ops.back().must_not_move = true;
+  const std::string other = write_file("other.program", print_program(program));
+  const Answer answer = run_command({"verify", plan_file(pyramid_plan()), other});
+  EXPECT_EQ(answer.code, ExitCode::No) << answer.error;
+  EXPECT_TRUE(contains(answer.text, to_string(FaultKind::WrongProgram))) << answer.text;
+}
+
+TEST(Command, RefusesBadInputWithTheFileInTheSentence) {
+  const std::string program = program_file();
+  const std::string plan = plan_file(pyramid_plan());
+  const std::string cut = write_file("cut.program", kPyramid.substr(0, 100));
+  struct Case {
+    std::vector<std::string> arguments;
+    std::string message;
+  };
+  const std::vector<Case> cases = {
+      {{"show", "/no/such/file"}, "cannot open /no/such/file: No such file"},
+      {{"show", testing::TempDir()}, " is a folder"},
+      {{"show", write_file("empty", "")}, " is empty"},
+      {{"show", write_file("text", "hello")}, "neither a program"},
+      {{"show", cut}, cut + ": cannot read the program file"},
+      {{"verify", program, plan}, program + ": cannot read the plan file"},
+      {{"verify", plan, plan}, plan + ": cannot read the program file"},
+      {{"verify", plan, program, "--capacity", "6 Gibi"}, "\"Gibi\" is not a unit"},
+      {{"verify", plan}, "program is required"},
+      {{"show"}, "file is required"},
+      {{"shew", program}, "subcommand"},
+      {{}, "subcommand is required"},
+  };
+  for (const Case& bad : cases) {
+    const Answer answer = run_command(bad.arguments);
+    EXPECT_EQ(answer.code, ExitCode::BadInput) << bad.message;
+    EXPECT_TRUE(contains(answer.error, bad.message)) << answer.error;
+    EXPECT_EQ(answer.text, "");
+  }
+}
+
+TEST(Command, HelpsWithAnExamplePerVerb) {
+  for (const char* verb : {"show", "verify"}) {
+    const Answer answer = run_command({verb, "--help"});
+    EXPECT_EQ(answer.code, ExitCode::Yes);
+    EXPECT_TRUE(contains(answer.text, std::string("Example:\n  fitstep ") + verb)) << answer.text;
+  }
+  EXPECT_TRUE(contains(run_command({"--help"}).text, "show"));
+}
+
+TEST(Chart, TakesTheMostOfNeighbours) {
+  EXPECT_EQ(most_of_each({1, 5, 2, 2, 7}, 2), (std::vector<int64_t>{5, 7}));  // Three and two.
+  EXPECT_EQ(most_of_each({1, 5}, 10), (std::vector<int64_t>{1, 5}));
+  EXPECT_EQ(most_of_each({}, 10), (std::vector<int64_t>{}));
+}
+
+TEST(Chart, HasLevelsOfTheHighest) {
+  // Two rows: 2^62 / 2 and 2^62, without overflow.
+  const int64_t most = int64_t{1} << 62;
+  EXPECT_EQ(draw_chart({most / 2, most, most / 2 - 1}, 2),
+            "  4096.00 PiB | #\n  2048.00 PiB |##\n              +---\n");
+  EXPECT_EQ(draw_chart({0, 0}, 2), "(no bytes are ever live)\n");
+}
+
+}  // namespace
+}  // namespace fitstep

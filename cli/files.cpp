@@ -1,0 +1,74 @@
+#include "cli/files.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <variant>
+
+#include "fitstep/plan/plan_file.h"
+#include "fitstep/program/text.h"
+
+namespace fitstep {
+namespace {
+
+Result<std::string> read_file(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) {  // Opening one succeeds, reading it throws.
+    return Error{ErrorCode::BadInput, fmt::format("{} is a folder", path)};
+  }
+  std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    return Error{ErrorCode::BadInput,
+                 fmt::format("cannot open {}: {}", path, std::strerror(errno))};
+  }
+  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  if (text.empty()) return Error{ErrorCode::BadInput, fmt::format("{} is empty", path)};
+  return text;
+}
+
+template <class Content>
+Result<Content> with_path(const std::string& path, Result<Content> content) {
+  if (content.has_value()) return content;
+  return Error{content.error().code, fmt::format("{}: {}", path, content.error().message)};
+}
+
+}  // namespace
+
+Result<Program> load_program(const std::string& path) {
+  FITSTEP_TRY(const std::string text, read_file(path));
+  return with_path(path, parse_program(text));
+}
+
+Result<Plan> load_plan(const std::string& path) {
+  FITSTEP_TRY(const std::string text, read_file(path));
+  return with_path(path, parse_plan(text));
+}
+
+Result<std::variant<Program, Plan>> load_any(const std::string& path) {
+  FITSTEP_TRY(const std::string text, read_file(path));
+  if (text.starts_with("fitstep")) {
+    FITSTEP_TRY(Program program, with_path(path, parse_program(text)));
+    return std::variant<Program, Plan>(std::move(program));
+  }
+  if (text.starts_with("{")) {
+    FITSTEP_TRY(Plan plan, with_path(path, parse_plan(text)));
+    return std::variant<Program, Plan>(std::move(plan));
+  }
+  return Error{ErrorCode::BadInput,
+               fmt::format("{}: neither a program (it would begin with \"fitstep program\") nor a "
+                           "plan (it would begin with \"{{\")",
+                           path)};
+}
+
+Answer bad_input(const Error& error) {
+  return Answer{ExitCode::BadInput, "", "fitstep: " + error.message + "\n"};
+}
+
+}  // namespace fitstep

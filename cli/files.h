@@ -1,0 +1,22 @@
+// Files as the verbs want them: a program or a plan, with the file's name in every error.
+#pragma once
+
+#include <string>
+#include <variant>
+
+#include "cli/command.h"
+#include "fitstep/base/result.h"
+#include "fitstep/plan/plan.h"
+#include "fitstep/program/program.h"
+
+namespace fitstep {
+
+Result<Program> load_program(const std::string& path);
+Result<Plan> load_plan(const std::string& path);
+
+// Whichever it is, by the file's first word.
+Result<std::variant<Program, Plan>> load_any(const std::string& path);
+
+Answer bad_input(const Error& error);
+
+}  // namespace fitstep
