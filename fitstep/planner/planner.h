@@ -31,8 +31,8 @@ struct PlanRequest {
   int64_t bottom_bytes = 0;    // Nothing but homes lies below this address.
   int64_t capacity_bytes = 0;  // Of the device arena.
   uint64_t seed = 1;
-  int32_t effort = 8;          // Rounds of selection and layout per target; more is slower, better.
-  std::string policy = "auto"; // "auto", "none", "recompute-sqrt"
+  int32_t effort = 8;  // Rounds of selection and layout per target; more is slower, better.
+  std::string policy = "auto";  // "auto", "none", "recompute-sqrt"
   // Called with a fraction done (0 .. 1); may be empty.
   std::function<void(double)> progress;
 };
@@ -65,9 +65,9 @@ struct Point {
 };
 
 struct Frontier {
-  int64_t floor_bytes = 0;     // Proven.
-  int64_t bound_ps = 0;        // No plan is faster.
-  std::vector<Point> points;   // Height falls, time rises; no point is beaten by another.
+  int64_t floor_bytes = 0;    // Proven.
+  int64_t bound_ps = 0;       // No plan is faster.
+  std::vector<Point> points;  // Height falls, time rises; no point is beaten by another.
   std::vector<Culprit> culprits;
 };
 

@@ -1,20 +1,207 @@
 #include "fitstep/planner/search.h"
 
+#include <algorithm>
+#include <cmath>
 #include <optional>
 #include <utility>
 
 #include "fitstep/base/check.h"
+#include "fitstep/planner/selector.h"
 
 namespace fitstep {
+namespace {
+
+constexpr double kLadder = 1.04;
+constexpr int32_t kPassesPerEffort = 8;
+
+// Candidates that nothing beats, most bytes first.
+class Pool {
+ public:
+  void add(Candidate candidate) {
+    const auto beats = [](const Candidate& a, const Candidate& b) {
+      return a.bytes <= b.bytes && a.predicted_ps <= b.predicted_ps;
+    };
+    for (const Candidate& other : candidates_) {
+      if (beats(other, candidate)) return;
+    }
+    std::erase_if(candidates_, [&](const Candidate& other) { return beats(candidate, other); });
+    const auto place =
+        std::find_if(candidates_.begin(), candidates_.end(),
+                     [&](const Candidate& other) { return other.bytes < candidate.bytes; });
+    candidates_.insert(place, std::move(candidate));
+  }
+
+  bool has_within(int64_t bytes) const { return candidates_.back().bytes <= bytes; }
+  int64_t least_bytes() const { return candidates_.back().bytes; }
+  std::vector<Candidate> take() && { return std::move(candidates_); }
+
+ private:
+  std::vector<Candidate> candidates_;
+};
+
+class Search {
+ public:
+  Search(const Task& task, Candidate kept)
+      : task_(task), selector_(task.values, live_bytes(task, kept)) {
+    pool_.add(std::move(kept));
+  }
+
+  std::vector<Candidate> run() {
+    constexpr int32_t kMostFailures = 3;  // In a row: then lower targets are out of reach.
+    const std::vector<int64_t> targets = ladder();
+    int32_t failures = 0;
+    for (size_t i = 0; i < targets.size() && selector_.has_phases(); ++i) {
+      const int64_t least_bytes = pool_.least_bytes();
+      const bool is_reached = pool_.has_within(targets[i]) || reach(targets[i]);
+      failures = is_reached || pool_.least_bytes() < least_bytes ? 0 : failures + 1;
+      if (failures >= kMostFailures) break;
+      if (task_.request.progress) {
+        task_.request.progress(static_cast<double>(i + 1) / static_cast<double>(targets.size()));
+      }
+      if (is_reached && targets[i] <= task_.request.capacity_bytes) break;
+    }
+    return std::move(pool_).take();
+  }
+
+ private:
+  // With everything kept there is one instance per tick.
+  static std::vector<int64_t> live_bytes(const Task& task, const Candidate& kept) {
+    std::vector<int64_t> bytes = kept.space.live_bytes;
+    for (int64_t& live : bytes) live += task.homes.bottom_bytes;
+    return bytes;
+  }
+
+  // Highest first, below the height with all kept.
+  std::vector<int64_t> ladder() const {
+    std::vector<int64_t> targets;
+    auto target = static_cast<double>(std::max<int64_t>(task_.floor_bytes, 1));
+    while (target < static_cast<double>(pool_.least_bytes())) {
+      targets.push_back(static_cast<int64_t>(target));
+      target = std::max(target * kLadder, target + 1);
+    }
+    std::reverse(targets.begin(), targets.end());
+    return targets;
+  }
+
+  // Rounds of selection and layout: where the layout overshoots, the selection aims lower.
+  bool reach(int64_t target_bytes) {
+    int64_t aim_bytes = target_bytes;
+    for (int32_t round = 0; round < task_.request.effort; ++round) {
+      std::optional<Candidate> candidate = best_for(aim_bytes);
+      if (!candidate) return false;
+      const bool is_hopeless = candidate->bytes > target_bytes;
+      place_candidate(task_, target_bytes, kPassesPerEffort, *candidate);
+      const int64_t height_bytes = candidate->bytes;
+      pool_.add(std::move(*candidate));
+      if (height_bytes <= target_bytes) return true;
+      if (is_hopeless) return false;  // Not even the least that is known to the selector.
+      aim_bytes -= std::max((height_bytes - target_bytes) * 6 / 10, target_bytes / 300 + 1);
+    }
+    return false;
+  }
+
+  // The fastest candidate whose peak is within the aim; if there is none, that of the least peak.
+  std::optional<Candidate> best_for(int64_t aim_bytes) {
+    std::optional<Candidate> best;
+    for (std::optional<Candidate> candidate : {by_segments(aim_bytes), by_price(aim_bytes)}) {
+      if (!candidate) continue;
+      if (candidate->bytes <= aim_bytes) candidate = keep_more(std::move(*candidate), aim_bytes);
+      if (!best || is_better(*candidate, *best, aim_bytes)) best = std::move(candidate);
+    }
+    return best;
+  }
+
+  static bool is_better(const Candidate& a, const Candidate& b, int64_t aim_bytes) {
+    const bool fits = a.bytes <= aim_bytes;
+    if (fits != (b.bytes <= aim_bytes)) return fits;
+    return fits ? a.predicted_ps < b.predicted_ps : a.bytes < b.bytes;
+  }
+
+  // The segments' estimate is off by what recomputing needs for a moment: learns by how much.
+  std::optional<Candidate> by_segments(int64_t aim_bytes) {
+    constexpr int kTries = 4;
+    std::optional<Candidate> best;
+    for (int i = 0; i < kTries; ++i) {
+      const int64_t estimate_bytes = aim_bytes - bias_bytes_;
+      std::optional<Candidate> candidate =
+          schedule_candidate(task_, selector_.by_segments(estimate_bytes));
+      if (!candidate) break;
+      const int64_t over_bytes = candidate->bytes - aim_bytes;
+      if (!best || is_better(*candidate, *best, aim_bytes)) best = std::move(candidate);
+      if (over_bytes <= 0) break;
+      bias_bytes_ += over_bytes;
+    }
+    bias_bytes_ = bias_bytes_ * 3 / 4;
+    return best;
+  }
+
+  // Bisects, on a logarithmic scale, how dear values must go.
+  std::optional<Candidate> by_price(int64_t aim_bytes) {
+    constexpr int kTries = 6;
+    std::optional<Candidate> best;
+    double low = std::log(selector_.least_price());
+    double high = std::log(selector_.most_price());
+    for (int i = 0; i < kTries; ++i) {
+      const double middle = i == 0 ? high : low + (high - low) / 2;
+      std::optional<Candidate> candidate =
+          schedule_candidate(task_, selector_.by_price(std::exp(middle)));
+      const bool fits = candidate && candidate->bytes <= aim_bytes;
+      if (candidate && (!best || is_better(*candidate, *best, aim_bytes))) {
+        best = std::move(candidate);
+      }
+      if (i == 0 && !fits) break;
+      (fits ? high : low) = middle;
+    }
+    return best;
+  }
+
+  // Keeps the dearest dropped values again, as many as the aim allows.
+  Candidate keep_more(Candidate candidate, int64_t aim_bytes) {
+    const std::vector<ValueId> dropped = selector_.dropped(candidate.selection);
+    const Selection base = candidate.selection;
+    size_t low = 0;
+    size_t high = dropped.size();
+    while (low < high) {
+      const size_t middle = low + (high - low) / 2;
+      Selection selection = base;
+      for (size_t i = 0; i <= middle; ++i) {
+        selection.scope_of[dropped[i].index()] = Selection::kKeep;
+      }
+      std::optional<Candidate> fuller = schedule_candidate(task_, selection);
+      const bool fits = fuller && fuller->bytes <= aim_bytes;
+      if (fits && fuller->predicted_ps < candidate.predicted_ps) candidate = std::move(*fuller);
+      (fits ? low : high) = fits ? middle + 1 : middle;
+    }
+    return candidate;
+  }
+
+  const Task& task_;
+  const Selector selector_;
+  Pool pool_;
+  int64_t bias_bytes_ = 0;
+};
+
+}  // namespace
 
 std::vector<Candidate> search(const Task& task) {
-  constexpr int32_t kPassesPerEffort = 32;
   std::optional<Candidate> kept = schedule_candidate(task, keep_all(task.values));
   FITSTEP_CHECK(kept.has_value(), "a program that keeps everything needs nothing made again");
-  place_candidate(task, 0, kPassesPerEffort * task.request.effort, *kept);
-  std::vector<Candidate> candidates;
-  candidates.push_back(std::move(*kept));
-  return candidates;
+  const int32_t passes = kPassesPerEffort * 4 * task.request.effort;
+  place_candidate(task, 0, passes, *kept);
+  if (task.request.policy == "auto") return Search(task, std::move(*kept)).run();
+  std::vector<Candidate> only;
+  if (task.request.policy == "recompute-sqrt") {
+    std::vector<int64_t> live_bytes = kept->space.live_bytes;
+    const Selector selector(task.values, live_bytes);
+    std::optional<Candidate> candidate = schedule_candidate(task, selector.every_sqrt_cut());
+    if (candidate) {
+      place_candidate(task, 0, passes, *candidate);
+      only.push_back(std::move(*candidate));
+      return only;
+    }
+  }
+  only.push_back(std::move(*kept));
+  return only;
 }
 
 }  // namespace fitstep

@@ -1,0 +1,159 @@
+#include "fitstep/planner/phase.h"
+
+#include <algorithm>
+
+namespace fitstep {
+namespace {
+
+constexpr size_t kMostSegments = 64;
+
+// Sum over values of bytes x a tent over its lifetime: it grows towards the middle. Intervals that
+// lie around each other, as those of saved values do, add up at the turn; gradients that wait for
+// one end do not, however many bytes they are.
+std::vector<double> nesting(const Values& values) {
+  const auto count = static_cast<size_t>(values.tick_count());
+  std::vector<double> change(count + 2, 0);  // Of the slope.
+  for (size_t i = 0; i < values.size(); ++i) {
+    const Value& value = values[ValueId(i)];
+    if (value.size_bytes == 0 || value.made < 0 || value.uses.empty()) continue;
+    const Tick length = value.uses.back() - value.made;
+    if (length < 4) continue;
+    const auto slope = static_cast<double>(value.size_bytes);
+    // Up from `made` to the middle, down from there (for odd lengths, flat for one tick).
+    change[static_cast<size_t>(value.made)] += slope;
+    change[static_cast<size_t>(value.made + length / 2)] -= slope;
+    change[static_cast<size_t>(value.uses.back() - length / 2)] -= slope;
+    change[static_cast<size_t>(value.uses.back())] += slope;
+  }
+  std::vector<double> height(count, 0);
+  double slope = 0;
+  double sum = 0;
+  for (size_t tick = 0; tick < count; ++tick) {
+    height[tick] = sum;
+    slope += change[tick];
+    sum += slope;
+  }
+  return height;
+}
+
+// Bytes that later ops of the forward part need, by tick: what crosses a cut in front of it.
+std::vector<int64_t> crossing_bytes(const Values& values, const Phase& phase) {
+  std::vector<int64_t> bytes(static_cast<size_t>(phase.turn - phase.begin) + 2, 0);
+  for (size_t i = 0; i < values.size(); ++i) {
+    const Value& value = values[ValueId(i)];
+    if (value.size_bytes == 0 || value.made < phase.begin || value.made > phase.turn) continue;
+    const Tick last = last_touch(value, phase.turn);
+    if (last == value.made) continue;
+    bytes[static_cast<size_t>(value.made + 1 - phase.begin)] += value.size_bytes;
+    bytes[static_cast<size_t>(last + 1 - phase.begin)] -= value.size_bytes;
+  }
+  for (size_t i = 1; i < bytes.size(); ++i) bytes[i] += bytes[i - 1];
+  return bytes;
+}
+
+// The narrowest place of every stretch of equally many ops.
+std::vector<Tick> find_cuts(const Values& values, const Phase& phase) {
+  const std::vector<int64_t> crossing = crossing_bytes(values, phase);
+  const auto ticks = static_cast<size_t>(phase.turn + 1 - phase.begin);
+  const size_t stretches = std::min(ticks, kMostSegments);
+  std::vector<Tick> cuts = {phase.begin};
+  for (size_t i = 0; i < stretches; ++i) {
+    const size_t first = std::max<size_t>(1, i * ticks / stretches);
+    const size_t last = (i + 1) * ticks / stretches;
+    if (first >= last) continue;
+    size_t best = first;
+    for (size_t k = first; k < last; ++k) {
+      if (crossing[k] < crossing[best]) best = k;
+    }
+    cuts.push_back(phase.begin + static_cast<Tick>(best));
+  }
+  cuts.push_back(phase.turn + 1);
+  return cuts;
+}
+
+// For each cut the tick at which fewest bytes are read on the wrong side: values made above the cut
+// behind it, values made below in front of it. On ties the latest.
+std::vector<Tick> find_backward(const Values& values, const Phase& phase) {
+  struct Use {
+    Tick tick = 0;
+    Tick made = 0;
+    int64_t size_bytes = 0;
+  };
+  std::vector<Use> uses;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const Value& value = values[ValueId(i)];
+    if (value.size_bytes == 0 || !phase.is_forward(value.made)) continue;
+    for (const Tick use : value.uses) {
+      if (use > phase.turn && use < phase.end) {
+        uses.push_back({.tick = use, .made = value.made, .size_bytes = value.size_bytes});
+      }
+    }
+  }
+  std::stable_sort(uses.begin(), uses.end(),
+                   [](const Use& a, const Use& b) { return a.tick < b.tick; });
+  std::vector<Tick> backward(phase.cuts.size(), phase.end);
+  backward.back() = phase.turn + 1;
+  for (size_t i = phase.cuts.size() - 1; i-- > 1;) {
+    int64_t wrong_bytes = 0;  // Less what is wrong whatever the tick.
+    int64_t least_bytes = 0;
+    Tick best = backward[i + 1];
+    for (const Use& use : uses) {
+      wrong_bytes += use.made >= phase.cuts[i] ? -use.size_bytes : use.size_bytes;
+      if (wrong_bytes > least_bytes || use.tick + 1 < backward[i + 1]) continue;
+      least_bytes = wrong_bytes;
+      best = use.tick + 1;
+    }
+    backward[i] = best;
+  }
+  return backward;
+}
+
+}  // namespace
+
+Tick last_touch(const Value& value, Tick limit) {
+  const auto behind = std::upper_bound(value.uses.begin(), value.uses.end(), limit);
+  return behind == value.uses.begin() ? value.made : std::max(value.made, *(behind - 1));
+}
+
+bool is_saved(const Value& value, const Phase& phase) {
+  return value.size_bytes > 0 && phase.is_forward(value.made) && !value.uses.empty() &&
+         value.uses.back() > phase.turn;
+}
+
+std::vector<Phase> find_phases(const Values& values) {
+  constexpr double kFoot = 0.02;     // Of the top's height: there a phase ends.
+  constexpr double kIgnored = 0.05;  // Of the highest top: lower ones are no phases.
+  constexpr size_t kMostPhases = 64;
+  std::vector<double> height = nesting(values);
+  std::vector<Phase> phases;
+  double highest = 0;
+  while (phases.size() < kMostPhases) {
+    const auto top = std::max_element(height.begin(), height.end());
+    if (top == height.end() || *top <= highest * kIgnored || *top <= 0) break;
+    highest = std::max(highest, *top);
+    const double foot = *top * kFoot;
+    auto first = top;
+    auto last = top;
+    while (first != height.begin() && *(first - 1) > foot) --first;
+    while (last + 1 != height.end() && *(last + 1) > foot) ++last;
+    Phase phase{.begin = first - height.begin(),
+                .turn = top - height.begin(),
+                .end = last + 1 - height.begin(),
+                .cuts = {},
+                .backward = {}};
+    std::fill(first, last + 1, -1.0);
+    if (phase.turn - phase.begin >= 3 && phase.end - phase.turn >= 3) phases.push_back(phase);
+  }
+  std::sort(phases.begin(), phases.end(),
+            [](const Phase& a, const Phase& b) { return a.begin < b.begin; });
+  // What lies between two phases belongs to the later one's forward part, up to the first op.
+  for (size_t i = 0; i < phases.size(); ++i) {
+    phases[i].begin = i == 0 ? 0 : phases[i - 1].end;
+    if (i + 1 == phases.size()) phases[i].end = values.tick_count();
+    phases[i].cuts = find_cuts(values, phases[i]);
+    phases[i].backward = find_backward(values, phases[i]);
+  }
+  return phases;
+}
+
+}  // namespace fitstep
