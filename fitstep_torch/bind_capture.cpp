@@ -1,5 +1,7 @@
 #include <torch/csrc/autograd/python_variable.h>
 
+#include <set>
+
 #include "fitstep/program/liveness.h"
 #include "fitstep/program/text.h"
 #include "fitstep_torch/bindings.h"
@@ -119,6 +121,30 @@ py::list all_numbers(const StepProgram& step) {
   return found;
 }
 
+// Numbers of the storages that some call writes; and of those whose bytes some call reads.
+std::set<int32_t> written_storages(Recorder& recorder) {
+  std::set<int32_t> written;
+  for (const TapeOp& op : recorder.tape().ops) {
+    for (size_t i = 0; i < op.call.arguments.size(); ++i) {
+      if (op.call.arguments[i].kind == Value::Kind::Constant || !is_written(op.call, i)) continue;
+      for (const auto& tensor : op.call.arguments[i].tensors) {
+        if (tensor.has_value()) written.insert(tensor->storage);
+      }
+    }
+  }
+  return written;
+}
+
+std::set<int32_t> read_storages(Recorder& recorder) {
+  std::set<int32_t> read;
+  for (const TapeOp& op : recorder.tape().ops) {
+    const std::string name = full_name(op.call.handle);
+    if (name == "aten::detach") continue;
+    for (const TensorRef& tensor : tensors_of(op.call.arguments)) read.insert(tensor.storage);
+  }
+  return read;
+}
+
 py::list storages(const StepProgram& step) {
   py::list found;
   for (const Storage& storage : step.program.storages) {
@@ -150,6 +176,9 @@ StepProgram lower_without_gil(Recorder& recorder, Profile& profile, const py::ob
 void bind_capture(py::module_& module) {
   module.def("code_trace_begin", &begin_code_trace);
   module.def("code_trace_end", &end_code_trace);
+  module.def("dtype_number", [](const py::object& dtype) {
+    return static_cast<int>(dtype.cast<at::ScalarType>());
+  });
   py::class_<Operator>(module, "Operator");
   module.def("find_operator", &find_operator);
   py::class_<Recorder>(module, "Recorder")
@@ -177,6 +206,15 @@ void bind_capture(py::module_& module) {
            [](Recorder& recorder, const at::Tensor& fake) {
              recorder.tape().outputs.push_back(recorder.reference(fake));
            })
+      .def("written_storages", &written_storages)
+      .def("read_storages", &read_storages)
+      .def("make_persistent",
+           [](Recorder& recorder, int32_t number, const std::string& kind) {
+             TapeStorage& storage = recorder.tape().storages.at(static_cast<size_t>(number));
+             storage.kind = kind_from(kind);
+             storage.is_persistent = storage.is_visible = true;
+           })
+      .def("drop_last", [](Recorder& recorder) { recorder.tape().ops.pop_back(); })
       .def("op_count", [](Recorder& recorder) { return recorder.tape().ops.size(); });
   py::class_<Profile>(module, "Profile")
       .def(py::init<>())

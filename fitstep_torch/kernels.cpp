@@ -164,13 +164,8 @@ void PlannedKernels::point(StorageId storage, char* address) {
 
 void PlannedKernels::set_number(OpId op, const NumberPlace& place, const c10::IValue& number) {
   for (const int32_t position : runs_of_op_[op.index()]) {
-    c10::IValue& argument =
-        prepared_[static_cast<size_t>(position)].arguments[static_cast<size_t>(place.argument)];
-    if (place.position < 0) {
-      argument = number;
-    } else {
-      argument.toList().set(static_cast<size_t>(place.position), number);
-    }
+    PreparedRun& prepared = prepared_[static_cast<size_t>(position)];
+    replace_number(prepared.arguments[static_cast<size_t>(place.argument)], place.position, number);
   }
 }
 

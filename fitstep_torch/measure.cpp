@@ -203,7 +203,7 @@ uint64_t hash_bytes(const char* data, int64_t size) {
   return hash;
 }
 
-uint64_t hash_tensor(const at::Tensor& tensor) {
+uint64_t hash_of(const at::Tensor& tensor) {
   if (!tensor.defined() || tensor.numel() == 0) return 0;
   const at::Tensor dense = tensor.is_non_overlapping_and_dense() ? tensor : tensor.contiguous();
   return hash_bytes(static_cast<const char*>(dense.const_data_ptr()),
@@ -270,7 +270,7 @@ Result<std::vector<uint64_t>> Bench::hash_results(const TorchCall& call,
   torch::jit::Stack stack = inputs.stack(call);
   FITSTEP_TRY_STATUS(run(call, stack));
   std::vector<uint64_t> hashes;
-  for (const at::Tensor& result : result_tensors(call, stack)) hashes.push_back(hash_tensor(result));
+  for (const at::Tensor& result : result_tensors(call, stack)) hashes.push_back(hash_of(result));
   return hashes;
 }
 

@@ -25,6 +25,10 @@ Value value_from_python(Recorder& recorder, const py::handle& object, const c10:
     return {.kind = Value::Kind::Tensor, .constant = {}, .tensors = {reference(recorder, object)}};
   }
   if (object.is_none()) return {};
+  const bool is_number = PyFloat_Check(object.ptr()) || PyLong_Check(object.ptr());
+  if (is_number && type->isSubtypeOf(*c10::OptionalType::ofTensor())) {
+    return {.kind = Value::Kind::Constant, .constant = number_from_python(object), .tensors = {}};
+  }
   const c10::TypePtr inner = type->kind() == c10::TypeKind::OptionalType
                                  ? type->castRaw<c10::OptionalType>()->getElementType()
                                  : type;

@@ -1,5 +1,6 @@
 #include "fitstep_torch/tensors.h"
 
+#include <ATen/ScalarOps.h>
 #include <ATen/core/List.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
@@ -11,6 +12,11 @@ constexpr c10::DispatchKeySet kExcluded =
     c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot,
                          c10::DispatchKey::FuncTorchDynamicLayerFrontMode,
                          c10::DispatchKey::FuncTorchDynamicLayerBackMode});
+
+// `x * 0.5` calls the tensor overload with a number, which counts as a tensor that promotes nothing.
+bool takes_tensor(const c10::Argument& argument) {
+  return argument.type()->isSubtypeOf(*c10::OptionalType::ofTensor());
+}
 
 c10::IValue list_argument(const Value& value,
                           const std::function<at::Tensor(const TensorRef&)>& tensor_of) {
@@ -51,8 +57,12 @@ torch::jit::Stack make_stack(const TorchCall& call,
                              const std::function<at::Tensor(const TensorRef&)>& tensor_of) {
   torch::jit::Stack stack;
   stack.reserve(call.arguments.size());
-  for (const Value& value : call.arguments) {
-    if (value.kind == Value::Kind::Constant) {
+  for (size_t i = 0; i < call.arguments.size(); ++i) {
+    const Value& value = call.arguments[i];
+    if (value.kind == Value::Kind::Constant && value.constant.isScalar() &&
+        takes_tensor(call.handle.schema().arguments()[i])) {
+      stack.emplace_back(at::native::wrapped_scalar_tensor(value.constant.toScalar()));
+    } else if (value.kind == Value::Kind::Constant) {
       stack.push_back(value.constant);
     } else if (value.kind == Value::Kind::Tensor) {
       stack.emplace_back(value.tensors.front().has_value() ? tensor_of(*value.tensors.front())
@@ -62,6 +72,16 @@ torch::jit::Stack make_stack(const TorchCall& call,
     }
   }
   return stack;
+}
+
+void replace_number(c10::IValue& argument, int32_t position, const c10::IValue& number) {
+  if (argument.isTensor()) {
+    argument = at::native::wrapped_scalar_tensor(number.toScalar());
+  } else if (position < 0) {
+    argument = number;
+  } else {
+    argument.toList().set(static_cast<size_t>(position), number);
+  }
 }
 
 std::vector<at::Tensor> result_tensors(const TorchCall& call, const torch::jit::Stack& stack) {

@@ -24,6 +24,10 @@ at::Tensor tensor_over(const c10::Storage& storage, const TensorRef& ref);
 torch::jit::Stack make_stack(const TorchCall& call,
                              const std::function<at::Tensor(const TensorRef&)>& tensor_of);
 
+// Puts another number into an argument that make_stack() made from one; `position` is that in its
+// list, or -1.
+void replace_number(c10::IValue& argument, int32_t position, const c10::IValue& number);
+
 // The tensors among the results of a call that has run, in the order of tensors_of(call.results);
 // undefined where the call returned none.
 std::vector<at::Tensor> result_tensors(const TorchCall& call, const torch::jit::Stack& stack);

@@ -6,8 +6,29 @@ discover ──> Reach ──> swapped(reach, fake_mode) ──> Swap      tenso
 """
 
 from fitstep.state.discover import discover
+from fitstep.state.guards import Guards, make_guards
 from fitstep.state.nodes import Node, Obstacle, Place, Reach
+from fitstep.state.optimizers import Replacement
 from fitstep.state.rebind import Rebinding
+from fitstep.state.snapshot import MISSING, NumberChange, Snapshot
 from fitstep.state.swap import Swap, swapped
+from fitstep.state.variant import VariantFacts, VariantKey
 
-__all__ = ["Node", "Obstacle", "Place", "Reach", "Rebinding", "Swap", "discover", "swapped"]
+__all__ = [
+    "MISSING",
+    "Guards",
+    "Node",
+    "NumberChange",
+    "Obstacle",
+    "Place",
+    "Reach",
+    "Rebinding",
+    "Replacement",
+    "Snapshot",
+    "Swap",
+    "VariantFacts",
+    "VariantKey",
+    "discover",
+    "make_guards",
+    "swapped",
+]

@@ -49,6 +49,8 @@ class Rebinding:
             setattr(self.container, self.key, value)
         elif self.kind == "gone":
             self.form.drop(self.container, self.key)
+        elif self.kind == "new" and isinstance(self.form, forms.ListForm | forms.DequeForm):
+            self.container.append(value)  # Wherever the end is by now.
         else:
             self.form.put(self.container, self.key, value)
 

@@ -1,0 +1,292 @@
+"""Capture: a step function becomes recordings, one for each state that it can start from.
+
+    discover ─> swapped ─┬─> record from the present state        first step: makes optimizer state
+                         ├─> record from the state it left        steady step
+                         └─> record again while a formula changes  RAdam after its fifth step
+
+All recordings run the user's own function on fakes of its own tensors; no kernel runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.utils._pytree import tree_flatten, tree_unflatten
+
+from . import _core
+from .capture_mode import RecordingMode, Sources
+from .capture_patches import patched
+from .errors import CaptureError
+from .state import Rebinding, Swap
+
+_PERSISTENT = {
+    "parameter": "parameter",
+    "buffer": "buffer",
+    "optimizer_state": "optimizer_state",
+    "group": "optimizer_state",
+    "grad": "gradient",
+}
+
+
+@dataclass
+class Bound:
+    """A tensor that exists before the recording: the fake, and the real one if there is one yet."""
+
+    name: str
+    role: str
+    fake: torch.Tensor
+    real: torch.Tensor | None
+    storage: int = -1  # Number on the tape.
+
+    @property
+    def is_home(self) -> bool:
+        return self.role in _PERSISTENT
+
+
+@dataclass
+class Result:
+    """How to make one leaf of what the step function returns."""
+
+    index: int = -1  # Among the program's outputs; -1 for a constant.
+    constant: Any = None
+    as_number: bool = False  # `.item()` of the output.
+
+
+@dataclass
+class Recording:
+    """One run of the step function on fakes, before lowering."""
+
+    recorder: Any
+    bound: list[Bound]
+    inputs: list[tuple[int, int, int]]  # (argument leaf, storage on the tape, offset in bytes)
+    spec: Any = None
+    results: list[Result] = field(default_factory=list)
+    rebindings: list[Rebinding] = field(default_factory=list)  # To be bound after each run.
+    fresh: list[tuple[str, str, torch.Tensor]] = field(default_factory=list)  # New homes.
+    given: list[tuple[torch.Tensor, int]] = field(default_factory=list)  # Fakes given to the user.
+    grads: list[torch.Tensor] = field(default_factory=list)  # Real owners of gradients left behind.
+    events: list[tuple[Any, ...]] = field(default_factory=list)  # Optimizer and scheduler calls.
+    written: set[int] = field(default_factory=set)  # Storages on the tape that ops write.
+    calls: int = 0
+    step: Any = None  # The StepProgram, once lowered.
+
+
+class Capturer:
+    """Records a function inside one swap, again and again from the state that it left.
+
+    REQUIRES: used inside `swapped(reach, fake_mode)`.
+    """
+
+    def __init__(
+        self,
+        swap: Swap,
+        fake_mode: FakeTensorMode,
+        profile: Any,
+        keep_grads: bool,
+        regions: Callable[[Any], contextlib.AbstractContextManager[Any]],
+    ) -> None:
+        self.swap = swap
+        self.fake_mode = fake_mode
+        self.profile = profile
+        self.keep_grads = keep_grads
+        self._regions = regions
+        self._bound: dict[int, Bound] = {}  # By storage of the fake.
+        self._names: dict[str, Bound] = {}
+        self._done: dict[tuple[str, int], int] = {}  # Rebindings that earlier recordings made.
+        self._fakes_of_leaves: dict[int, torch.Tensor] = {}
+        for real, fake, place in swap.pairs:
+            role = place.role if place is not None else "closure"
+            name = swap.reach.name(real) if place is None else place.path
+            self._add(Bound(name, role, fake, real))
+
+    def _add(self, bound: Bound) -> None:
+        key = bound.fake.untyped_storage()._cdata
+        known = self._bound.get(key)
+        if known is None or (bound.is_home and not known.is_home):
+            self._bound[key] = bound
+        self._names[bound.name] = bound
+
+    def record(self, function: Callable[..., Any], leaves: list[Any], spec: Any) -> Recording:
+        """One recording from the present state of the fakes.
+
+        Raises CaptureError, with the user's file and line, for what cannot be captured.
+        """
+        recorder = _core.Recorder()
+        recording = Recording(recorder, list(self._bound.values()), [])
+        for bound in recording.bound:
+            kind = _PERSISTENT.get(bound.role, "constant")
+            bound.storage = recorder.bind(bound.fake, bound.name, kind, bound.is_home, True)
+        fake_leaves = self._bind_inputs(recording, leaves)
+        sources = Sources()
+
+        def external(real: torch.Tensor) -> torch.Tensor:
+            fake = self.swap.external(real)
+            if recorder.storage_of(fake) < 0:
+                name = f"closed-over tensor {tuple(real.shape)}"
+                number = recorder.bind(fake, name, "constant", False, True)
+                recording.bound.append(Bound(name, "external", fake, real, number))
+            return fake
+
+        region = -1
+
+        def current_region() -> int:
+            return region
+
+        def on_event(event: tuple[Any, ...]) -> None:
+            nonlocal region
+            if event[0] == "leave":
+                region = -1
+                return
+            if event[0] == "optimizer":
+                region = sum(e[0] == "optimizer" for e in recording.events)
+            recording.events.append(event)
+
+        mode = RecordingMode(
+            recorder, self.fake_mode, self.profile, sources, external, current_region
+        )
+        args, kwargs = tree_unflatten(fake_leaves, spec)
+        with (
+            self._regions(on_event),
+            sources.following(dict(self.swap.reach.modules)),
+            patched(mode) as numbers,
+            _capture_errors(),
+            torch.autograd.set_multithreading_enabled(False),
+            self.fake_mode,
+            mode,
+        ):
+            result = function(*args, **kwargs)
+        recording.calls = mode.calls
+        self._bind_results(recording, result, numbers)
+        del result, args, kwargs
+        self._bind_state(recording)
+        recording.written = set(recorder.written_storages())
+        return recording
+
+    def _bind_inputs(self, recording: Recording, leaves: list[Any]) -> list[Any]:
+        fakes = []
+        for i, leaf in enumerate(leaves):
+            if not isinstance(leaf, torch.Tensor):
+                fakes.append(leaf)
+                continue
+            if leaf.requires_grad:
+                raise CaptureError(
+                    f"argument {i} of the step function requires a gradient",
+                    todo="pass x.detach(); make it require a gradient inside the step, or keep it "
+                    "as a parameter of a module",
+                )
+            if leaf.device.type != "cpu":
+                raise CaptureError(
+                    f"argument {i} of the step function is on {leaf.device}",
+                    todo="this version of fitstep runs on the CPU: move model and data there",
+                )
+            fake = self._fakes_of_leaves.get(i)
+            if fake is None:
+                fake = self._fakes_of_leaves[i] = self.fake_mode.from_tensor(leaf)
+            number = recording.recorder.bind(fake, f"input {i}", "input", False, True)
+            offset = int(fake.storage_offset()) * fake.element_size()
+            recording.inputs.append((i, number, offset))
+            fakes.append(fake)
+        return fakes
+
+    def _bind_results(self, recording: Recording, result: Any, numbers: Any) -> None:
+        leaves, recording.spec = tree_flatten(result)
+        for leaf in leaves:
+            item = numbers.tensor_of(leaf)
+            tensor = leaf if isinstance(leaf, torch.Tensor) else item
+            if tensor is None:
+                recording.results.append(Result(constant=leaf))
+                continue
+            if not isinstance(tensor, FakeTensor):
+                raise CaptureError(
+                    "the step function returns a tensor that it did not compute",
+                    todo="return tensors that depend on the step, and keep others outside",
+                )
+            recording.recorder.output(tensor)
+            recording.results.append(
+                Result(index=self._output_count(recording), as_number=item is not None)
+            )
+
+    @staticmethod
+    def _output_count(recording: Recording) -> int:
+        return sum(r.index >= 0 for r in recording.results) + len(recording.given)
+
+    def _bind_state(self, recording: Recording) -> None:
+        """What the step left in Python: new homes, copies into homes, tensors for the user."""
+        for rebinding in self.swap.final():
+            marks = [id(t) for _, t in rebinding.tensors]
+            key = (rebinding.path, rebinding.kind != "gone")
+            mark = hash((rebinding.kind, tuple(marks)))
+            if self._done.get(key) == mark:
+                continue
+            self._done[key] = mark
+            if rebinding.role == "grad":
+                self._bind_grad(recording, rebinding)
+            elif rebinding.kind == "flag":
+                raise CaptureError(
+                    f"the step changes {rebinding.path}",
+                    todo="set requires_grad before the step is compiled",
+                )
+            else:
+                self._bind_entry(recording, rebinding)
+
+    def _bind_grad(self, recording: Recording, rebinding: Rebinding) -> None:
+        if rebinding.after is None:
+            return
+        recording.grads.append(rebinding.container)
+        known = self._names.get(rebinding.path)
+        if known is not None and recording.recorder.storage_of(known.fake) >= 0:
+            if known.fake is not rebinding.after:
+                recording.recorder.rebind(rebinding.after, known.fake)
+            return
+        recording.fresh.append((rebinding.path, "gradient", rebinding.after))
+
+    def _bind_entry(self, recording: Recording, rebinding: Rebinding) -> None:
+        pending = False
+        for path, fake in rebinding.tensors:
+            if fake.untyped_storage()._cdata in self._bound:
+                continue
+            known = self._names.get(path)
+            if known is not None and tuple(known.fake.shape) == tuple(fake.shape):
+                recording.recorder.rebind(fake, known.fake)
+            elif rebinding.role in ("optimizer_state", "buffer", "group"):
+                recording.fresh.append((path, "optimizer_state", fake))
+                pending = True
+            else:
+                recording.recorder.output(fake)
+                index = self._output_count(recording)
+                recording.given.append((fake, index))
+                pending = True
+        if pending or rebinding.kind == "gone":
+            recording.rebindings.append(rebinding)
+
+    def go_on(self, recording: Recording, with_grads: bool) -> None:
+        """Makes what the recording left the state that the next one starts from."""
+        for path, role, fake in recording.fresh:
+            if role == "gradient" and not with_grads:
+                continue
+            self._add(Bound(path, "grad" if role == "gradient" else role, fake, None))
+        if not with_grads:
+            for real in recording.grads:
+                self.swap.fake(real).grad = None
+                self._done.pop((self.swap.reach.name(real) + ".grad", True), None)
+
+
+@contextlib.contextmanager
+def _capture_errors() -> Iterator[None]:
+    """Gives what PyTorch's fakes refuse a message of ours."""
+    from .capture_errors import translate
+
+    try:
+        yield
+    except CaptureError:
+        raise
+    except Exception as error:
+        translated = translate(error)
+        if translated is None:
+            raise
+        raise translated from error

@@ -1,0 +1,185 @@
+"""The dispatch mode that records a step: every operator call, where it was written, and what it
+drew from."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
+
+from . import _core
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_TORCH_DIR = os.path.dirname(torch.__file__)
+_OWN_DIR = os.path.dirname(__file__)
+_Source = tuple[str, str, int]
+_NOWHERE: _Source = ("", "", 0)
+# PyTorch's numbers of its types, as the compiled half uses them.
+_DTYPES = {
+    _core.dtype_number(value): value for value in vars(torch).values() if type(value) is torch.dtype
+}
+
+
+def user_frame() -> tuple[str, int]:
+    """File and line of the innermost Python frame outside torch, the standard library's
+    `contextlib` and fitstep; ("", 0) if there is none."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not file.startswith((_TORCH_DIR, _OWN_DIR, "<")) and not file.endswith("contextlib.py"):
+            return file, frame.f_lineno
+        frame = frame.f_back  # type: ignore[assignment]
+    return "", 0
+
+
+class Sources:
+    """Where each recorded call comes from. A backward op comes from where its forward op was."""
+
+    def __init__(self) -> None:
+        self._modules: list[str] = []
+        self._names: dict[int, str] = {}
+        self._forward: dict[int, _Source] = {}
+
+    @contextlib.contextmanager
+    def following(self, roots: dict[str, torch.nn.Module]) -> Iterator[None]:
+        """Follows which module's forward is running, for modules below `roots`."""
+        for root, module in roots.items():
+            for name, child in module.named_modules():
+                self._names.setdefault(id(child), f"{root}.{name}" if name else root)
+        hooks = torch.nn.modules.module
+        before = hooks.register_module_forward_pre_hook(self._enter)
+        after = hooks.register_module_forward_hook(self._leave, always_call=True)
+        try:
+            yield
+        finally:
+            before.remove()
+            after.remove()
+
+    def _enter(self, module: torch.nn.Module, _args: Any) -> None:
+        self._modules.append(self._names.get(id(module), type(module).__name__))
+
+    def _leave(self, _module: torch.nn.Module, _args: Any, _result: Any) -> None:
+        if self._modules:
+            self._modules.pop()
+
+    def now(self) -> _Source:
+        node = torch._C._current_autograd_node()
+        if node is not None:
+            return self._forward.get(node._sequence_nr(), _NOWHERE)  # type: ignore[attr-defined]
+        source = (self._modules[-1] if self._modules else "", *user_frame())
+        if torch.is_grad_enabled():
+            self._forward[torch.autograd._get_sequence_nr() - 1] = source  # type: ignore[attr-defined]
+        return source
+
+
+class RecordingMode(TorchDispatchMode):
+    """Records every operator call into `recorder`.
+
+    `external(tensor)` gives the fake of a real tensor that was not swapped. `region()` is the number
+    of the optimizer call under way, -1 outside. `profile` knows the real geometry of results whose
+    fakes are wrong.
+    """
+
+    def __init__(
+        self,
+        recorder: Any,
+        fake_mode: FakeTensorMode,
+        profile: Any,
+        sources: Sources,
+        external: Callable[[torch.Tensor], torch.Tensor],
+        region: Callable[[], int],
+    ) -> None:
+        super().__init__()
+        self.recorder = recorder
+        self.calls = 0
+        self._fake_mode = fake_mode
+        self._profile = profile
+        self._sources = sources
+        self._external = external
+        self._region = region
+        self._operators: dict[Any, Any] = {}
+        self._silent = False
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func.namespace in ("profiler", "prim"):
+            return func(*args, **kwargs)
+        if func is torch.ops.aten.lift_fresh.default and not isinstance(args[0], FakeTensor):
+            return self._literal(func, args[0])
+        args, kwargs = tree_map(self._as_fake, (args, kwargs))
+        results = func(*args, **kwargs)
+        if self._silent:
+            return results
+        if self._profile.correction_count():
+            results = self._corrected(func, args, kwargs, results)
+        self.record(func, args, kwargs, results)
+        return results
+
+    @staticmethod
+    def is_fake(tensor: torch.Tensor) -> bool:
+        return isinstance(tensor, FakeTensor)
+
+    def replace_last(self, func: Any, args: Any, kwargs: Any, results: Any) -> Any:
+        """Records `func` in place of the call that has just made `results`."""
+        self.recorder.drop_last()
+        return self.record(func, args, kwargs, results)
+
+    def _operator(self, func: Any) -> Any:
+        operator = self._operators.get(func)
+        if operator is None:
+            schema = func._schema
+            operator = _core.find_operator(schema.name, schema.overload_name)
+            self._operators[func] = operator
+        return operator
+
+    def _corrected(self, func: Any, args: Any, kwargs: Any, results: Any) -> Any:
+        """The results with the geometry that the real kernel was seen to give them."""
+        real = self.recorder.corrected(
+            self._operator(func), tuple(args), kwargs, torch.is_grad_enabled(), self._profile
+        )
+        if real is None:
+            return results
+        leaves, spec = tree_flatten(results)
+        places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+        self._silent = True
+        try:
+            for place, (sizes, strides, _offset, dtype) in zip(places, real, strict=False):
+                wanted = _DTYPES[dtype]
+                old = leaves[place]
+                if (list(old.shape), list(old.stride()), old.dtype) != (sizes, strides, wanted):
+                    leaves[place] = torch.empty_strided(sizes, strides, dtype=wanted)
+        finally:
+            self._silent = False
+        return tree_unflatten(leaves, spec)
+
+    def record(self, func: Any, args: Any, kwargs: Any, results: Any) -> Any:
+        operator = self._operator(func)
+        mode = torch.is_grad_enabled()
+        self.calls += 1
+        self.recorder.record(
+            operator, tuple(args), kwargs, results, self._sources.now(), self._region(), mode
+        )
+        return results
+
+    def _as_fake(self, value: Any) -> Any:
+        if isinstance(value, torch.Tensor) and not isinstance(value, FakeTensor):
+            return self._external(value)
+        return value
+
+    def _literal(self, func: Any, real: torch.Tensor) -> torch.Tensor:
+        fake: torch.Tensor = func(real)
+        with _disable_current_modes():
+            kept = real.clone()
+        self.recorder.literal(fake, kept)
+        return fake

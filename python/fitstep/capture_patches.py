@@ -1,0 +1,108 @@
+"""What is patched in torch for the time of a recording, because no operator call would show it.
+
+    torch.get_rng_state / set_rng_state   become ops of the program (torch.utils.checkpoint)
+    torch.manual_seed, torch.seed         are refused
+    Tensor.item, float(t), int(t)         a number that is only returned is read after the step
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from .errors import CaptureError, user_location
+
+if TYPE_CHECKING:
+    from .capture_mode import RecordingMode
+
+_STATE_BYTES = 5056
+
+
+class LaterNumber(float):
+    """Stands for the value of a tensor that is known only after the step. It may be returned;
+    everything else that one can do with a number raises CaptureError."""
+
+    tensor: torch.Tensor
+
+    def _refuse(self, *_args: Any) -> Any:
+        raise CaptureError(
+            "the step computes with the value of a tensor (.item()) while it is captured",
+            where=user_location(),
+            todo="compute with the tensor itself, or return it and read it after the step",
+        )
+
+
+for _name in (
+    "__add__ __radd__ __sub__ __rsub__ __mul__ __rmul__ __truediv__ __rtruediv__ __pow__ __rpow__ "
+    "__floordiv__ __mod__ __neg__ __abs__ __lt__ __le__ __gt__ __ge__ __eq__ __ne__ __bool__ "
+    "__int__ __float__ __round__ __format__ __str__ __repr__ __index__ __divmod__ __hash__"
+).split():
+    setattr(LaterNumber, _name, LaterNumber._refuse)
+
+
+class Numbers:
+    """The numbers that the recording was asked for."""
+
+    def __init__(self) -> None:
+        self.all: list[LaterNumber] = []
+
+    def later(self, tensor: torch.Tensor) -> LaterNumber:
+        number = LaterNumber(0.0)
+        number.tensor = tensor
+        self.all.append(number)
+        return number
+
+    def tensor_of(self, value: Any) -> torch.Tensor | None:
+        return value.tensor if isinstance(value, LaterNumber) else None
+
+
+@contextlib.contextmanager
+def patched(mode: RecordingMode) -> Iterator[Numbers]:
+    """Patches torch, and puts everything back whatever happens."""
+    numbers = Numbers()
+    original_item = torch.Tensor.item
+
+    def get_rng_state() -> torch.Tensor:
+        state = torch.empty(_STATE_BYTES, dtype=torch.uint8)
+        return mode.replace_last(torch.ops.fitstep.generator_state.default, (), {}, state)
+
+    def set_rng_state(new_state: torch.Tensor) -> None:
+        mode.record(torch.ops.fitstep.set_generator_state.default, (new_state,), {}, None)
+
+    def refuse_seed(*_args: Any, **_kwargs: Any) -> Any:
+        raise CaptureError(
+            "the step seeds a random number generator",
+            where=user_location(),
+            todo="call torch.manual_seed before the step; inside it every step would draw the same",
+        )
+
+    def item(tensor: torch.Tensor) -> Any:
+        if getattr(tensor, "constant", None) is not None or not mode.is_fake(tensor):
+            return original_item(tensor)
+        if tensor.numel() != 1:
+            return original_item(tensor)
+        return numbers.later(tensor)
+
+    patches = [
+        (torch, "get_rng_state", get_rng_state),
+        (torch, "set_rng_state", set_rng_state),
+        (torch.random, "get_rng_state", get_rng_state),
+        (torch.random, "set_rng_state", set_rng_state),
+        (torch, "manual_seed", refuse_seed),
+        (torch, "seed", refuse_seed),
+        (torch.random, "manual_seed", refuse_seed),
+        (torch.Tensor, "item", item),
+    ]
+    with contextlib.ExitStack() as stack:
+        for owner, name, replacement in patches:
+            had = name in vars(owner)
+            original = getattr(owner, name)
+            if had:
+                stack.callback(setattr, owner, name, original)
+            else:
+                stack.callback(delattr, owner, name)
+            setattr(owner, name, replacement)
+        yield numbers
