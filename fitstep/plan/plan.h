@@ -74,10 +74,10 @@ struct Copy {
 
 struct Action {
   enum class Kind { Run, Copy } kind = Kind::Run;
-  Run run;                       // Where kind is Run.
-  Copy copy;                     // Where kind is Copy.
-  std::vector<ActionRef> waits;  // Ends of these on other lanes come first.
-  std::vector<ResidencyId> releases;  // Residencies whose bytes are free once this action has ended.
+  Run run;                            // Where kind is Run.
+  Copy copy;                          // Where kind is Copy.
+  std::vector<ActionRef> waits;       // Ends of these on other lanes come first.
+  std::vector<ResidencyId> releases;  // Their bytes are free once this action has ended.
 
   bool operator==(const Action&) const = default;
 };

@@ -1,0 +1,94 @@
+// Golden programs: files in this folder, with their totals. A changed number is a reviewed diff.
+//
+// A program's text here is also a promise to users: files that this release wrote stay readable.
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "fitstep/plan/plan.h"
+#include "fitstep/plan/plan_file.h"
+#include "fitstep/plan/verify.h"
+#include "fitstep/planner/planner.h"
+#include "fitstep/program/liveness.h"
+#include "fitstep/program/program.h"
+#include "fitstep/program/text.h"
+#include "tests/support/keep_all.h"
+#include "tests/support/pyramid.h"
+#include "tests/support/random_program.h"
+
+namespace fitstep {
+namespace {
+
+std::string read_source(const std::string& path) {
+  std::ifstream file(std::string(FITSTEP_SOURCE_DIR) + "/" + path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+std::string read_golden(const std::string& name) { return read_source("tests/golden/" + name); }
+
+// What stands between the first two lines of three backquotes.
+std::string example_in(const std::string& document) {
+  const std::string text = read_source(document);
+  const size_t begin = text.find("```\n") + 4;
+  return text.substr(begin, text.find("```", begin) - begin);
+}
+
+struct Golden {
+  std::string name;
+  std::string hash;
+  int64_t plain_peak_bytes = 0;
+  int64_t keep_all_bytes = 0;
+  int64_t floor_bytes = 0;
+};
+
+class GoldenProgram : public testing::TestWithParam<Golden> {};
+
+TEST_P(GoldenProgram, IsReadableAndHasItsTotals) {
+  const std::string text = read_golden(GetParam().name + ".program");
+  const Result<Program> program = parse_program(text);
+  ASSERT_TRUE(program.has_value()) << program.error().message;
+  EXPECT_EQ(print_program(*program), text);
+  EXPECT_EQ(hash_program(*program), GetParam().hash);
+  EXPECT_EQ(plain_peak_bytes(*program), GetParam().plain_peak_bytes);
+  EXPECT_EQ(peak_bytes(*program, /*with_external=*/false), GetParam().keep_all_bytes);
+  EXPECT_EQ(floor_bytes(*program, PlanRequest{}, nullptr), GetParam().floor_bytes);
+}
+
+INSTANTIATE_TEST_SUITE_P(Files, GoldenProgram,
+                         testing::Values(Golden{"pyramid", "4796d62d74c68022", 4, 3, 2},
+                                         Golden{"random", "28aa5bee9cde17c7", 46976, 46912, 41728}),
+                         [](const auto& golden) { return golden.param.name; });
+
+TEST(Golden, PyramidIsTheOneOfTheTests) { EXPECT_EQ(read_golden("pyramid.program"), kPyramid); }
+
+// The dice must fall the same way on every platform, or a failing seed cannot be passed on.
+TEST(Golden, RandomProgramsAreTheSameEverywhere) {
+  EXPECT_EQ(read_golden("random.program"), print_program(random_program(7, {.unit_bytes = 64})));
+}
+
+TEST(Golden, PlanIsReadableAndValid) {
+  const std::string text = read_golden("pyramid.plan");
+  const Result<Plan> plan = parse_plan(text);
+  ASSERT_TRUE(plan.has_value()) << plan.error().message;
+  EXPECT_EQ(print_plan(*plan), text);
+  const Program program = parse_program(kPyramid).value();
+  const std::vector<Fault> faults = verify(program, *plan, limits_of(*plan));
+  EXPECT_TRUE(faults.empty()) << faults.front().message;
+}
+
+TEST(Golden, ExamplesInTheDocsAreAProgramAndItsPlan) {
+  const Result<Program> program = parse_program(example_in("docs/program-format.md"));
+  ASSERT_TRUE(program.has_value()) << program.error().message;
+  const Result<Plan> plan = parse_plan(example_in("docs/plan-format.md"));
+  ASSERT_TRUE(plan.has_value()) << plan.error().message;
+  const std::vector<Fault> faults = verify(*program, *plan, limits_of(*plan));
+  EXPECT_TRUE(faults.empty()) << faults.front().message;
+}
+
+}  // namespace
+}  // namespace fitstep
