@@ -33,13 +33,13 @@ std::string check(const Layout& layout, int64_t alignment_bytes = 2) {
   return check_layout(pyramid(), layout, alignment_bytes);
 }
 
-TEST(Checpyramid_layout(), AcceptsThePyramid) { EXPECT_EQ(check(pyramid_layout()), ""); }
+TEST(CheckLayout, AcceptsThePyramid) { EXPECT_EQ(check(pyramid_layout()), ""); }
 
-TEST(Checpyramid_layout(), NeedsAnOffsetForEachBlock) {
+TEST(CheckLayout, NeedsAnOffsetForEachBlock) {
   EXPECT_EQ(check({.offset_bytes = {0, 4, 6}}), "3 offsets for 4 blocks");
 }
 
-TEST(Checpyramid_layout(), ReportsBlocksThatAreLiveTogether) {
+TEST(CheckLayout, ReportsBlocksThatAreLiveTogether) {
   Layout layout = pyramid_layout();
   layout.offset_bytes[2] = 4;
   EXPECT_EQ(check(layout), "blocks 1 at [4, 6) and 2 at [4, 6) are live together");
@@ -47,20 +47,20 @@ TEST(Checpyramid_layout(), ReportsBlocksThatAreLiveTogether) {
   EXPECT_EQ(check(layout, 1), "blocks 0 at [0, 4) and 2 at [3, 5) are live together");
 }
 
-TEST(Checpyramid_layout(), ReportsWhatIsNotAligned) {
+TEST(CheckLayout, ReportsWhatIsNotAligned) {
   EXPECT_EQ(check(pyramid_layout(), 4), "block 2 is at 6, no multiple of 4");
   Layout layout = pyramid_layout();
   layout.offset_bytes[0] = -2;
   EXPECT_EQ(check(layout), "block 0 is at -2, no multiple of 2");
 }
 
-TEST(Checpyramid_layout(), ReportsAFixedBlockThatHasMoved) {
+TEST(CheckLayout, ReportsAFixedBlockThatHasMoved) {
   std::vector<Block> blocks = pyramid();
   blocks[0].fixed_offset_bytes = 2;
   EXPECT_EQ(check_layout(blocks, pyramid_layout(), 2), "block 0 is at 0 and must be at 2");
 }
 
-TEST(Checpyramid_layout(), ReportsAHeightOrAPeakThatIsNotTheBlocks) {
+TEST(CheckLayout, ReportsAHeightOrAPeakThatIsNotTheBlocks) {
   for (const int64_t wrong : {7, 9}) {
     Layout layout = pyramid_layout();
     layout.height_bytes = wrong;
@@ -72,7 +72,7 @@ TEST(Checpyramid_layout(), ReportsAHeightOrAPeakThatIsNotTheBlocks) {
   }
 }
 
-TEST(Checpyramid_layout(), AsksNothingOfBlocksWithoutBytesOrTicks) {
+TEST(CheckLayout, AsksNothingOfBlocksWithoutBytesOrTicks) {
   std::vector<Block> blocks = pyramid();
   blocks.push_back({.size_bytes = 0, .live = {.begin = 0, .end = 6}});
   blocks.push_back({.size_bytes = 9, .live = {.begin = 3, .end = 3}});
