@@ -69,9 +69,7 @@ class RanCode:
             file = code.co_filename
             if is_user_file(file):
                 self._user.add(_names_of(code))
-            elif not file.startswith((_OWN, _STDLIB + "_", "<")) and (
-                not file.startswith(_TORCH) or file.startswith(_READ_BY_TORCH)
-            ):
+            elif _may_read_state(file):
                 self._library.add(_names_of(code))
 
     def reads(self, node: Node, key: object, *, called: bool = True) -> bool:
@@ -113,6 +111,17 @@ class RanCode:
         if node.form.plain:
             return self._reads_container(node.container, seen)
         return self.reads(node, above.key)
+
+
+def _may_read_state(file: str) -> bool:
+    """Whether library code may read what users set: torch's modules and installed packages.
+
+    Not the standard library and torch's machinery: they read much, by names such as "step".
+    """
+    if file.startswith(_TORCH):
+        return file.startswith(_READ_BY_TORCH)
+    is_stdlib = file.startswith(_STDLIB) and "-packages" + os.sep not in file
+    return not is_stdlib and not file.startswith((_OWN, "<"))
 
 
 def _is_only_known_to_users(cls: type) -> bool:

@@ -23,7 +23,7 @@ from fitstep.errors import GuardError
 from fitstep.state.code import RanCode
 from fitstep.state.nodes import Node, Place, is_number
 from fitstep.state.optimizers import OptimizerGuards, Replacement
-from fitstep.state.snapshot import MISSING, Snapshot, same_number
+from fitstep.state.snapshot import MISSING, NumberChange, Snapshot, same_number
 from torch.nn.modules import module as torch_module
 
 _AGAIN = "compile the step again"
@@ -154,6 +154,13 @@ class Guards:
         self._expected = [guard.expected for guard in self._fast]
         self._sizes = list(map(len, self._sized))
         self._baseline()
+
+    def expect(self, changes: list[NumberChange]) -> None:
+        """Expects the new numbers from now on: those that a run is known to have changed."""
+        new = {(id(change.node), id(change.key)): change.new for change in changes}
+        for guard in self._fast + self._slow:
+            guard.expected = new.get((id(guard.node), id(guard.key)), guard.expected)
+        self._expected = [guard.expected for guard in self._fast]
 
     def _add(self, guard: _Guard) -> None:
         if guard.node.form.indexed and _is_plainly_indexed(guard.node.container):

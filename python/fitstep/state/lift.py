@@ -107,12 +107,14 @@ class Fakes:
 
     def _from_tensor(self, real: torch.Tensor, place: Place | None) -> torch.Tensor:
         try:
+            if real.layout is not torch.strided or real.is_quantized:
+                raise NotImplementedError("only dense tensors have one storage")
             fake = self.mode.from_tensor(real)
         except Exception as error:
             path = place.path if place else "a tensor"
             raise CaptureError(
                 f"cannot make a stand-in for {path} ({real.layout}, {real.dtype}): {error}",
-                todo="only dense tensors of ordinary types can be part of a captured step",
+                todo="keep it out of reach of the step function, or make it dense",
             ) from error
         if id(real) in self._constants:
             fake.constant = real.detach().clone()

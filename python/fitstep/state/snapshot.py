@@ -93,6 +93,15 @@ class Snapshot:
             )
         return found
 
+    @staticmethod
+    def apply(changes: list[NumberChange]) -> None:
+        """Makes for real the changes that a recording made (a flag that the first call sets)."""
+        for change in changes:
+            if change.new is MISSING:
+                change.node.form.drop(change.node.container, change.key)
+            else:
+                change.node.form.put(change.node.container, change.key, change.new)
+
     def drawn(self) -> list[str]:
         """Paths of the generators whose state has moved since."""
         return self._generators.moved()

@@ -138,7 +138,7 @@ class Swap:
         return found
 
     def begin(self) -> None:
-        """Swaps in. All entries are read before any is written: nodes may share a dict."""
+        """Begins the swap. All entries are read before any is written: nodes may share a dict."""
         if any(torch.utils._python_dispatch._get_current_dispatch_mode_stack()):
             raise CaptureError(
                 "a capture was started while another dispatch mode is active",
