@@ -28,6 +28,7 @@ from torch.nn.modules import module as torch_module
 
 _AGAIN = "compile the step again"
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+_MODULE_KEYS = frozenset(torch.nn.Module().__dict__)
 _GLOBAL_HOOKS = (
     torch_module._global_forward_hooks,
     torch_module._global_forward_pre_hooks,
@@ -61,7 +62,7 @@ def make_guards(
             number = is_number(value)
             if not (table or ran.reads(node, key, called=not number)):
                 continue
-            if isinstance(key, torch.Tensor) or (number and _is_flag_of_variant(node, key)):
+            if isinstance(key, torch.Tensor) or _is_checked_otherwise(node, key):
                 continue
             if number and is_exempt(node.entry_path(key, reach.names)):
                 continue
@@ -250,8 +251,9 @@ def _is_module_table(node: Node) -> bool:
     return node.role in ("parameter", "buffer") or node.style == "modules"
 
 
-def _is_flag_of_variant(node: Node, key: object) -> bool:
-    return key == "training" and node.owned_by == "module"
+def _is_checked_otherwise(node: Node, key: object) -> bool:
+    # `training` chooses the variant; a module's own tables are checked by what they hold.
+    return node.owned_by == "module" and key in _MODULE_KEYS
 
 
 def _is_plainly_indexed(container: Any) -> bool:
