@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -36,8 +36,7 @@ class TapeOp:
     outputs: tuple[StorageKey, ...]  # Of tensors that are returned.
 
 
-@dataclass(frozen=True)
-class NumberPatch:
+class NumberPatch(NamedTuple):
     """Number `number` of op `op` becomes `value`."""
 
     op: int
@@ -45,8 +44,7 @@ class NumberPatch:
     value: Number
 
 
-@dataclass(frozen=True)
-class LiteralPatch:
+class LiteralPatch(NamedTuple):
     """The literal tensor in `storage` becomes `content`."""
 
     storage: StorageKey

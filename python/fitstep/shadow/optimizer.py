@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import is_
 from typing import Any
 
 import torch
@@ -111,8 +112,8 @@ class ShadowOptimizer:
 
         Raises GuardError if the optimizer's parameters are no longer those it was made from.
         """
-        groups = [g["params"] for g in self._real.param_groups]
-        if [id(p) for group in groups for p in group] != [id(p) for p in self._parameters]:
+        now = [p for group in self._real.param_groups for p in group["params"]]
+        if len(now) != len(self._parameters) or not all(map(is_, now, self._parameters)):
             raise GuardError(
                 f"{self._name}.param_groups",
                 f"{len(self._parameters)} parameters",

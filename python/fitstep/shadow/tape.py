@@ -77,6 +77,10 @@ class ShadowTape(TorchDispatchMode):
         self._kept: list[Any] = []
         self.draws_random_numbers = False
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # Being hidden from torch.compile would double the cost of every op.
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if self._observed is not None:
             self._check_before(func, args, kwargs or {})
