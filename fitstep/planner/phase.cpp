@@ -7,33 +7,28 @@ namespace {
 
 constexpr size_t kMostSegments = 64;
 
-// Sum over values of bytes x a tent over its lifetime: it grows towards the middle. Intervals that
-// lie around each other, as those of saved values do, add up at the turn; gradients that wait for
-// one end do not, however many bytes they are.
-std::vector<double> nesting(const Values& values) {
-  const auto count = static_cast<size_t>(values.tick_count());
-  std::vector<double> change(count + 2, 0);  // Of the slope.
+// Whether a value may be one that the forward part saves: it lives for long, and is no gradient
+// that waits for its update. (Gradients that wait all end together; they would hide the turn.)
+bool may_be_saved(const Values& values, const Value& value, Tick least_length) {
+  if (value.size_bytes == 0 || value.made < 0 || value.uses.empty()) return false;
+  if (value.uses.back() - value.made < least_length) return false;
+  return values.storage(value.storage).kind != StorageKind::Gradient &&
+         values.op_at(value.uses.back()).kind != OpKind::Update;
+}
+
+// Bytes of such values by tick: a pyramid for each phase, its top at the turn.
+std::vector<int64_t> pyramids(const Values& values) {
+  const Tick least_length = std::max<Tick>(4, values.tick_count() / 50);
+  std::vector<int64_t> bytes(static_cast<size_t>(values.tick_count()) + 1, 0);
   for (size_t i = 0; i < values.size(); ++i) {
     const Value& value = values[ValueId(i)];
-    if (value.size_bytes == 0 || value.made < 0 || value.uses.empty()) continue;
-    const Tick length = value.uses.back() - value.made;
-    if (length < 4) continue;
-    const auto slope = static_cast<double>(value.size_bytes);
-    // Up from `made` to the middle, down from there (for odd lengths, flat for one tick).
-    change[static_cast<size_t>(value.made)] += slope;
-    change[static_cast<size_t>(value.made + length / 2)] -= slope;
-    change[static_cast<size_t>(value.uses.back() - length / 2)] -= slope;
-    change[static_cast<size_t>(value.uses.back())] += slope;
+    if (!may_be_saved(values, value, least_length)) continue;
+    bytes[static_cast<size_t>(value.made)] += value.size_bytes;
+    bytes[static_cast<size_t>(value.uses.back())] -= value.size_bytes;
   }
-  std::vector<double> height(count, 0);
-  double slope = 0;
-  double sum = 0;
-  for (size_t tick = 0; tick < count; ++tick) {
-    height[tick] = sum;
-    slope += change[tick];
-    sum += slope;
-  }
-  return height;
+  for (size_t i = 1; i < bytes.size(); ++i) bytes[i] += bytes[i - 1];
+  bytes.pop_back();
+  return bytes;
 }
 
 // Bytes that later ops of the forward part need, by tick: what crosses a cut in front of it.
@@ -121,17 +116,17 @@ bool is_saved(const Value& value, const Phase& phase) {
 }
 
 std::vector<Phase> find_phases(const Values& values) {
-  constexpr double kFoot = 0.02;     // Of the top's height: there a phase ends.
-  constexpr double kIgnored = 0.05;  // Of the highest top: lower ones are no phases.
+  constexpr int64_t kFoot = 50;     // A phase ends at this part of the top's height.
+  constexpr int64_t kIgnored = 20;  // Tops below this part of the highest are no phases.
   constexpr size_t kMostPhases = 64;
-  std::vector<double> height = nesting(values);
+  std::vector<int64_t> height = pyramids(values);
   std::vector<Phase> phases;
-  double highest = 0;
+  int64_t highest = 0;
   while (phases.size() < kMostPhases) {
     const auto top = std::max_element(height.begin(), height.end());
-    if (top == height.end() || *top <= highest * kIgnored || *top <= 0) break;
+    if (top == height.end() || *top <= highest / kIgnored || *top <= 0) break;
     highest = std::max(highest, *top);
-    const double foot = *top * kFoot;
+    const int64_t foot = *top / kFoot;
     auto first = top;
     auto last = top;
     while (first != height.begin() && *(first - 1) > foot) --first;
@@ -141,7 +136,7 @@ std::vector<Phase> find_phases(const Values& values) {
                 .end = last + 1 - height.begin(),
                 .cuts = {},
                 .backward = {}};
-    std::fill(first, last + 1, -1.0);
+    std::fill(first, last + 1, -1);
     if (phase.turn - phase.begin >= 3 && phase.end - phase.turn >= 3) phases.push_back(phase);
   }
   std::sort(phases.begin(), phases.end(),
