@@ -88,7 +88,7 @@ py::object corrected(Recorder& recorder, const Operator& op, const py::tuple& ar
   return list;
 }
 
-// (op, name, numbers, storages read, storages written) of the ops of one optimizer call.
+// (op, name, numbers, storages of arguments, storages of results) of the ops of one optimizer call.
 py::list update_ops(const StepProgram& step, int32_t region) {
   py::list found;
   for (size_t i = 0; i < step.program.ops.size(); ++i) {
@@ -100,8 +100,8 @@ py::list update_ops(const StepProgram& step, int32_t region) {
     py::list writes;
     for (const NumberPlace& place : number_places(call))
       numbers.append(number_to_python(number_at(call, place)));
-    for (const Read& read : form.reads) reads.append(read.storage.value());
-    for (const Write& write : form.writes) writes.append(write.storage.value());
+    for (const TensorRef& tensor : tensors_of(call.arguments)) reads.append(tensor.storage);
+    for (const TensorRef& tensor : tensors_of(call.results)) writes.append(tensor.storage);
     found.append(py::make_tuple(i, full_name(call.handle), py::tuple(numbers), py::tuple(reads),
                                 py::tuple(writes)));
   }
@@ -214,6 +214,12 @@ void bind_capture(py::module_& module) {
              storage.kind = kind_from(kind);
              storage.is_persistent = storage.is_visible = true;
            })
+      .def("forget",
+           [](Recorder& recorder, int32_t number) {
+             TapeStorage& storage = recorder.tape().storages.at(static_cast<size_t>(number));
+             storage.kind = StorageKind::Temporary;
+             storage.is_persistent = storage.is_visible = storage.has_content_at_start = false;
+           })
       .def("drop_last", [](Recorder& recorder) { recorder.tape().ops.pop_back(); })
       .def("op_count", [](Recorder& recorder) { return recorder.tape().ops.size(); });
   py::class_<Profile>(module, "Profile")
@@ -233,6 +239,17 @@ void bind_capture(py::module_& module) {
       .def("op_count", [](const StepProgram& step) { return step.program.ops.size(); })
       .def("set_name",
            [](StepProgram& step, const std::string& name) { step.program.name = name; })
+      .def("literal",
+           [](const StepProgram& step, size_t storage) { return step.literals.at(storage); })
+      .def("external_bytes",
+           [](const StepProgram& step) {
+             int64_t bytes = 0;
+             for (const Storage& storage : step.program.storages) {
+               if (is_external(storage.kind) && storage.kind != StorageKind::Generator)
+                 bytes += storage.size_bytes;
+             }
+             return bytes;
+           })
       .def("storage_of_tape",
            [](const StepProgram& step, int32_t number) {
              return step.storage_of_tape.at(static_cast<size_t>(number));

@@ -63,6 +63,8 @@ void bind_running(py::module_& module) {
               int64_t offset, const py::object& dtype, int64_t size_bytes, int64_t home_bytes) {
              return unwrap(homes.make(geometry(sizes, strides, offset, dtype), size_bytes, home_bytes));
            })
+      .def("base",
+           [](const Homes& homes) { return reinterpret_cast<uintptr_t>(homes.arena().base()); })
       .def("is_home", &Homes::is_home)
       .def("size_bytes", [](const Homes& homes) { return homes.arena().size_bytes(); })
       .def("close", &Homes::close);

@@ -9,8 +9,7 @@ All recordings run the user's own function on fakes of its own tensors; no kerne
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,9 +18,11 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from . import _core
+from .capture_errors import translated
 from .capture_mode import RecordingMode, Sources
 from .capture_patches import patched
 from .errors import CaptureError
+from .shadow import recorded_host_side, storages_of
 from .state import Rebinding, Swap
 
 _PERSISTENT = {
@@ -70,10 +71,13 @@ class Recording:
     fresh: list[tuple[str, str, torch.Tensor]] = field(default_factory=list)  # New homes.
     given: list[tuple[torch.Tensor, int]] = field(default_factory=list)  # Fakes given to the user.
     grads: list[torch.Tensor] = field(default_factory=list)  # Real owners of gradients left behind.
-    events: list[tuple[Any, ...]] = field(default_factory=list)  # Optimizer and scheduler calls.
+    calls: list[Any] = field(default_factory=list)  # Of optimizers and schedulers, in order.
+    owned: list[dict[int, set[int]]] = field(default_factory=list)  # Per optimizer call.
     written: set[int] = field(default_factory=set)  # Storages on the tape that ops write.
-    calls: int = 0
-    step: Any = None  # The StepProgram, once lowered.
+    call_count: int = 0
+    grad_owners: dict[str, torch.Tensor] = field(default_factory=dict)  # Of fresh gradients.
+    start: frozenset[str] = frozenset()  # Names of what is at home when the step starts.
+    label: str = "step"
 
 
 class Capturer:
@@ -87,21 +91,19 @@ class Capturer:
         swap: Swap,
         fake_mode: FakeTensorMode,
         profile: Any,
-        keep_grads: bool,
-        regions: Callable[[Any], contextlib.AbstractContextManager[Any]],
+        name_of: Callable[[torch.Tensor], str | None],
     ) -> None:
         self.swap = swap
         self.fake_mode = fake_mode
         self.profile = profile
-        self.keep_grads = keep_grads
-        self._regions = regions
+        self._name_of = name_of
         self._bound: dict[int, Bound] = {}  # By storage of the fake.
         self._names: dict[str, Bound] = {}
         self._done: dict[tuple[str, int], int] = {}  # Rebindings that earlier recordings made.
         self._fakes_of_leaves: dict[int, torch.Tensor] = {}
         for real, fake, place in swap.pairs:
             role = place.role if place is not None else "closure"
-            name = swap.reach.name(real) if place is None else place.path
+            name = name_of(real) or swap.reach.name(real)
             self._add(Bound(name, role, fake, real))
 
     def _add(self, bound: Bound) -> None:
@@ -134,38 +136,49 @@ class Capturer:
 
         region = -1
 
-        def current_region() -> int:
-            return region
+        def tape_number(tensor: torch.Tensor) -> int:
+            return int(recorder.storage_of(tensor))
 
-        def on_event(event: tuple[Any, ...]) -> None:
+        def on_enter(optimizer: torch.optim.Optimizer, number: int) -> None:
             nonlocal region
-            if event[0] == "leave":
-                region = -1
-                return
-            if event[0] == "optimizer":
-                region = sum(e[0] == "optimizer" for e in recording.events)
-            recording.events.append(event)
+            region = number
+            while len(recording.owned) <= number:
+                recording.owned.append({})
+            self._own(recording.owned[number], storages_of(optimizer, tape_number))
+
+        def on_exit(optimizer: torch.optim.Optimizer, number: int) -> None:
+            nonlocal region
+            region = -1
+            self._own(recording.owned[number], storages_of(optimizer, tape_number))
 
         mode = RecordingMode(
-            recorder, self.fake_mode, self.profile, sources, external, current_region
+            recorder, self.fake_mode, self.profile, sources, external, lambda: region
         )
         args, kwargs = tree_unflatten(fake_leaves, spec)
+        optimizers = [optimizer for _, optimizer in self.swap.reach.optimizers]
+        schedulers = [scheduler for _, scheduler in self.swap.reach.schedulers]
         with (
-            self._regions(on_event),
+            translated(),
+            recorded_host_side(optimizers, schedulers, on_enter, on_exit) as calls,
             sources.following(dict(self.swap.reach.modules)),
             patched(mode) as numbers,
-            _capture_errors(),
             torch.autograd.set_multithreading_enabled(False),
             self.fake_mode,
             mode,
         ):
             result = function(*args, **kwargs)
-        recording.calls = mode.calls
+        recording.call_count = mode.calls
+        recording.calls = list(calls)
         self._bind_results(recording, result, numbers)
         del result, args, kwargs
         self._bind_state(recording)
         recording.written = set(recorder.written_storages())
         return recording
+
+    @staticmethod
+    def _own(owned: dict[int, set[int]], found: dict[int, set[Any]]) -> None:
+        for parameter, storages in found.items():
+            owned.setdefault(parameter, set()).update(storages)
 
     def _bind_inputs(self, recording: Recording, leaves: list[Any]) -> list[Any]:
         fakes = []
@@ -238,12 +251,17 @@ class Capturer:
         if rebinding.after is None:
             return
         recording.grads.append(rebinding.container)
-        known = self._names.get(rebinding.path)
+        name = self.grad_name(rebinding.container)
+        known = self._names.get(name)
         if known is not None and recording.recorder.storage_of(known.fake) >= 0:
             if known.fake is not rebinding.after:
                 recording.recorder.rebind(rebinding.after, known.fake)
             return
-        recording.fresh.append((rebinding.path, "gradient", rebinding.after))
+        recording.grad_owners[name] = rebinding.container
+        recording.fresh.append((name, "gradient", rebinding.after))
+
+    def grad_name(self, real: torch.Tensor) -> str:
+        return (self._name_of(real) or self.swap.reach.name(real)) + ".grad"
 
     def _bind_entry(self, recording: Recording, rebinding: Rebinding) -> None:
         pending = False
@@ -264,29 +282,7 @@ class Capturer:
         if pending or rebinding.kind == "gone":
             recording.rebindings.append(rebinding)
 
-    def go_on(self, recording: Recording, with_grads: bool) -> None:
+    def go_on(self, recording: Recording) -> None:
         """Makes what the recording left the state that the next one starts from."""
-        for path, role, fake in recording.fresh:
-            if role == "gradient" and not with_grads:
-                continue
-            self._add(Bound(path, "grad" if role == "gradient" else role, fake, None))
-        if not with_grads:
-            for real in recording.grads:
-                self.swap.fake(real).grad = None
-                self._done.pop((self.swap.reach.name(real) + ".grad", True), None)
-
-
-@contextlib.contextmanager
-def _capture_errors() -> Iterator[None]:
-    """Gives what PyTorch's fakes refuse a message of ours."""
-    from .capture_errors import translate
-
-    try:
-        yield
-    except CaptureError:
-        raise
-    except Exception as error:
-        translated = translate(error)
-        if translated is None:
-            raise
-        raise translated from error
+        for path, kind, fake in recording.fresh:
+            self._add(Bound(path, "grad" if kind == "gradient" else kind, fake, None))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
 import torch
 from torch._subclasses import fake_tensor
 
@@ -47,3 +50,17 @@ def translate(error: Exception) -> CaptureError | None:
 
 def _device_errors() -> type[Exception]:
     return getattr(fake_tensor, "MismatchedDeviceError", torch._C._LinAlgError)
+
+
+@contextlib.contextmanager
+def translated() -> Iterator[None]:
+    """Gives what PyTorch's fakes refuse a message of ours."""
+    try:
+        yield
+    except CaptureError:
+        raise
+    except Exception as error:
+        ours = translate(error)
+        if ours is None:
+            raise
+        raise ours from error

@@ -1,0 +1,212 @@
+"""The functions that users call: `compile` and `curve`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_flatten
+
+from . import _core
+from .errors import CaptureError, FitstepError, PlanFileError
+from .profile_cache import ProfileCache
+from .progress import progress_line
+from .session import Session, Settings, session_for
+from .state import Reach, discover
+from .step import Step
+from .variants import VariantMaker
+
+
+def compile(  # noqa: A001 - the word that PyTorch's users know.
+    function: Callable[..., Any],
+    example: Any,
+    budget: int | str | None = None,
+    *,
+    model: torch.nn.Module | Iterable[torch.nn.Module] | None = None,
+    optimizer: torch.optim.Optimizer | Iterable[torch.optim.Optimizer] | None = None,
+    plan: str | Path | None = None,
+    policy: str = "auto",
+    keep_grads: bool = False,
+    max_variants: int = 8,
+    seed: int = 1,
+    effort: int = 8,
+    progress: bool | None = None,
+) -> Step:
+    """Makes a training step that runs inside a memory budget, with the bits of plain PyTorch.
+
+    Args:
+        function: one training step, written as for plain PyTorch. The model and the optimizer are
+            found in what it can reach; `model` and `optimizer` name more.
+        example: the arguments of a call: a tuple, or one tensor. Values do not matter, shapes do.
+        budget: bytes, a size such as "6GiB", or a share of the plain peak such as "75%". Covers
+            parameters, gradients, optimizer state, inputs, activations and the kernels' own
+            temporaries. None: as much as plain PyTorch needs, or the budget of the compiled step
+            that this model is part of already.
+        plan: a file from `step.plan.save(path)`: run this plan instead of making one.
+        policy: "auto" plans; "none" keeps everything; "recompute-sqrt" is the classic scheme.
+        keep_grads: leave `p.grad` set after a step, at the cost of their bytes.
+        max_variants: programs of the step (shapes, flags) before a new one is an error.
+        seed: of the planner; equal seeds give equal plans.
+        effort: rounds of the planner per target; more is slower and better.
+        progress: a progress line while profiling and planning; None: if stderr is a terminal.
+
+    Raises:
+        CaptureError: the step does something that cannot be captured; says where and what to do.
+        BudgetTooSmall: no plan was found; names the floor, the least budget known to work, and the
+            ops that bind it.
+        BudgetError: the budget cannot be understood, or contradicts an earlier one.
+        PlanFileError: `plan` is damaged or for another step.
+
+    After each of them everything is as it was.
+    """
+    def find_reach() -> Reach:
+        return _reach(function, model, optimizer)
+
+    reach = find_reach()
+    settings = Settings(budget, policy=policy, seed=seed, effort=effort)
+    args = example if isinstance(example, tuple) else (example,)
+    given_plan = _read_plan(plan) if plan is not None else None
+    _core.install_allocator()
+    session = session_for([place.tensor for place in reach.unique()], settings)
+    with progress_line(progress) as show:
+        session.settings.progress = show
+        cache = ProfileCache()
+        cache.progress = show
+        maker = VariantMaker(function, find_reach, session, cache, keep_grads)
+        step = Step(maker, session, max_variants)
+        try:
+            step.add_variants(args, {}, ahead=True, plan=given_plan)
+        except _core.CoreError as error:
+            kind = PlanFileError if given_plan is not None else FitstepError
+            raise kind(str(error.args[1]), todo="compile without plan=") from None
+        finally:
+            session.settings.progress = None
+            cache.progress = None
+    return step
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """What a budget buys."""
+
+    budget_bytes: int
+    predicted_s: float  # Of one step.
+    recomputed_ops: int
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The whole trade between memory and time, for the steady step."""
+
+    floor_bytes: int  # Proven: no budget below this works.
+    plain_peak_bytes: int
+    bound_s: float  # No plan is faster than this.
+    points: tuple[CurvePoint, ...]  # From the most bytes to the fewest.
+
+    def __str__(self) -> str:
+        size = _core.format_bytes
+        lines = [
+            f"plain peak {size(self.plain_peak_bytes)}, floor {size(self.floor_bytes)}, "
+            f"bound {self.bound_s * 1e3:.3g} ms",
+            f"{'budget':>12} {'of plain':>9} {'predicted':>12} {'recomputed':>11}",
+        ]
+        for point in self.points:
+            share = point.budget_bytes / max(self.plain_peak_bytes, 1)
+            lines.append(
+                f"{size(point.budget_bytes):>12} {share:>9.0%} {point.predicted_s * 1e3:>9.3g} ms "
+                f"{point.recomputed_ops:>11}"
+            )
+        return "\n".join(lines)
+
+
+def curve(
+    function: Callable[..., Any],
+    example: Any,
+    *,
+    model: torch.nn.Module | Iterable[torch.nn.Module] | None = None,
+    optimizer: torch.optim.Optimizer | Iterable[torch.optim.Optimizer] | None = None,
+    seed: int = 1,
+    effort: int = 8,
+    progress: bool | None = None,
+) -> Curve:
+    """Budget against predicted step time, down to the least budget for which a plan was found.
+
+    Takes the arguments of `compile`, and raises what it raises but for budgets. Trains nothing and
+    changes nothing.
+    """
+    args = example if isinstance(example, tuple) else (example,)
+    _core.install_allocator()
+    session = Session(Settings("100%", seed=seed, effort=effort))
+    with progress_line(progress) as show:
+        cache = ProfileCache()
+        cache.progress = show
+        session.settings.progress = show
+        maker = VariantMaker(
+            function, lambda: _reach(function, model, optimizer), session, cache, keep_grads=False
+        )
+        leaves, spec = tree_flatten((args, {}))
+        capture = maker.capture(leaves, spec, ahead=True)
+        cache.write()
+        step = Step(maker, session, 8)
+        variant = capture.variants[-1]
+        step._add_homes(capture.variants)
+        session.budget_bytes = variant.step.plain_peak_bytes()
+        from .session import Planned
+
+        one = Planned(variant.step, external_bytes=variant.step.external_bytes())
+        floor, plans, _ = _core.frontier_of(
+            variant.step, torch.get_num_threads(), session.plan_options(one, 0)
+        )
+    around = one.external_bytes + session.reserve_bytes
+    points = [
+        CurvePoint(
+            plan.certificate()["height_bytes"] + around,
+            plan.certificate()["predicted_s"],
+            plan.run_counts(variant.step)[1],
+        )
+        for plan in plans
+    ]
+    bound = min((plan.certificate()["bound_s"] for plan in plans), default=0.0)
+    return Curve(floor + around, variant.step.plain_peak_bytes(), bound, tuple(points))
+
+
+def _reach(function: Callable[..., Any], model: Any, optimizer: Any) -> Reach:
+    if not callable(function):
+        raise CaptureError(
+            f"fitstep was given {type(function).__name__}, not a step function",
+            todo="pass a function that does one whole training step",
+        )
+    reach = discover(function, model=model, optimizer=optimizer)
+    for obstacle in reach.obstacles:
+        raise CaptureError(f"{obstacle.path}: {obstacle.reason}", todo=obstacle.todo)
+    for place in reach.unique():
+        if place.tensor.device.type != "cpu":
+            raise CaptureError(
+                f"{place.path} is on {place.tensor.device}",
+                todo="this version of fitstep runs on the CPU: move the whole model and the "
+                "optimizer's state there",
+            )
+    if reach.optimizers and not any(p.tensor.requires_grad for p in reach.leaves()):
+        raise CaptureError(
+            "no parameter within reach of the step function requires a gradient",
+            todo="unfreeze parameters, or pass model= if it was not found",
+        )
+    return reach
+
+
+def _read_plan(path: str | Path) -> Any:
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise PlanFileError(
+            f"cannot read the plan {path}: {error}", todo="give a file that step.plan.save wrote"
+        ) from None
+    try:
+        return _core.parse_plan(text)
+    except _core.CoreError as error:
+        raise PlanFileError(
+            f"{path}: {error.args[1]}", todo="save the plan again with step.plan.save"
+        ) from None

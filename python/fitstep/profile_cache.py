@@ -1,0 +1,110 @@
+"""The profile on disk: one JSON file per machine, torch build and setting that changes kernels."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import platform
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from . import _core
+from .errors import CaptureError
+
+_FORMAT = 1
+
+
+def default_folder() -> Path:
+    """$FITSTEP_CACHE, else $XDG_CACHE_HOME/fitstep, else ~/.cache/fitstep."""
+    given = os.environ.get("FITSTEP_CACHE")
+    if given:
+        return Path(given)
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "fitstep"
+
+
+def _processor() -> str:
+    with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="utf-8") as info:
+        for line in info:
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor()
+
+
+class ProfileCache:
+    """Measurements of calls, kept from process to process.
+
+    A file that is damaged or from another format is started anew: everything in it can be measured
+    again.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.profile: Any = _core.Profile()
+        self.progress: Callable[[str, float], None] | None = None
+        key = "\n".join(
+            str(part)
+            for part in (
+                _FORMAT,
+                _processor(),
+                torch.__version__,
+                torch.__config__.show(),
+                torch.get_num_threads(),
+                torch.are_deterministic_algorithms_enabled(),
+                torch.backends.mkldnn.is_available() and torch._C._get_mkldnn_enabled(),
+                torch._C._get_float32_matmul_precision(),
+                torch.backends.cpu.get_cpu_capability(),
+                os.environ.get("ONEDNN_MAX_CPU_ISA"),
+                os.environ.get("MKL_CBWR"),
+            )
+        )
+        name = hashlib.sha256(key.encode()).hexdigest()[:16]
+        self.path = (folder or default_folder()) / f"profile-{name}.json"
+        self._known = self._read()
+        self.profile.load(self._known)
+
+    def _read(self) -> dict[str, str]:
+        try:
+            content = json.loads(self.path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        if not isinstance(content, dict) or content.get("format") != _FORMAT:
+            return {}
+        calls = content.get("calls")
+        if not isinstance(calls, dict):
+            return {}
+        return {k: v for k, v in calls.items() if isinstance(k, str) and isinstance(v, str)}
+
+    def lower(self, recorder: Any) -> Any:
+        """The StepProgram of a recording, with all that it needs measured."""
+
+        def show(done: int, every: int) -> None:
+            if self.progress is not None:
+                self.progress("profiling", done / max(every, 1))
+
+        try:
+            return _core.lower_and_measure(recorder, self.profile, show)
+        except _core.CoreError as error:
+            raise CaptureError(
+                str(error.args[1]),
+                todo="this operator cannot be part of a compiled step; replace it, or report it",
+            ) from None
+
+    def write(self) -> None:
+        """Keeps what is known now. A folder that cannot be written to costs time, nothing else."""
+        known = self.profile.save()
+        if known == self._known:
+            return
+        merged = {**self._read(), **known}
+        with contextlib.suppress(OSError):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            handle, name = tempfile.mkstemp(dir=self.path.parent, suffix=".tmp")
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                json.dump({"format": _FORMAT, "calls": merged}, file)
+            os.replace(name, self.path)
+        self._known = known

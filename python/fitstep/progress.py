@@ -1,0 +1,31 @@
+"""One line on a terminal while fitstep profiles and plans; nothing in a pipe."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+
+@contextlib.contextmanager
+def progress_line(wanted: bool | None) -> Iterator[Callable[[str, float], None] | None]:
+    """Yields `show(what, share done)`, or None if there is nobody to show it to."""
+    if wanted is None:
+        wanted = sys.stderr.isatty()
+    if not wanted:
+        yield None
+        return
+    console = Console(stderr=True)
+    columns = (TextColumn("fitstep: {task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        tasks: dict[str, TaskID] = {}
+
+        def show(what: str, share: float) -> None:
+            if what not in tasks:
+                tasks[what] = progress.add_task(what, total=1.0)
+            progress.update(tasks[what], completed=share)
+
+        yield show

@@ -1,0 +1,116 @@
+"""Predicted against measured, for every variant of a compiled step."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from . import _core
+
+if TYPE_CHECKING:
+    from .session import Session
+    from .step import Step
+
+
+@dataclass
+class VariantReport:
+    """One variant. Bytes unless said otherwise; seconds are of one step."""
+
+    label: str
+    ops: int
+    recomputed_ops: int
+    floor_bytes: int
+    peak_bytes: int
+    height_bytes: int
+    external_bytes: int
+    total_bytes: int  # What the step holds: height, inputs, outputs, constants, reserve.
+    predicted_s: float
+    bound_s: float
+    bound: str
+    runs: int
+    measured_s: float | None  # Median of the last 1,000 runs.
+
+
+@dataclass
+class Report:
+    """What `step.report()` returns. `print` it, or take `to_json()`."""
+
+    budget_bytes: int
+    plain_peak_bytes: int
+    home_bytes: int
+    reserve_bytes: int
+    floor_bytes: int  # No budget below this can work.
+    unforeseen_requests: int
+    unforeseen_bytes: int
+    violations: int
+    misplaced_results: int
+    variants: list[VariantReport] = field(default_factory=list)
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), indent=2)
+
+    def __str__(self) -> str:
+        size = _core.format_bytes
+        share = 100 * self.budget_bytes / max(self.plain_peak_bytes, 1)
+        lines = [
+            f"budget {size(self.budget_bytes)} ({share:.0f} % of the plain peak "
+            f"{size(self.plain_peak_bytes)}), floor {size(self.floor_bytes)}",
+            f"homes {size(self.home_bytes)}, reserve {size(self.reserve_bytes)}; unforeseen "
+            f"requests {self.unforeseen_requests}, violations {self.violations}, results copied "
+            f"into place {self.misplaced_results}",
+        ]
+        for one in self.variants:
+            measured = "not run" if one.measured_s is None else f"{one.measured_s * 1e3:.3g} ms"
+            lines += [
+                f"{one.label}: {one.ops} ops, {one.recomputed_ops} recomputed, {one.runs} runs",
+                f"  bytes  peak {size(one.peak_bytes)}, height {size(one.height_bytes)}, "
+                f"inputs and outputs {size(one.external_bytes)}, in all {size(one.total_bytes)}",
+                f"  time   predicted {one.predicted_s * 1e3:.3g} ms, measured {measured}, "
+                f"bound {one.bound_s * 1e3:.3g} ms ({one.bound})",
+            ]
+        return "\n".join(lines)
+
+
+def make_report(step: Step, session: Session) -> Report:
+    """Collects what is known now."""
+    counters: dict[str, Any] = _core.allocator_counters()
+    reports = []
+    misplaced = 0
+    for variant in step.variants:
+        planned = variant.planned
+        assert planned is not None
+        certificate = planned.plan.certificate()
+        measured = step.measured.get(id(variant))
+        misplaced += planned.variant.misplaced() if planned.variant is not None else 0
+        external = planned.external_bytes
+        reports.append(
+            VariantReport(
+                label=variant.recording.label,
+                ops=variant.step.op_count(),
+                recomputed_ops=planned.plan.run_counts(variant.step)[1],
+                floor_bytes=certificate["floor_bytes"],
+                peak_bytes=certificate["peak_bytes"],
+                height_bytes=certificate["height_bytes"],
+                external_bytes=external,
+                total_bytes=certificate["height_bytes"] + external + session.reserve_bytes,
+                predicted_s=certificate["predicted_s"],
+                bound_s=certificate["bound_s"],
+                bound=certificate["bound"],
+                runs=measured.runs if measured else 0,
+                measured_s=statistics.median(measured.seconds) if measured else None,
+            )
+        )
+    return Report(
+        budget_bytes=session.budget_bytes,
+        plain_peak_bytes=step.plain_peak_bytes,
+        home_bytes=session.bottom_bytes,
+        reserve_bytes=session.reserve_bytes,
+        floor_bytes=max(r.floor_bytes + r.external_bytes for r in reports) + session.reserve_bytes,
+        unforeseen_requests=counters["unforeseen"],
+        unforeseen_bytes=counters["unforeseen_bytes"],
+        violations=counters["violations"],
+        misplaced_results=misplaced,
+        variants=reports,
+    )
