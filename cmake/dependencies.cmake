@@ -1,5 +1,5 @@
 # What the core needs, from `.deps/usr` (filled by `make deps`, carried without network) or from the
-# system. fmt is used header-only and zstd statically, so an installed module needs neither.
+# system. fmt and zstd are linked statically, so an installed module needs neither.
 list(PREPEND CMAKE_PREFIX_PATH ${PROJECT_SOURCE_DIR}/.deps/usr)
 # Debian's multi-arch folder is known to CMake only under the prefix it compiles for.
 if(NOT CMAKE_LIBRARY_ARCHITECTURE)
@@ -9,6 +9,14 @@ endif()
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
 find_package(fmt 9 REQUIRED)
+if(fmt_VERSION VERSION_LESS 10)
+  add_library(fitstep_fmt STATIC cmake/fmt.cpp)
+  get_target_property(fmt_include fmt::fmt INTERFACE_INCLUDE_DIRECTORIES)
+  target_include_directories(fitstep_fmt SYSTEM PUBLIC ${fmt_include})
+else()  # Slower to compile, and right for every version.
+  add_library(fitstep_fmt INTERFACE)
+  target_link_libraries(fitstep_fmt INTERFACE fmt::fmt-header-only)
+endif()
 find_package(nlohmann_json 3.10 REQUIRED)
 find_package(CLI11 2.1 REQUIRED)
 

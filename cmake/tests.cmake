@@ -42,5 +42,5 @@ fitstep_test(report_test fitstep/report/*_test.cpp fitstep_report fitstep_test_s
 fitstep_test(cli_test cli/*_test.cpp fitstep_cli fitstep_test_support)
 foreach(kind property stress contract golden)
   fitstep_test(${kind}_test tests/${kind}/*_test.cpp
-    fitstep_planner fitstep_report fitstep_test_support)
+    fitstep_cli fitstep_test_support)
 endforeach()

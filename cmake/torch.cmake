@@ -42,7 +42,8 @@ target_include_directories(_core SYSTEM BEFORE PRIVATE
   ${torch_dir}/include ${torch_dir}/include/torch/csrc/api/include ${python_include}
   ${PROJECT_SOURCE_DIR}/.deps/usr/include)
 target_compile_definitions(_core PRIVATE
-  TORCH_EXTENSION_NAME=_core TORCH_API_INCLUDE_EXTENSION_H _GLIBCXX_USE_CXX11_ABI=${torch_abi})
+  TORCH_EXTENSION_NAME=_core TORCH_API_INCLUDE_EXTENSION_H _GLIBCXX_USE_CXX11_ABI=${torch_abi}
+  FMT_HEADER_ONLY=1)  # torch has its own fmt, of another version, among its headers.
 target_link_libraries(_core PRIVATE
   fitstep_planner fitstep_report
   ${torch_dir}/lib/libtorch_python.so ${torch_dir}/lib/libtorch_cpu.so ${torch_dir}/lib/libc10.so)
