@@ -87,7 +87,7 @@ class ShadowOptimizer:
             self._parameters += group["params"]
             self._group_of += [index] * len(group["params"])
         self._classes: list[ShadowClass] = []
-        self._masks: tuple[Mask, ...] = ()
+        self._partitions: dict[tuple[Mask, ...], list[ShadowClass]] = {}
         self._steps_run = 0
         self._draws = False
         self._formulas: dict[tuple[Any, ...], Formula] = {}
@@ -121,9 +121,10 @@ class ShadowOptimizer:
                 problem=f"{self._name} has other parameters now than when the step was compiled",
                 todo="compile the step again after changing the optimizer's parameter groups",
             )
-        if tuple(masks) != self._masks or not all(self._is_uniform(c) for c in self._classes):
-            self._masks = tuple(masks)
-            self._partition()
+        classes = self._partitions.get(tuple(masks))
+        if classes is None or not all(self._is_uniform(one) for one in classes):
+            classes = self._partitions[tuple(masks)] = self._partition(tuple(masks))
+        self._classes = classes
         self._steps_run = 0
         for one in self._classes:
             one.replica.begin()
@@ -195,22 +196,25 @@ class ShadowOptimizer:
         problem = f"{self._name} cannot be part of a compiled step: {reason}"
         return CaptureError(problem, where=user_location(), todo=todo)
 
-    def _partition(self) -> None:
-        """Forms the classes anew from the masks and the real state."""
+    def _partition(self, masks: tuple[Mask, ...]) -> list[ShadowClass]:
+        """The classes for a run with these masks, given the real state."""
         members: dict[tuple[Any, ...], list[int]] = {}
         for index, parameter in enumerate(self._parameters):
-            members.setdefault(self._key(index, parameter), []).append(index)
-        self._classes = [
+            own_masks = tuple(mask[index] for mask in masks)
+            members.setdefault(self._key(index, parameter, own_masks), []).append(index)
+        return [
             ShadowClass(
                 key=key,
-                masks=tuple(mask[found[0]] for mask in self._masks),
+                masks=tuple(mask[found[0]] for mask in masks),
                 members=tuple(found),
                 replica=Replica(self._real, self._parameters[found[0]], self._group_of[found[0]]),
             )
             for key, found in members.items()
         ]
 
-    def _key(self, index: int, parameter: torch.Tensor) -> tuple[Any, ...]:
+    def _key(
+        self, index: int, parameter: torch.Tensor, own_masks: tuple[bool, ...]
+    ) -> tuple[Any, ...]:
         state = self._real.state.get(parameter) or {}
         return (
             self._group_of[index],
@@ -218,7 +222,7 @@ class ShadowOptimizer:
             parameter.device,
             parameter.ndim,
             isinstance(parameter, torch.nn.Parameter),
-            tuple(mask[index] for mask in self._masks),
+            own_masks,
             tuple((key, *_described(value, parameter.ndim)) for key, value in state.items()),
         )
 

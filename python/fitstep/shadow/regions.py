@@ -41,7 +41,8 @@ def optimizer_regions(
         for optimizer in dict.fromkeys(optimizers):
             handles.append(optimizer.register_step_pre_hook(regions.enter))
             handle = optimizer.register_step_post_hook(regions.leave)
-            optimizer._optimizer_step_post_hooks.move_to_end(handle.id, last=False)  # type: ignore[attr-defined]
+            hooks: Any = optimizer._optimizer_step_post_hooks
+            hooks.move_to_end(handle.id, last=False)
             handles.append(handle)
         yield
     finally:

@@ -7,12 +7,14 @@ zeros with one element. Nothing it does reaches the optimizer.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
+from torch.optim import optimizer as optimizer_module
 
 from .tape import ObservationError, Observed, ShadowTape, Signature
 
@@ -30,7 +32,26 @@ def is_scalar(tensor: torch.Tensor, ndim: int) -> bool:
 def step_code(optimizer: torch.optim.Optimizer) -> Callable[[torch.optim.Optimizer], Any]:
     """`step` of the optimizer's class without the wrapper that runs the hooks."""
     step: Any = type(optimizer).step
-    return step.__wrapped__ if getattr(step, "hooked", False) else step  # type: ignore[no-any-return]
+    code: Callable[[torch.optim.Optimizer], Any]
+    code = step.__wrapped__ if getattr(step, "hooked", False) else step
+    return code
+
+
+@contextlib.contextmanager
+def without_global_hooks() -> Iterator[None]:
+    """Takes away what is hooked into all optimizers: a `super().step()` would run it."""
+    hooks: tuple[dict[Any, Any], ...] = (
+        optimizer_module._global_optimizer_pre_hooks,
+        optimizer_module._global_optimizer_post_hooks,
+    )
+    saved = [dict(one) for one in hooks]
+    for one in hooks:
+        one.clear()
+    try:
+        yield
+    finally:
+        for one, entries in zip(hooks, saved, strict=True):
+            one.update(entries)
 
 
 class Replica:
@@ -100,7 +121,7 @@ class Replica:
     def _run(self, tape: ShadowTape) -> ShadowTape:
         self._refresh_group()
         self._parameter.grad = self._gradient
-        with tape:
+        with without_global_hooks(), tape:
             self._step(self.optimizer)
         return tape
 
