@@ -15,9 +15,9 @@ Answer run_command(const std::vector<std::string>& arguments) {
   CLI::App app("Train inside a memory budget: look at programs and plans, prove plans.", "fitstep");
   app.require_subcommand(1);
   ShowOptions show;
-  CLI::App* show_verb = add_show(app, show);
+  const CLI::App* show_verb = add_show(app, show);
   VerifyOptions verify;
-  CLI::App* verify_verb = add_verify(app, verify);
+  const CLI::App* verify_verb = add_verify(app, verify);
 
   std::vector<std::string> reversed(arguments);  // As CLI11 wants them.
   std::ranges::reverse(reversed);

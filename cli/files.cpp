@@ -6,13 +6,18 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <ios>
 #include <iterator>
 #include <string>
 #include <system_error>
 #include <utility>
 #include <variant>
 
+#include "cli/command.h"
+#include "fitstep/base/result.h"
+#include "fitstep/plan/plan.h"
 #include "fitstep/plan/plan_file.h"
+#include "fitstep/program/program.h"
 #include "fitstep/program/text.h"
 
 namespace fitstep {
@@ -57,7 +62,7 @@ Result<std::variant<Program, Plan>> load_any(const std::string& path) {
     FITSTEP_TRY(Program program, with_path(path, parse_program(text)));
     return std::variant<Program, Plan>(std::move(program));
   }
-  if (text.starts_with("{")) {
+  if (text.starts_with('{')) {
     FITSTEP_TRY(Plan plan, with_path(path, parse_plan(text)));
     return std::variant<Program, Plan>(std::move(plan));
   }

@@ -15,6 +15,7 @@
 #include "fitstep/base/result.h"
 #include "fitstep/plan/plan.h"
 #include "fitstep/plan/verify.h"
+#include "fitstep/program/program.h"
 
 namespace fitstep {
 namespace {

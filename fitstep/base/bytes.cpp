@@ -6,9 +6,12 @@
 #include <charconv>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <system_error>
+
+#include "fitstep/base/result.h"
 
 namespace fitstep {
 namespace {

@@ -66,14 +66,17 @@ using Status = Result<Done>;
 #define FITSTEP_CONCAT(a, b) FITSTEP_CONCAT_INNER(a, b)
 
 // FITSTEP_TRY(auto x, make_x()): declares x from the result's value, or returns its error.
-#define FITSTEP_TRY(declaration, expression)                        \
-  auto FITSTEP_CONCAT(result_, __LINE__) = (expression);            \
-  if (!FITSTEP_CONCAT(result_, __LINE__).has_value())               \
+// NOLINTBEGIN(bugprone-macro-parentheses): a declaration cannot stand in parentheses.
+#define FITSTEP_TRY(declaration, expression)                            \
+  auto FITSTEP_CONCAT(result_, __LINE__) = (expression);                \
+  if (!FITSTEP_CONCAT(result_, __LINE__).has_value())                   \
     return ::fitstep::Error(FITSTEP_CONCAT(result_, __LINE__).error()); \
   declaration = std::move(FITSTEP_CONCAT(result_, __LINE__)).value()
+// NOLINTEND(bugprone-macro-parentheses)
 
 // FITSTEP_TRY_STATUS(do_it()): returns the error, if there is one.
-#define FITSTEP_TRY_STATUS(expression)                                                   \
-  do {                                                                                   \
-    if (auto result = (expression); !result.has_value()) return ::fitstep::Error(result.error()); \
+#define FITSTEP_TRY_STATUS(expression)                         \
+  do {                                                         \
+    if (const auto result = (expression); !result.has_value()) \
+      return ::fitstep::Error(result.error());                 \
   } while (false)

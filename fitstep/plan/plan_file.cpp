@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <limits>
@@ -115,6 +116,7 @@ class Printer {
 
   void put_ids(const char* name, const std::vector<ResidencyId>& ids) {
     std::vector<int64_t> numbers;
+    numbers.reserve(ids.size());
     for (const ResidencyId id : ids) numbers.push_back(id.value());
     put_numbers(name, numbers);
   }

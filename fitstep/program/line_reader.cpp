@@ -4,8 +4,13 @@
 
 #include <charconv>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
+#include <string>
+#include <string_view>
 #include <system_error>
+
+#include "fitstep/base/result.h"
 
 namespace fitstep {
 namespace {

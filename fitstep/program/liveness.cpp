@@ -1,8 +1,12 @@
 #include "fitstep/program/liveness.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
+
+#include "fitstep/base/interval.h"
+#include "fitstep/program/program.h"
 
 namespace fitstep {
 namespace {

@@ -1,6 +1,8 @@
 #include "fitstep/program/program.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <vector>
 
 namespace fitstep {
 

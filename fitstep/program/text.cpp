@@ -2,12 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <iterator>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "fitstep/base/hash.h"
+#include "fitstep/base/interval.h"
 #include "fitstep/program/program.h"
 
 namespace fitstep {

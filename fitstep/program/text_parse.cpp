@@ -8,6 +8,9 @@
 #include <string_view>
 #include <utility>
 
+#include "fitstep/base/id.h"
+#include "fitstep/base/interval.h"
+#include "fitstep/base/result.h"
 #include "fitstep/program/line_reader.h"
 #include "fitstep/program/program.h"
 #include "fitstep/program/text.h"

@@ -140,9 +140,7 @@ TEST(HashProgram, DependsOnWhatAPlanDependsOn) {
   const std::vector<std::function<void(Program&)>> harmless = {
       [](Program& p) { p.name = "other"; },
       [](Program& p) { p.storages[2].name = "other"; },
-      [](Program& p) {
-        p.storages[2].recorded = {0, 9};
-      },
+      [](Program& p) { p.storages[2].recorded = {0, 9}; },
       [](Program& p) { p.ops[1].name = "other"; },
       [](Program& p) { p.ops[1].source.line = 99; },
       [](Program& p) { p.ops[1].flops = 99; },

@@ -2,11 +2,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "fitstep/base/interval.h"
+#include "fitstep/base/result.h"
 #include "fitstep/program/program.h"
 
 namespace fitstep {
@@ -72,21 +76,23 @@ class Validator {
       return bad_program("{}: form 0 is the default, so its bits are the default's", label_op());
     }
     for (size_t i = 0; i < op.forms.size(); ++i) {
-      const Form& form = op.forms[i];
-      if (form.time_ps < 0) {
-        return bad_program("{} form {} takes {} ps", label_op(), i, form.time_ps);
-      }
-      const bool is_call_known = form.call.is_none() || form.call.index() < program_.calls.size();
-      if (!is_call_known) {
-        return bad_program("{} form {} has call {} of {}", label_op(), i, form.call.value(),
-                           program_.calls.size());
-      }
-      FITSTEP_TRY_STATUS(check_reads(form, i));
-      FITSTEP_TRY_STATUS(check_writes(form, i));
-      if (i > 0) FITSTEP_TRY_STATUS(check_same_writes(op.forms.front(), form, i));
-      FITSTEP_TRY_STATUS(check_requests(form, i));
+      FITSTEP_TRY_STATUS(check_form(op.forms[i], i));
+      if (i > 0) FITSTEP_TRY_STATUS(check_same_writes(op.forms.front(), op.forms[i], i));
     }
     return Done{};
+  }
+
+  Status check_form(const Form& form, size_t form_index) const {
+    if (form.time_ps < 0) {
+      return bad_program("{} form {} takes {} ps", label_op(), form_index, form.time_ps);
+    }
+    if (!form.call.is_none() && form.call.index() >= program_.calls.size()) {
+      return bad_program("{} form {} has call {} of {}", label_op(), form_index, form.call.value(),
+                         program_.calls.size());
+    }
+    FITSTEP_TRY_STATUS(check_reads(form, form_index));
+    FITSTEP_TRY_STATUS(check_writes(form, form_index));
+    return check_requests(form, form_index);
   }
 
   Status check_reads(const Form& form, size_t form_index) const {

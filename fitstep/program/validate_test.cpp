@@ -44,10 +44,7 @@ const std::vector<Broken>& all_broken() {
        "storage 1 (y) has -1 bytes; a size lies in 0 .. 2^60"},
       {"HugeSize", [](Program& p) { p.storages[1].size_bytes = (int64_t{1} << 60) + 1; },
        "storage 1 (y) has 1152921504606846977 bytes"},
-      {"DeathBeforeBirth",
-       [](Program& p) {
-         p.storages[2].recorded = {3, 2};
-       },
+      {"DeathBeforeBirth", [](Program& p) { p.storages[2].recorded = {3, 2}; },
        "storage 2 (z) was recorded from tick 3 to 2"},
       {"NoForm", [](Program& p) { p.ops[1].forms.clear(); }, "op 1 (b) has no form"},
       {"BadRepeat", [](Program& p) { p.ops[1].repeat = -2; }, "op 1 (b) belongs to repeat -2"},
@@ -66,9 +63,7 @@ const std::vector<Broken>& all_broken() {
       {"ReadOfTheFuture", [](Program& p) { form_of(p, 1).reads[0].version = 2; },
        "op 1 (b) form 0 reads version 2 of storage 1 (y), but the last one written there is 1"},
       {"ShapeReadOfTheFuture",
-       [](Program& p) {
-         form_of(p, 1).reads[0] = {StorageId(1), 2, ReadKind::ShapeOnly};
-       },
+       [](Program& p) { form_of(p, 1).reads[0] = {StorageId(1), 2, ReadKind::ShapeOnly}; },
        "reads version 2 of storage 1 (y)"},
       {"ReadOfNegativeVersion", [](Program& p) { form_of(p, 1).reads[0].version = -1; },
        "reads version -1 of storage 1 (y)"},
@@ -91,24 +86,15 @@ const std::vector<Broken>& all_broken() {
        "lets storage 2 (z) take the address of storage 0 (x), which is no other input"},
       {"TakesItself", [](Program& p) { form_of(p, 1).writes[0].may_take = StorageId(1); },
        "lets storage 1 (y) take the address of storage 1 (y), which is no other input"},
-      {"OtherFormWritesMore",
-       [](Program& p) {
-         form_of(p, 2, 1).writes[0] = {StorageId(0), 1};
-       },
+      {"OtherFormWritesMore", [](Program& p) { form_of(p, 2, 1).writes[0] = {StorageId(0), 1}; },
        "op 2 (c) form 1 writes storage 0 (x), which form 0 does not"},
       {"OtherFormWritesLess", [](Program& p) { form_of(p, 2, 1).restores_generator = false; },
        "op 2 (c) form 1 is not pure and leaves out storage 3 (generator)"},
       {"NegativeRequest", [](Program& p) { form_of(p, 0).requests[1].size_bytes = -2; },
        "form 0 request 1 asks for -2 bytes"},
-      {"EmptyRequest",
-       [](Program& p) {
-         form_of(p, 0).requests[1].live = {1, 1};
-       },
+      {"EmptyRequest", [](Program& p) { form_of(p, 0).requests[1].live = {1, 1}; },
        "form 0 request 1 lives from 1 to 1, which is empty"},
-      {"RequestBeforeTheKernel",
-       [](Program& p) {
-         form_of(p, 0).requests[1].live = {-1, 1};
-       },
+      {"RequestBeforeTheKernel", [](Program& p) { form_of(p, 0).requests[1].live = {-1, 1}; },
        "form 0 request 1 lives from -1 to 1"},
       {"RequestOutOfRange", [](Program& p) { form_of(p, 0).requests[0].output = StorageId(4); },
        "requests storage 4; there are 4"},

@@ -3,13 +3,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "fitstep/base/check.h"
+#include "fitstep/base/id.h"
+#include "fitstep/base/interval.h"
+#include "fitstep/base/result.h"
 #include "fitstep/program/liveness.h"
+#include "fitstep/program/program.h"
 
 namespace fitstep {
 namespace {
@@ -101,7 +107,7 @@ class Builder {
   }
 
   Op make_op(const std::string& name, OpKind kind, std::vector<Read> reads,
-             std::vector<StorageId> outputs) {
+             const std::vector<StorageId>& outputs) {
     Op op{.name = name, .kind = kind};
     op.source = Source{.module = "net", .file = "net.py", .line = 10};
     Form form{.call = add_call(name), .reads = std::move(reads)};
