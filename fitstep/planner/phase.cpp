@@ -18,7 +18,7 @@ bool may_be_saved(const Values& values, const Value& value, Tick least_length) {
 
 // Bytes of such values by tick: a pyramid for each phase, its top at the turn.
 std::vector<int64_t> pyramids(const Values& values) {
-  const Tick least_length = std::max<Tick>(4, values.tick_count() / 50);
+  const Tick least_length = std::max<Tick>(2, values.tick_count() / 50);
   std::vector<int64_t> bytes(static_cast<size_t>(values.tick_count()) + 1, 0);
   for (size_t i = 0; i < values.size(); ++i) {
     const Value& value = values[ValueId(i)];

@@ -1,5 +1,7 @@
 #include "fitstep/planner/planner.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -11,6 +13,7 @@
 #include "fitstep/planner/order.h"
 #include "fitstep/planner/search.h"
 #include "fitstep/program/text.h"
+#include "fitstep/simulate/simulator.h"
 
 namespace fitstep {
 namespace {
@@ -37,7 +40,6 @@ Plan make_certified_plan(const Task& task, const Candidate& candidate, int64_t c
   Certificate& certificate = plan.certificate;
   certificate.floor_bytes = task.floor_bytes;
   certificate.capacity_bytes = std::max(capacity_bytes, certificate.height_bytes);
-  certificate.predicted_ps = candidate.predicted_ps;
   certificate.moves = "recompute";
   const TimeBound bound =
       time_bound(task.values, task.machine, task.homes, certificate.capacity_bytes);
@@ -47,6 +49,10 @@ Plan make_certified_plan(const Task& task, const Candidate& candidate, int64_t c
       task.program, plan,
       {.capacity_bytes = {certificate.capacity_bytes}, .bottom_bytes = task.homes.bottom_bytes});
   FITSTEP_CHECK(faults.empty(), "planner made a plan with a fault: " + faults.front().message);
+  certificate.predicted_ps = simulate(task.program, plan, task.machine).total_ps;
+  FITSTEP_CHECK(certificate.predicted_ps == candidate.predicted_ps,
+                fmt::format("simulated {} ps, selected by {} ps", certificate.predicted_ps,
+                            candidate.predicted_ps));
   return plan;
 }
 

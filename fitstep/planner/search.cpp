@@ -31,7 +31,6 @@ class Pool {
     candidates_.insert(place, std::move(candidate));
   }
 
-  bool has_within(int64_t bytes) const { return candidates_.back().bytes <= bytes; }
   int64_t least_bytes() const { return candidates_.back().bytes; }
   std::vector<Candidate> take() && { return std::move(candidates_); }
 
@@ -52,7 +51,7 @@ class Search {
     int32_t failures = 0;
     for (size_t i = 0; i < targets.size() && selector_.has_phases(); ++i) {
       const int64_t least_bytes = pool_.least_bytes();
-      const bool is_reached = pool_.has_within(targets[i]) || reach(targets[i]);
+      const bool is_reached = reach(targets[i]);
       failures = is_reached || pool_.least_bytes() < least_bytes ? 0 : failures + 1;
       if (failures >= kMostFailures) break;
       if (task_.request.progress) {
@@ -188,8 +187,9 @@ std::vector<Candidate> search(const Task& task) {
   FITSTEP_CHECK(kept.has_value(), "a program that keeps everything needs nothing made again");
   const int32_t passes = kPassesPerEffort * 4 * task.request.effort;
   place_candidate(task, 0, passes, *kept);
-  if (task.request.policy == "auto") return Search(task, std::move(*kept)).run();
   std::vector<Candidate> only;
+  const bool is_enough = kept->bytes <= task.request.capacity_bytes;  // And nothing is faster.
+  if (task.request.policy == "auto" && !is_enough) return Search(task, std::move(*kept)).run();
   if (task.request.policy == "recompute-sqrt") {
     std::vector<int64_t> live_bytes = kept->space.live_bytes;
     const Selector selector(task.values, live_bytes);

@@ -1,0 +1,59 @@
+// What planning must reach at real sizes: how far memory falls, at which price, in what time.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <iostream>
+#include <variant>
+
+#include "fitstep/planner/planner.h"
+#include "tests/support/expect_plan.h"
+#include "tests/support/net_program.h"
+
+namespace fitstep {
+namespace {
+
+Machine test_machine() { return {.name = "unit", .tiers = {{.name = "device"}}}; }
+
+struct Goal {
+  double most_share = 0;     // Of the height with all kept.
+  double most_slowdown = 0;  // Predicted time / time of every op once.
+};
+
+void expect_reached(const Program& program, const Goal& goal) {
+  const Frontier frontier = make_frontier(program, test_machine(), {});
+  const auto all_bytes = static_cast<double>(frontier.points.front().height_bytes);
+  const auto capacity_bytes = static_cast<int64_t>(all_bytes * goal.most_share);
+  const Outcome outcome = choose(frontier, capacity_bytes);
+  ASSERT_TRUE(std::holds_alternative<Fits>(outcome)) << "no plan";
+  const Plan& plan = std::get<Fits>(outcome).plan;
+  expect_valid(program, plan, {.capacity_bytes = {capacity_bytes}});
+  const double slowdown =
+      static_cast<double>(plan.certificate.predicted_ps) / static_cast<double>(frontier.bound_ps);
+  std::cout << program.name << ": " << goal.most_share << " of the height, " << slowdown
+            << " of the time\n";
+  EXPECT_LE(slowdown, goal.most_slowdown);
+}
+
+TEST(RealNets, AGptFallsToFortyPercent) {
+  expect_reached(gpt_program({}), {.most_share = 0.6, .most_slowdown = 1.10});
+  expect_reached(gpt_program({}), {.most_share = 0.4, .most_slowdown = 1.25});
+}
+
+TEST(RealNets, AResnetFallsToFortyFivePercent) {
+  expect_reached(resnet50_program({}), {.most_share = 0.6, .most_slowdown = 1.06});
+  expect_reached(resnet50_program({}), {.most_share = 0.45, .most_slowdown = 1.12});
+}
+
+// 5,000 ops in 10 s on one core; here with room for a slow or shared one, and for sanitizers.
+TEST(RealNets, FiveThousandOpsAreQuick) {
+  const Program program = gpt_program({.layers = 62});
+  EXPECT_NEAR(static_cast<double>(program.ops.size()), 5000, 100);
+  const auto start = std::chrono::steady_clock::now();
+  const Frontier frontier = make_frontier(program, test_machine(), {});
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  std::cout << "frontier of " << frontier.points.size() << " plans in " << took.count() << " s\n";
+  EXPECT_LT(took.count(), 120);
+}
+
+}  // namespace
+}  // namespace fitstep
