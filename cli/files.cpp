@@ -38,33 +38,37 @@ Result<std::string> read_file(const std::string& path) {
   return text;
 }
 
-template <class Content>
-Result<Content> with_path(const std::string& path, Result<Content> content) {
-  if (content.has_value()) return content;
-  return Error{content.error().code, fmt::format("{}: {}", path, content.error().message)};
+Error in_file(const std::string& path, const Error& error) {
+  return Error{error.code, fmt::format("{}: {}", path, error.message)};
 }
 
 }  // namespace
 
 Result<Program> load_program(const std::string& path) {
   FITSTEP_TRY(const std::string text, read_file(path));
-  return with_path(path, parse_program(text));
+  Result<Program> program = parse_program(text);
+  if (!program.has_value()) return in_file(path, program.error());
+  return program;
 }
 
 Result<Plan> load_plan(const std::string& path) {
   FITSTEP_TRY(const std::string text, read_file(path));
-  return with_path(path, parse_plan(text));
+  Result<Plan> plan = parse_plan(text);
+  if (!plan.has_value()) return in_file(path, plan.error());
+  return plan;
 }
 
 Result<std::variant<Program, Plan>> load_any(const std::string& path) {
   FITSTEP_TRY(const std::string text, read_file(path));
   if (text.starts_with("fitstep")) {
-    FITSTEP_TRY(Program program, with_path(path, parse_program(text)));
-    return std::variant<Program, Plan>(std::move(program));
+    Result<Program> program = parse_program(text);
+    if (!program.has_value()) return in_file(path, program.error());
+    return std::variant<Program, Plan>(std::move(program).value());
   }
   if (text.starts_with('{')) {
-    FITSTEP_TRY(Plan plan, with_path(path, parse_plan(text)));
-    return std::variant<Program, Plan>(std::move(plan));
+    Result<Plan> plan = parse_plan(text);
+    if (!plan.has_value()) return in_file(path, plan.error());
+    return std::variant<Program, Plan>(std::move(plan).value());
   }
   return Error{ErrorCode::BadInput,
                fmt::format("{}: neither a program (it would begin with \"fitstep program\") nor a "
