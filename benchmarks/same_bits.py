@@ -42,7 +42,7 @@ def measure(case: str, label: str, budget: int, tiny: bool) -> Row:
         return row | {"same_bits": False, "why": f"{type(error).__name__}: {error}"}
     different = differing_bits(case, run, STEPS, tiny)
     row["seconds"] = round(time.perf_counter() - start, 1)
-    row["peak_bytes"] = max(report.peak_bytes for report in run.reports)
+    row["peak_bytes"] = run.held_bytes
     row["within_budget"] = row["peak_bytes"] <= budget
     row["same_bits"] = not different
     row["why"] = f"{len(different)} differ: {', '.join(different[:3])}" if different else ""

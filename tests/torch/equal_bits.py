@@ -12,9 +12,11 @@ from typing import Any
 import torch
 from cases import CASES, Step, Trainee, build
 from fitstep.zoo.bits import Fingerprint, differences, fingerprint
-from fitstep.zoo.plain import plain_peak_bytes
+from fitstep.zoo.plain import held_bytes, plain_peak_bytes
+from torch import Tensor
 
 import fitstep
+from fitstep import _core
 
 STEPS = 8
 
@@ -25,8 +27,7 @@ class Run:
 
     bits: Fingerprint
     losses: list[float]
-    budget_bytes: int = 0
-    reports: Sequence[Any] = ()
+    held_bytes: int = 0  # By the compiled steps, at most.
 
 
 def drive(trainee: Trainee, functions: Sequence[Step], steps: int) -> Run:
@@ -78,6 +79,35 @@ def compile_all(trainee: Trainee, budget: int | str) -> list[Any]:
     return steps
 
 
+class Watched:
+    """A compiled step that is watched from outside: what does it hold, really?
+
+    Certified is what its plans take: arena, inputs, outputs, constants. Whatever its calls request
+    from ordinary memory beyond the results they return comes on top.
+    """
+
+    def __init__(self, step: Any) -> None:
+        self.step = step
+        self.excess_bytes = 0
+
+    def __call__(self, *batch: Tensor) -> Tensor:
+        _core.reset_counted_peak()
+        before = _core.counted_live_bytes()
+        result: Tensor = self.step(*batch)
+        requested = _core.counted_peak_bytes() - before
+        self.excess_bytes = max(self.excess_bytes, requested - held_bytes(result))
+        return result
+
+    def held_bytes(self) -> int:
+        """The most that any call so far held."""
+        return certified_bytes(self.step.report()) + self.excess_bytes
+
+
+def certified_bytes(report: Any) -> int:
+    """What the step needs according to its plans, everything included."""
+    return max(variant.total_bytes for variant in report.variants)
+
+
 def close_all(steps: Sequence[Any]) -> None:
     """Everything back to ordinary memory."""
     for step in reversed(steps):
@@ -89,8 +119,9 @@ def train_fitstep(case: str, budget: int | str, steps: int = STEPS, tiny: bool =
     trainee = build(CASES[case], tiny)
     compiled = compile_all(trainee, budget)
     try:
-        run = drive(trainee, compiled, steps)
-        run.reports = [step.report() for step in compiled]
+        watched = [Watched(step) for step in compiled]
+        run = drive(trainee, watched, steps)
+        run.held_bytes = max(step.held_bytes() for step in watched)
     finally:
         close_all(compiled)
     return run
@@ -104,9 +135,11 @@ def least_budget(case: str, tiny: bool = True) -> int:
         try:
             steps = compile_all(trainee, budget)
         except fitstep.BudgetTooSmall as error:
-            if error.least_found_bytes <= budget:  # Would ask for ever.
+            # Below the floor nothing was searched for: ask again at the floor.
+            better = error.least_found_bytes or error.floor_bytes
+            if better <= budget:  # Would ask for ever.
                 raise
-            budget = error.least_found_bytes
+            budget = better
         else:
             close_all(steps)
             return budget

@@ -1,0 +1,249 @@
+"""Steps that cannot be captured: a clear error, and nothing is changed.
+
+Every bad step is tried on a fresh model and on one in the middle of its training. The error must
+point at the marked line and say what to do; afterwards every object is the one it was, and plain
+training goes on with the bits of a training that fitstep never saw.
+"""
+
+import weakref
+from collections.abc import Callable
+from types import SimpleNamespace
+
+import pytest
+import torch
+from bench import Bench, line_of
+from fitstep.zoo.bits import differences
+from torch import Tensor, nn
+
+import fitstep
+
+Step = Callable[[Tensor, Tensor], Tensor]
+cross_entropy = nn.functional.cross_entropy
+
+
+@torch.library.custom_op("fitstep_test::halve", mutates_args=())
+def halve(x: Tensor) -> Tensor:
+    """An op that PyTorch can run and nobody can run on fakes."""
+    return x * 0.5
+
+
+def reads_a_number(bench: Bench) -> Step:
+    def step(inputs: Tensor, targets: Tensor) -> Tensor:
+        loss = bench.plain_step(inputs, targets)
+        return loss * 2 if loss.item() > 1e9 else loss  # <- here
+
+    return step
+
+
+def branches_on_data(bench: Bench) -> Step:
+    def step(inputs: Tensor, targets: Tensor) -> Tensor:
+        bench.optimizer.zero_grad()
+        loss = cross_entropy(bench.model(inputs), targets)
+        if loss > 1e9:  # <- here
+            loss = loss * 0.5
+        loss.backward()
+        bench.optimizer.step()
+        return loss
+
+    return step
+
+
+def calls_nonzero(bench: Bench) -> Step:
+    def step(inputs: Tensor, targets: Tensor) -> Tensor:
+        rows = torch.nonzero(targets > 1)  # <- here
+        return bench.plain_step(inputs[rows[:, 0]], targets[rows[:, 0]])
+
+    return step
+
+
+def shape_from_data(bench: Bench) -> Step:
+    def step(inputs: Tensor, targets: Tensor) -> Tensor:
+        weights = torch.ones(len(torch.unique(targets)))  # <- here
+        return bench.plain_step(inputs * weights.sum(), targets)
+
+    return step
+
+
+def indexes_by_mask(bench: Bench) -> Step:
+    def step(inputs: Tensor, targets: Tensor) -> Tensor:
+        mask = targets > 1
+        return bench.plain_step(inputs[mask], targets[mask])  # <- here
+
+    return step
+
+
+def assigns_data(bench: Bench) -> Step:
+    def step(inputs: Tensor, targets: Tensor) -> Tensor:
+        loss = bench.plain_step(inputs, targets)
+        weight = bench.model[0].weight
+        weight.data = weight.data * 0.9  # <- here
+        return loss
+
+    return step
+
+
+def calls_an_op_without_fake(bench: Bench) -> Step:
+    def step(inputs: Tensor, targets: Tensor) -> Tensor:
+        return bench.plain_step(halve(inputs), targets)  # <- here
+
+    return step
+
+
+def seeds(bench: Bench) -> Step:
+    def step(inputs: Tensor, targets: Tensor) -> Tensor:
+        torch.manual_seed(5)  # <- here
+        return bench.plain_step(inputs, targets)
+
+    return step
+
+
+def throws_after_backward(bench: Bench) -> Step:
+    def step(inputs: Tensor, targets: Tensor) -> Tensor:
+        bench.optimizer.zero_grad()
+        loss = cross_entropy(bench.model(inputs), targets)
+        loss.backward()
+        raise ArithmeticError("the user's own mistake")  # <- here
+
+    return step
+
+
+def throws_in_forward(bench: Bench) -> Step:
+    def step(inputs: Tensor, targets: Tensor) -> Tensor:
+        hidden = bench.model[:2](inputs)
+        return cross_entropy(hidden @ torch.ones(5, 4), targets)  # <- here
+
+    return step
+
+
+def reaches_a_parameter_in_hiding(bench: Bench) -> Step:
+    hidden = weakref.ref(bench.model[4].weight)  # Nothing inside a weak reference is swapped.
+
+    def step(inputs: Tensor, targets: Tensor) -> Tensor:
+        bench.optimizer.zero_grad()
+        loss = cross_entropy(bench.model(inputs), targets)
+        loss = loss + 0.01 * hidden().square().sum()  # <- here
+        loss.backward()
+        bench.optimizer.step()
+        return loss
+
+    return step
+
+
+def counts_its_calls(bench: Bench) -> Step:
+    progress = SimpleNamespace(calls=0)
+
+    def step(inputs: Tensor, targets: Tensor) -> Tensor:
+        progress.calls += 1
+        return bench.plain_step(inputs * (1.0 / progress.calls), targets)
+
+    return step
+
+
+POINTED = [
+    (reads_a_number, ".item()"),
+    (branches_on_data, ""),
+    (calls_nonzero, "nonzero"),
+    (shape_from_data, ""),
+    (indexes_by_mask, ""),
+    (assigns_data, ".data"),
+    (calls_an_op_without_fake, "halve"),
+    (seeds, "seed"),
+    (reaches_a_parameter_in_hiding, ""),
+]
+
+
+def refused(bench: Bench, step: Step, warm_steps: int) -> fitstep.CaptureError:
+    """The error; REQUIRES nothing, checks that nothing is changed and training goes on."""
+    before, bits = bench.identity(), bench.bits()
+    with pytest.raises(fitstep.CaptureError) as raised:
+        fitstep.compile(step, example=bench.example, budget="100%")
+    assert bench.identity() == before
+    assert not differences(bench.bits(), bits)
+    bench.train(3)
+    assert not differences(bench.bits(), Bench(warm_steps + 3).bits())
+    assert raised.value.problem
+    assert raised.value.todo, "the message must say what to do"
+    return raised.value
+
+
+@pytest.mark.parametrize("warm_steps", [0, 2])
+@pytest.mark.parametrize(("bad", "word"), POINTED)
+def test_the_error_points_at_the_line_and_nothing_is_changed(
+    bad: Callable[[Bench], Step], word: str, warm_steps: int
+) -> None:
+    bench = Bench(warm_steps)
+    error = refused(bench, bad(bench), warm_steps)
+    assert line_of(bad) in str(error)
+    assert word in str(error)
+
+
+@pytest.mark.parametrize("warm_steps", [0, 2])
+@pytest.mark.parametrize(
+    ("bad", "kind"), [(throws_after_backward, ArithmeticError), (throws_in_forward, RuntimeError)]
+)
+def test_the_users_own_exception_comes_back_with_its_traceback(
+    bad: Callable[[Bench], Step], kind: type[Exception], warm_steps: int
+) -> None:
+    """It is the user's, so it stays what it is: type, message and the line that raised it."""
+    bench = Bench(warm_steps)
+    before, bits = bench.identity(), bench.bits()
+    with pytest.raises(kind) as raised:
+        fitstep.compile(bad(bench), example=bench.example, budget="100%")
+    name, line = line_of(bad).split(":")
+    places = [(entry.path.name, entry.lineno + 1) for entry in raised.traceback]
+    assert (name, int(line)) in places
+    assert bench.identity() == before
+    assert not differences(bench.bits(), bits)
+    bench.train(3)
+    assert not differences(bench.bits(), Bench(warm_steps + 3).bits())
+
+
+@pytest.mark.parametrize("warm_steps", [0, 2])
+def test_a_counter_is_named(warm_steps: int) -> None:
+    bench = Bench(warm_steps)
+    error = refused(bench, counts_its_calls(bench), warm_steps)
+    assert "calls" in str(error)
+
+
+def test_an_optimizer_that_cannot_be_shadowed_is_named() -> None:
+    bench = Bench()
+    other = torch.optim.Adafactor(bench.model.parameters(), lr=0.01)
+
+    def step(inputs: Tensor, targets: Tensor) -> Tensor:
+        other.zero_grad()
+        loss = cross_entropy(bench.model(inputs), targets)
+        loss.backward()
+        other.step()
+        return loss
+
+    assert "Adafactor" in str(refused(bench, step, 0))
+    assert not other.state
+
+
+def test_a_model_partly_on_another_device_is_refused() -> None:
+    bench = Bench(2)
+    elsewhere = nn.Linear(2, 2, device="meta")
+
+    def step(inputs: Tensor, targets: Tensor) -> Tensor:
+        loss = bench.plain_step(inputs, targets)
+        return loss + elsewhere.weight.numel()
+
+    assert "meta" in str(refused(bench, step, 2))
+
+
+def test_a_step_without_anything_to_train_is_refused() -> None:
+    bench = Bench(2)
+    bench.model.requires_grad_(False)
+
+    def step(inputs: Tensor, targets: Tensor) -> Tensor:
+        loss = cross_entropy(bench.model(inputs), targets)
+        loss.backward()
+        return loss
+
+    before = bench.identity()
+    with pytest.raises(fitstep.CaptureError, match=r"grad"):
+        fitstep.compile(step, example=bench.example, budget="100%")
+    assert bench.identity() == before
+    bench.model.requires_grad_(True)
+    bench.train(3)
+    assert not differences(bench.bits(), Bench(5).bits())

@@ -1,0 +1,39 @@
+"""The peak is the one that was promised, and the plain peak is PyTorch's own.
+
+The long form, with resident memory, is benchmarks/peak_promise.py.
+"""
+
+import pytest
+from cases import CASES, build
+from equal_bits import Watched, close_all, compile_all, plain_peak, share_of_plain_peak
+
+# Variants are mixed: a short batch every fourth step, validation after every second.
+MIXED = ("short_batch", "validation", "micro_across", "dcgan")
+
+
+@pytest.mark.parametrize("case", ["mlp", "resnet50_channels_last", "gpt", "lstm", "unet"])
+def test_the_estimated_plain_peak_is_what_the_allocator_counts(case: str) -> None:
+    measured = plain_peak(case)
+    trainee = build(CASES[case], tiny=True)
+    steps = compile_all(trainee, "200%")
+    trainee.drive(0, steps)
+    estimated = steps[0].report().plain_peak_bytes
+    close_all(steps)
+    assert abs(estimated - measured) <= 0.02 * measured, (estimated, measured)
+
+
+@pytest.mark.parametrize("case", MIXED)
+def test_held_bytes_never_exceed_the_budget_with_variants_mixed(case: str) -> None:
+    budget = share_of_plain_peak(case, 0.9)
+    trainee = build(CASES[case], tiny=True)
+    steps = compile_all(trainee, budget)
+    watched = [Watched(step) for step in steps]
+    held = []
+    for index in range(24):
+        trainee.drive(index, watched)
+        held.append(max(step.held_bytes() for step in watched))
+    report = steps[0].report()
+    close_all(steps)
+    assert held[-1] <= budget
+    assert held[-1] == held[-16], "a late step holds what an early one held"
+    assert report.violations == 0

@@ -1,0 +1,39 @@
+"""fitstep against plain PyTorch, bit for bit, from the very first step on.
+
+Every case at its least budget, where most is recomputed and every byte is shared; some also with
+room to spare. The full sizes are the benchmark's (benchmarks/same_bits.py).
+"""
+
+import pytest
+from cases import CASES
+from equal_bits import differing_bits, least_budget, share_of_plain_peak, train_fitstep, train_plain
+
+# Seconds to compile each: the rest of the table is the benchmark's.
+AT_LEAST_BUDGET = (
+    "mlp", "resnet50_channels_last", "unet", "gpt", "gpt_checkpointed", "lstm", "dcgan",
+    "hf_llama", "hf_t5", "hf_resnet", "optimizer_sgd_nesterov", "optimizer_adamw_fused",
+    "optimizer_nadam", "optimizer_radam", "optimizer_adagrad", "onecycle_inside", "step_outside",
+    "micro_inside", "micro_across", "clip", "autocast_gpt", "autocast_resnet", "ema",
+    "resume_before", "resume_between", "short_batch", "validation",
+)  # fmt: skip
+WITH_ROOM = ("mlp", "vgg16", "resnet50_nchw", "gpt", "lstm", "optimizer_radam", "validation")
+
+
+def test_the_lists_name_cases() -> None:
+    assert {*AT_LEAST_BUDGET, *WITH_ROOM} <= CASES.keys()
+
+
+@pytest.mark.parametrize("case", AT_LEAST_BUDGET)
+def test_same_bits_at_the_least_budget(case: str) -> None:
+    least = least_budget(case)
+    run = train_fitstep(case, least)
+    assert differing_bits(case, run) == []
+    assert run.losses == train_plain(case).losses
+
+
+@pytest.mark.parametrize("case", WITH_ROOM)
+def test_same_bits_at_the_plain_peak(case: str) -> None:
+    budget = share_of_plain_peak(case, 1.0)
+    run = train_fitstep(case, budget)
+    assert differing_bits(case, run) == []
+    assert run.held_bytes <= budget
