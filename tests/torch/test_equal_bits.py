@@ -100,7 +100,9 @@ def test_plain_peak_of_one_layer_is_the_sum_of_its_tensors() -> None:
     optimizer.zero_grad()
     assert held_bytes(layer, optimizer, x) == 1280 * kib
     scalars = 2 * 4  # The mean and its gradient, both alive then.
-    assert plain_peak_bytes(step, layer, optimizer, x) == (1280 + 3 * 1024) * kib + scalars
+    expected = (1280 + 3 * 1024) * kib + scalars
+    # Requests may be rounded up to whole cache lines, once fitstep's allocator is in place.
+    assert expected <= plain_peak_bytes(step, layer, optimizer, x) <= expected + kib
 
 
 def test_plain_peak_grows_with_the_case() -> None:

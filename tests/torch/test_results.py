@@ -38,7 +38,8 @@ def test_dicts_and_tuples_come_back_as_they_are() -> None:
     step = fitstep.compile(returning_everything(ours), example=ours.example, budget="100%")
     results = train(ours, step)
     step.close()
-    expected = train(plain := Bench(), returning_everything(plain))
+    plain = Bench()
+    expected = train(plain, returning_everything(plain))
     assert not differences(fingerprint(results=results), fingerprint(results=expected))
     assert type(results[0]["parts"]) is tuple
 
@@ -61,7 +62,8 @@ def test_a_number_is_read_after_the_step() -> None:
     step = fitstep.compile(returning_a_number(ours), example=ours.example, budget="100%")
     numbers = train(ours, step)
     step.close()
-    assert numbers == train(plain := Bench(), returning_a_number(plain))
+    plain = Bench()
+    assert numbers == train(plain, returning_a_number(plain))
     assert isinstance(numbers[0], float)
 
 
