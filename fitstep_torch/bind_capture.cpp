@@ -190,7 +190,10 @@ void bind_capture(py::module_& module) {
       .def("storage_of", &Recorder::storage_of)
       .def("literal",
            [](Recorder& recorder, const at::Tensor& fake, const at::Tensor& real) {
-             TapeStorage as{.name = "literal", .kind = StorageKind::Constant, .literal = real};
+             TapeStorage as{.name = "literal",
+                            .kind = StorageKind::Constant,
+                            .born = static_cast<int64_t>(recorder.tape().ops.size()),
+                            .literal = real};
              return recorder.bind(fake, as);
            })
       .def("set_kind",
@@ -240,7 +243,12 @@ void bind_capture(py::module_& module) {
       .def("set_name",
            [](StepProgram& step, const std::string& name) { step.program.name = name; })
       .def("literal",
-           [](const StepProgram& step, size_t storage) { return step.literals.at(storage); })
+           [](const StepProgram& step, size_t storage) {
+             for (const auto& [made, source] : step.literal_clones) {
+               if (made == static_cast<int32_t>(storage)) storage = static_cast<size_t>(source);
+             }
+             return step.literals.at(storage);
+           })
       .def("external_bytes",
            [](const StepProgram& step) {
              int64_t bytes = 0;

@@ -57,7 +57,7 @@ class Lowering {
                  .is_visible = from.is_visible,
                  .has_content_at_start = from.has_content_at_start,
                  .recorded = {.begin = std::max<int64_t>(from.born, 0), .end = from.dead}};
-    if (from.kind == StorageKind::Constant) made.has_content_at_start = true;
+    if (from.literal.has_value()) made.has_content_at_start = true;
     if (made.name.empty()) made.name = fmt::format("t{}", program().storages.size());
     const StorageId id = new_storage(std::move(made), from.literal, std::nullopt);
     known = id.value();
@@ -199,6 +199,13 @@ class Lowering {
     return CallId(result_.calls.size() - 1);
   }
 
+  void note_literal_clone(const TorchCall& call) {
+    if (call.handle.operator_name().name != "aten::clone") return;
+    const int32_t source = call.arguments[0].tensors.front()->storage;
+    if (result_.literals[static_cast<size_t>(source)].has_value())
+      result_.literal_clones.emplace_back(call.results[0].tensors.front()->storage, source);
+  }
+
   Status check(const TapeOp& op) const {
     const std::string& name = op.call.handle.operator_name().name;
     if (name == "aten::set_" || name == "aten::resize_" || name == "aten::resize_as_") {
@@ -225,6 +232,7 @@ class Lowering {
     for (const TensorRef& tensor : tensors_of(call.results)) op.bytes += reach_bytes(tensor);
     const bool repeats = only_touches_temporaries(effects);
     const TorchCall again = call;
+    note_literal_clone(again);
     Form form = make_form(effects, add_call(std::move(call)));
     form.is_pure = repeats && !op.is_random;
     StorageId drawn_from;

@@ -1,5 +1,7 @@
 // Splits what PyTorch does in one call into calls that can be planned one by one.
 #include <algorithm>
+#include <map>
+#include <set>
 #include <utility>
 
 #include "fitstep_torch/lower.h"
@@ -147,15 +149,67 @@ void own_outputs(Tape& tape, std::vector<TapeOp>& ops) {
   }
 }
 
+// Storages that some recorded call writes.
+std::set<int32_t> written_storages(const Tape& tape) {
+  std::set<int32_t> written;
+  for (const TapeOp& op : tape.ops) {
+    for (size_t i = 0; i < op.call.arguments.size(); ++i) {
+      if (op.call.arguments[i].kind == Value::Kind::Constant || !is_written(op.call, i)) continue;
+      for (const auto& tensor : op.call.arguments[i].tensors) {
+        if (tensor.has_value()) written.insert(tensor->storage);
+      }
+    }
+  }
+  return written;
+}
+
+// A literal that is written, or that outlives the step, is made anew in every step: a clone of its
+// bytes, at the place where the step function made it. Returns the clones by that place.
+std::multimap<int64_t, TapeOp> make_literals_anew(Tape& tape) {
+  std::multimap<int64_t, TapeOp> clones;
+  const std::set<int32_t> written = written_storages(tape);
+  std::set<int32_t> returned;
+  for (const TensorRef& output : tape.outputs) returned.insert(output.storage);
+  const size_t count = tape.storages.size();
+  for (size_t i = 0; i < count; ++i) {
+    const auto number = static_cast<int32_t>(i);
+    if (!tape.storages[i].literal.has_value()) continue;
+    const bool is_kept = tape.storages[i].is_persistent || returned.contains(number);
+    if (!is_kept && !written.contains(number)) continue;
+    TapeStorage constant = tape.storages[i];
+    constant.kind = StorageKind::Constant;
+    constant.is_persistent = constant.is_visible = false;
+    const at::Tensor& literal = *constant.literal;
+    TensorRef made{.storage = number,
+                   .sizes = literal.sizes().vec(),
+                   .strides = literal.strides().vec(),
+                   .offset = literal.storage_offset(),
+                   .dtype = literal.scalar_type()};
+    TensorRef source = made;
+    source.storage = static_cast<int32_t>(tape.storages.size());
+    if (!tape.storages[i].is_persistent) tape.storages[i].kind = StorageKind::Temporary;
+    tape.storages[i].literal.reset();
+    clones.emplace(constant.born, make_clone(source, made));
+    tape.storages.push_back(std::move(constant));
+  }
+  return clones;
+}
+
 }  // namespace
 
 std::vector<TapeOp> split_ops(Tape& tape, const Claims& claims) {
+  std::multimap<int64_t, TapeOp> literals = make_literals_anew(tape);
   const std::vector<int64_t> sizes = sizes_of(tape);
   std::vector<TapeOp> ops;
   std::vector<int64_t> first_of(tape.ops.size() + 1, 0);
   for (size_t i = 0; i < tape.ops.size(); ++i) {
     const TapeOp& op = tape.ops[i];
     first_of[i] = static_cast<int64_t>(ops.size());
+    const auto [begin, end] = literals.equal_range(static_cast<int64_t>(i));
+    for (auto clone = begin; clone != end; ++clone) {
+      clone->second.source = op.source;  // Not of the optimizer's region: its shadow makes none.
+      ops.push_back(std::move(clone->second));
+    }
     if (is_view(op.call)) continue;
     std::vector<TorchCall> parts = split(op.call, signature_of(op.call, sizes), claims);
     std::shared_ptr<const TorchCall> joint;

@@ -41,6 +41,14 @@ def user_frame() -> tuple[str, int]:
     return "", 0
 
 
+_FACTORIES = (
+    torch.ops.aten.zeros.default,
+    torch.ops.aten.ones.default,
+    torch.ops.aten.full.default,
+    torch.ops.aten.scalar_tensor.default,
+)
+
+
 class Sources:
     """Where each recorded call comes from. A backward op comes from where its forward op was."""
 
@@ -121,10 +129,18 @@ class RecordingMode(TorchDispatchMode):
         results = func(*args, **kwargs)
         if self._silent:
             return results
+        if func in _FACTORIES and results.dim() == 0:
+            self._know_content(func, args, kwargs, results)
         if self._profile.correction_count():
             results = self._corrected(func, args, kwargs, results)
         self.record(func, args, kwargs, results)
         return results
+
+    def _know_content(self, func: Any, args: Any, kwargs: Any, fake: Any) -> None:
+        """Optimizers make 0-dim state by `torch.ones(())` and read it by `.item()`."""
+        with _disable_current_modes():
+            fake.constant = func(*args, **kwargs)
+        self._fake_mode.fake_tensor_converter.add_constant_storage_mapping(fake)
 
     @staticmethod
     def is_fake(tensor: torch.Tensor) -> bool:

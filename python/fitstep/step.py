@@ -65,6 +65,7 @@ class Step:
         from .state.variant import VariantFacts
 
         self._facts = VariantFacts(maker.reach)
+        self.example: tuple[Any, ...] = ()
         self.plain_peak_bytes = 0
         self.compile_seconds: dict[str, float] = {}
 
@@ -78,6 +79,7 @@ class Step:
         Raises before anything of the user's has changed.
         """
         leaves, spec = tree_flatten((args, kwargs))
+        self.example = self.example or args
         began = time.perf_counter()
         capture = self._maker.capture(leaves, spec, ahead=ahead)
         self.recorded_calls = capture.recorded_calls
@@ -297,8 +299,7 @@ class Step:
             for real in recording.grads:
                 real.grad = None
         if recording.fresh or recording.rebindings or recording.grads:
-            for guards in self._session.guards:
-                guards.accept()
+            self.accept_state()
 
     def _results(self, variant: Variant, outputs: list[torch.Tensor]) -> Any:
         leaves = []
@@ -340,6 +341,25 @@ class Step:
         `fitstep.compile(..., plan=path)` runs it after verifying it again."""
         assert self._current.planned is not None
         return SavedText("plan", self._current.planned.plan.text)
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """The step function that was compiled."""
+        return self._maker.function
+
+    def find_reach(self) -> Any:
+        """All that the step function can reach, as it is now."""
+        return self._maker.find_reach()
+
+    def accept_state(self) -> None:
+        """Takes the present objects within reach as those that the guards expect."""
+        for guards in self._session.guards:
+            guards.accept()
+
+    @property
+    def unrepeatable(self) -> list[str]:
+        """Operators of the step that do not repeat their own bits from run to run."""
+        return list(self._maker.cache.profile.unrepeatable())
 
     @property
     def budget_bytes(self) -> int:

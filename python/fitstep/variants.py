@@ -63,7 +63,7 @@ class VariantMaker:
         keep_grads: bool,
     ) -> None:
         self.function = function
-        self._find_reach = find_reach
+        self.find_reach = find_reach
         self.reach = find_reach()
         self.session = session
         self.cache = cache
@@ -77,7 +77,7 @@ class VariantMaker:
         Raises CaptureError. Nothing of the user's is changed.
         """
         if not self._is_first:
-            self.reach = self._find_reach()  # Steps have made optimizer state since.
+            self.reach = self.find_reach()  # Steps have made optimizer state since.
         self._is_first = False
         for _ in range(_CORRECTIONS):
             known = self.cache.profile.correction_count()
