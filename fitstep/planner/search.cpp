@@ -1,11 +1,11 @@
 #include "fitstep/planner/search.h"
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 #include <utility>
 
 #include "fitstep/base/check.h"
+#include "fitstep/planner/drafts.h"
 #include "fitstep/planner/selector.h"
 
 namespace fitstep {
@@ -41,7 +41,9 @@ class Pool {
 class Search {
  public:
   Search(const Task& task, Candidate kept)
-      : task_(task), selector_(task.values, live_bytes(task, kept)) {
+      : task_(task),
+        selector_(task.values, live_bytes(task, kept)),
+        drafts_(task, selector_, kept.bytes) {
     pool_.add(std::move(kept));
   }
 
@@ -102,9 +104,12 @@ class Search {
   // The fastest candidate whose peak is within the aim; if there is none, that of the least peak.
   std::optional<Candidate> best_for(int64_t aim_bytes) {
     std::optional<Candidate> best;
-    for (std::optional<Candidate> candidate : {by_segments(aim_bytes), by_price(aim_bytes)}) {
+    for (const Selection* selection : drafts_.best(aim_bytes)) {
+      std::optional<Candidate> candidate = schedule_candidate(task_, *selection);
       if (!candidate) continue;
-      if (candidate->bytes <= aim_bytes) candidate = keep_more(std::move(*candidate), aim_bytes);
+      if (candidate->bytes <= aim_bytes) {
+        candidate = keep_more(task_, selector_, std::move(*candidate), aim_bytes);
+      }
       if (!best || is_better(*candidate, *best, aim_bytes)) best = std::move(candidate);
     }
     return best;
@@ -116,68 +121,10 @@ class Search {
     return fits ? a.predicted_ps < b.predicted_ps : a.bytes < b.bytes;
   }
 
-  // The segments' estimate is off by what recomputing needs for a moment: learns by how much.
-  std::optional<Candidate> by_segments(int64_t aim_bytes) {
-    constexpr int kTries = 4;
-    std::optional<Candidate> best;
-    for (int i = 0; i < kTries; ++i) {
-      const int64_t estimate_bytes = aim_bytes - bias_bytes_;
-      std::optional<Candidate> candidate =
-          schedule_candidate(task_, selector_.by_segments(estimate_bytes));
-      if (!candidate) break;
-      const int64_t over_bytes = candidate->bytes - aim_bytes;
-      if (!best || is_better(*candidate, *best, aim_bytes)) best = std::move(candidate);
-      if (over_bytes <= 0) break;
-      bias_bytes_ += over_bytes;
-    }
-    bias_bytes_ = bias_bytes_ * 3 / 4;
-    return best;
-  }
-
-  // Bisects, on a logarithmic scale, how dear values must go.
-  std::optional<Candidate> by_price(int64_t aim_bytes) {
-    constexpr int kTries = 6;
-    std::optional<Candidate> best;
-    double low = std::log(selector_.least_price());
-    double high = std::log(selector_.most_price());
-    for (int i = 0; i < kTries; ++i) {
-      const double middle = i == 0 ? high : low + (high - low) / 2;
-      std::optional<Candidate> candidate =
-          schedule_candidate(task_, selector_.by_price(std::exp(middle)));
-      const bool fits = candidate && candidate->bytes <= aim_bytes;
-      if (candidate && (!best || is_better(*candidate, *best, aim_bytes))) {
-        best = std::move(candidate);
-      }
-      if (i == 0 && !fits) break;
-      (fits ? high : low) = middle;
-    }
-    return best;
-  }
-
-  // Keeps the dearest dropped values again, as many as the aim allows.
-  Candidate keep_more(Candidate candidate, int64_t aim_bytes) {
-    const std::vector<ValueId> dropped = selector_.dropped(candidate.selection);
-    const Selection base = candidate.selection;
-    size_t low = 0;
-    size_t high = dropped.size();
-    while (low < high) {
-      const size_t middle = low + (high - low) / 2;
-      Selection selection = base;
-      for (size_t i = 0; i <= middle; ++i) {
-        selection.scope_of[dropped[i].index()] = Selection::kKeep;
-      }
-      std::optional<Candidate> fuller = schedule_candidate(task_, selection);
-      const bool fits = fuller && fuller->bytes <= aim_bytes;
-      if (fits && fuller->predicted_ps < candidate.predicted_ps) candidate = std::move(*fuller);
-      (fits ? low : high) = fits ? middle + 1 : middle;
-    }
-    return candidate;
-  }
-
   const Task& task_;
   const Selector selector_;
+  Drafts drafts_;
   Pool pool_;
-  int64_t bias_bytes_ = 0;
 };
 
 }  // namespace

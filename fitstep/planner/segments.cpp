@@ -2,34 +2,14 @@
 
 #include <algorithm>
 #include <limits>
-#include <utility>
 
 namespace fitstep {
 namespace {
 
-constexpr int32_t kLevels = 6;      // Of prices, without the first that drops nothing.
-constexpr int32_t kDepths = 3;      // How often a segment may be run again.
-constexpr size_t kMostStates = 32;  // Per cut: tried with 64, no better.
-
-// Drops states that another beats in bytes and time, then thins what is left.
-template <class State>
-void prune(std::vector<State>& states) {
-  std::stable_sort(states.begin(), states.end(), [](const State& a, const State& b) {
-    return a.kept_bytes != b.kept_bytes ? a.kept_bytes < b.kept_bytes : a.cost_ps < b.cost_ps;
-  });
-  std::vector<State> best;
-  for (const State& state : states) {
-    if (best.empty() || state.cost_ps < best.back().cost_ps) best.push_back(state);
-  }
-  if (best.size() > kMostStates) {
-    std::vector<State> thinned;
-    for (size_t i = 0; i < kMostStates; ++i) {
-      thinned.push_back(best[i * (best.size() - 1) / (kMostStates - 1)]);
-    }
-    best = std::move(thinned);
-  }
-  states = std::move(best);
-}
+constexpr int32_t kLevels = 6;     // Of prices, without the first that drops nothing.
+constexpr int32_t kDepths = 3;     // How often a segment may be run again.
+constexpr int64_t kShelves = 128;  // Of states per cut, by kept bytes; 256 find no better plans.
+constexpr int64_t kNoCost = std::numeric_limits<int64_t>::max();
 
 }  // namespace
 
@@ -201,6 +181,17 @@ void SegmentTable::fill_runs() {
   }
 }
 
+// A cut's states lie on shelves by kept bytes; each holds the fastest of its range.
+void SegmentTable::offer(const State& state, int64_t target_bytes, std::vector<State>& shelves) {
+  if (state.kept_bytes > target_bytes) return;
+  const auto shelf = static_cast<double>(state.kept_bytes) /
+                     static_cast<double>(std::max<int64_t>(target_bytes, 1)) * kShelves;
+  State& best = shelves[static_cast<size_t>(shelf)];
+  const bool is_better = state.cost_ps < best.cost_ps ||
+                         (state.cost_ps == best.cost_ps && state.kept_bytes < best.kept_bytes);
+  if (is_better) best = state;
+}
+
 void SegmentTable::extend(const State& state, int32_t from_cut, int32_t from_state,
                           int64_t target_bytes, std::vector<std::vector<State>>& states) const {
   const auto count = static_cast<int32_t>(phase_.cuts.size());
@@ -221,14 +212,14 @@ void SegmentTable::extend(const State& state, int32_t from_cut, int32_t from_sta
       if (level + 1 < levels) {
         const int64_t dropped_bytes = kept_bytes_[0][pair] - kept_bytes;
         if (inner_bytes_[pair] - dropped_bytes > room_bytes) continue;
-        states[static_cast<size_t>(cut)].push_back(next);
+        offer(next, target_bytes, states[static_cast<size_t>(cut)]);
         continue;
       }
       for (int32_t depth = 1; depth <= kDepths; ++depth) {
         if (runs_[static_cast<size_t>(depth) - 1][pair].inner_bytes > room_bytes) continue;
         next.depth = depth;
         next.cost_ps = state.cost_ps + depth * cost_ps_[l][pair];
-        states[static_cast<size_t>(cut)].push_back(next);
+        offer(next, target_bytes, states[static_cast<size_t>(cut)]);
         break;
       }
     }
@@ -236,21 +227,22 @@ void SegmentTable::extend(const State& state, int32_t from_cut, int32_t from_sta
 }
 
 std::optional<std::vector<Segment>> SegmentTable::choose(int64_t target_bytes) const {
-  std::vector<std::vector<State>> states(phase_.cuts.size());
-  states[0].push_back({});
+  std::vector<std::vector<State>> states(phase_.cuts.size(), std::vector<State>(kShelves + 1));
+  states[0][0].cost_ps = 0;
   for (size_t cut = 0; cut + 1 < states.size(); ++cut) {
-    prune(states[cut]);
-    for (size_t i = 0; i < states[cut].size(); ++i) {
-      extend(states[cut][i], static_cast<int32_t>(cut), static_cast<int32_t>(i), target_bytes,
-             states);
+    int64_t least_ps = kNoCost;
+    for (size_t shelf = 0; shelf < states[cut].size(); ++shelf) {
+      const State& state = states[cut][shelf];
+      if (state.cost_ps >= least_ps) continue;  // One with fewer bytes is as fast.
+      least_ps = state.cost_ps;
+      extend(state, static_cast<int32_t>(cut), static_cast<int32_t>(shelf), target_bytes, states);
     }
   }
   const std::vector<State>& ends = states.back();
-  if (ends.empty()) return std::nullopt;
   const State* state =
-      &*std::min_element(ends.begin(), ends.end(), [](const State& a, const State& b) {
-        return a.cost_ps != b.cost_ps ? a.cost_ps < b.cost_ps : a.kept_bytes < b.kept_bytes;
-      });
+      &*std::min_element(ends.begin(), ends.end(),
+                         [](const State& a, const State& b) { return a.cost_ps < b.cost_ps; });
+  if (state->cost_ps == kNoCost) return std::nullopt;
   std::vector<Segment> segments;
   for (auto cut = static_cast<int32_t>(states.size()) - 1; cut > 0;) {
     segments.push_back(make_segment(state->from_cut, cut, state->level, state->depth));

@@ -15,6 +15,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -52,8 +53,8 @@ class SegmentTable {
 
  private:
   struct State {
-    int64_t kept_bytes = 0;  // Below the cut.
-    int64_t cost_ps = 0;
+    int64_t kept_bytes = 0;                                 // Below the cut.
+    int64_t cost_ps = std::numeric_limits<int64_t>::max();  // For "not reached".
     int32_t from_cut = -1;
     int32_t from_state = -1;
     int32_t level = 0;
@@ -72,6 +73,7 @@ class SegmentTable {
   void fill_costs(const Values& values);
   void fill_inner(const Values& values, const std::vector<int64_t>& live_bytes);
   void fill_runs();
+  static void offer(const State& state, int64_t target_bytes, std::vector<State>& shelves);
   void extend(const State& state, int32_t from_cut, int32_t from_state, int64_t target_bytes,
               std::vector<std::vector<State>>& states) const;
   Segment make_segment(int32_t first_cut, int32_t last_cut, int32_t level, int32_t depth) const;

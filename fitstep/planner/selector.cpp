@@ -185,8 +185,6 @@ std::vector<ValueId> Selector::dropped(const Selection& selection) const {
   for (size_t i = 0; i < values_.size(); ++i) {
     if (price_[i] < kInfinite && selection.scope_of[i] != Selection::kKeep) result.emplace_back(i);
   }
-  std::stable_sort(result.begin(), result.end(),
-                   [&](ValueId a, ValueId b) { return price_[a.index()] > price_[b.index()]; });
   return result;
 }
 

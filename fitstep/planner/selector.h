@@ -10,6 +10,7 @@
 // Offload will be a third way: gaps whose values go to another tier.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -28,6 +29,11 @@ class Selector {
 
   bool has_phases() const { return !tables_.empty(); }
 
+  // Below this by_segments() always gives the same.
+  int64_t least_target_bytes() const {
+    return *std::min_element(least_target_bytes_.begin(), least_target_bytes_.end());
+  }
+
   // Of least estimated recompute time for the target; below the least target that is possible, the
   // selection for that.
   Selection by_segments(int64_t target_bytes) const;
@@ -42,7 +48,7 @@ class Selector {
   // Keeps every k-th narrow cut of n, k = sqrt(n), and drops all else but the last segment.
   Selection every_sqrt_cut() const;
 
-  // The selection's dropped values, dearest first: the order in which to keep them again.
+  // The saved values that the selection drops.
   std::vector<ValueId> dropped(const Selection& selection) const;
 
  private:

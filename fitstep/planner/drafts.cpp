@@ -1,0 +1,106 @@
+#include "fitstep/planner/drafts.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+namespace fitstep {
+namespace {
+
+// Dropped values, by what making their op's results again costs in this schedule, per byte; dearest
+// first. An op of a nested segment runs again several times, and counts so.
+std::vector<ValueId> dearest_first(const Task& task, const Selector& selector,
+                                   const Candidate& candidate) {
+  std::vector<int64_t> again_ps(static_cast<size_t>(task.values.tick_count()), 0);
+  for (const Instance& instance : candidate.schedule.instances) {
+    if (instance.kind != Instance::Kind::OpAgain) continue;
+    const auto tick = static_cast<size_t>(instance.tick);
+    again_ps[tick] +=
+        task.values.op_at(instance.tick).forms[static_cast<size_t>(instance.form)].time_ps;
+  }
+  std::vector<ValueId> dropped = selector.dropped(candidate.selection);
+  const auto price = [&](ValueId id) {
+    const Value& value = task.values[id];
+    return static_cast<double>(again_ps[static_cast<size_t>(value.made)]) /
+           static_cast<double>(value.size_bytes);
+  };
+  std::erase_if(dropped, [&](ValueId id) { return price(id) == 0; });
+  std::stable_sort(dropped.begin(), dropped.end(),
+                   [&](ValueId a, ValueId b) { return price(a) > price(b); });
+  return dropped;
+}
+
+}  // namespace
+
+Drafts::Drafts(const Task& task, const Selector& selector, int64_t kept_bytes)
+    : task_(task), selector_(selector), estimate_bytes_(static_cast<double>(kept_bytes)) {}
+
+void Drafts::measure(Selection selection) {
+  const std::optional<Candidate> candidate = schedule_candidate(task_, selection);
+  if (!candidate) return;
+  drafts_.push_back({.bytes = candidate->bytes,
+                     .predicted_ps = candidate->predicted_ps,
+                     .selection = std::move(selection)});
+}
+
+std::vector<const Selection*> Drafts::best(int64_t aim_bytes) {
+  constexpr int kPrices = 20;
+  constexpr double kStep = 0.975;     // From one estimate to the next.
+  constexpr double kBelowAim = 0.75;  // Estimates are at most so far below what is needed.
+  constexpr size_t kMostBest = 3;
+  if (!has_prices_) {
+    has_prices_ = true;
+    const double ratio = selector_.most_price() / selector_.least_price();
+    for (int i = 0; i <= kPrices; ++i) {
+      const double share = static_cast<double>(i) / kPrices;
+      // Just above, so that equal prices fall on one side.
+      measure(selector_.by_price(selector_.least_price() * std::pow(ratio, share) * 1.000001));
+    }
+  }
+  const auto least_bytes = static_cast<double>(selector_.least_target_bytes());
+  while (estimate_bytes_ >= static_cast<double>(aim_bytes) * kBelowAim &&
+         estimate_bytes_ >= least_bytes * kStep) {
+    measure(selector_.by_segments(static_cast<int64_t>(estimate_bytes_)));
+    estimate_bytes_ *= kStep;
+  }
+  std::stable_sort(drafts_.begin(), drafts_.end(), [&](const Draft& a, const Draft& b) {
+    const bool a_fits = a.bytes <= aim_bytes;
+    if (a_fits != (b.bytes <= aim_bytes)) return a_fits;
+    return a_fits ? a.predicted_ps < b.predicted_ps : a.bytes < b.bytes;
+  });
+  std::vector<const Selection*> selections;
+  for (const Draft& draft : drafts_) {
+    const bool fits = draft.bytes <= aim_bytes;
+    if (selections.size() >= (fits ? kMostBest : 1)) break;
+    selections.push_back(&draft.selection);
+  }
+  return selections;
+}
+
+Candidate keep_more(const Task& task, const Selector& selector, Candidate candidate,
+                    int64_t aim_bytes) {
+  constexpr int kBisections = 3;  // Behind a value that does not fit there may be ones that do.
+  const std::vector<ValueId> dropped = dearest_first(task, selector, candidate);
+  size_t first = 0;
+  for (int i = 0; i < kBisections && first < dropped.size(); ++i) {
+    const Selection base = candidate.selection;
+    size_t low = first;
+    size_t high = dropped.size();
+    while (low < high) {
+      const size_t middle = low + (high - low) / 2;
+      Selection selection = base;
+      for (size_t k = first; k <= middle; ++k) {
+        selection.scope_of[dropped[k].index()] = Selection::kKeep;
+      }
+      std::optional<Candidate> fuller = schedule_candidate(task, selection);
+      const bool fits = fuller && fuller->bytes <= aim_bytes;
+      if (fits && fuller->predicted_ps < candidate.predicted_ps) candidate = std::move(*fuller);
+      (fits ? low : high) = fits ? middle + 1 : middle;
+    }
+    first = low + 1;
+  }
+  return candidate;
+}
+
+}  // namespace fitstep
