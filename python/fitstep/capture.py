@@ -10,7 +10,7 @@ All recordings run the user's own function on fakes of its own tensors; no kerne
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -32,6 +32,20 @@ _PERSISTENT = {
     "group": "optimizer_state",
     "grad": "gradient",
 }
+
+
+def _roles(swap: Swap) -> dict[int, str]:
+    """The role of each swapped tensor: of all its places, the one that says most about it."""
+    roles: dict[int, str] = {}
+    places = swap.reach.tensors
+    for wanted in _PERSISTENT:
+        for place in places:
+            if place.role == wanted:
+                roles.setdefault(id(place.tensor), wanted)
+    for real, _fake, place in swap.pairs:
+        if place is not None:
+            roles.setdefault(id(real), place.role)
+    return roles
 
 
 @dataclass
@@ -101,8 +115,9 @@ class Capturer:
         self._names: dict[str, Bound] = {}
         self._done: dict[tuple[str, int], int] = {}  # Rebindings that earlier recordings made.
         self._fakes_of_leaves: dict[int, torch.Tensor] = {}
-        for real, fake, place in swap.pairs:
-            role = place.role if place is not None else "closure"
+        roles = _roles(swap)
+        for real, fake, _place in swap.pairs:
+            role = roles.get(id(real), "closure")
             name = name_of(real) or swap.reach.name(real)
             self._add(Bound(name, role, fake, real))
 
@@ -119,7 +134,7 @@ class Capturer:
         Raises CaptureError, with the user's file and line, for what cannot be captured.
         """
         recorder = _core.Recorder()
-        recording = Recording(recorder, list(self._bound.values()), [])
+        recording = Recording(recorder, [replace(b) for b in self._bound.values()], [])
         for bound in recording.bound:
             kind = _PERSISTENT.get(bound.role, "constant")
             bound.storage = recorder.bind(bound.fake, bound.name, kind, bound.is_home, True)

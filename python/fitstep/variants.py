@@ -111,8 +111,9 @@ class VariantMaker:
             ran = _core.code_trace_end()
         in_use = self.grads_in_use or self._grads_are_read(recordings)
         self.grads_in_use = in_use
+        written = self._written_or_at_home(recordings)
         for recording in recordings:
-            self._settle(recording, recordings, in_use)
+            self._settle(recording, written, in_use)
         guards = make_guards(snapshot, ran)
         variants = self._finish(recordings, guards, swap)
         return Capture(variants, sum(r.call_count for r in recordings))
@@ -148,20 +149,29 @@ class VariantMaker:
                 return True
         return False
 
-    def _settle(self, recording: Recording, every: list[Recording], in_use: bool) -> None:
-        """Decides what is at home: gradients if they are in use, and closed-over tensors that some
-        recording writes."""
+    def _written_or_at_home(self, recordings: list[Recording]) -> set[str]:
+        """Names of closed-over tensors that some recording writes, or that another compiled
+        function has brought home."""
+        found = set()
+        for recording in recordings:
+            for bound in recording.bound:
+                if bound.storage in recording.written or (
+                    bound.real is not None and self._home_name(bound.real)
+                ):
+                    found.add(bound.name)
+        return found
+
+    @staticmethod
+    def _settle(recording: Recording, written: set[str], in_use: bool) -> None:
+        """Decides what is at home: gradients if they are in use, and `written` tensors."""
         recorder = recording.recorder
         for path, kind, fake in recording.fresh:
             if kind != "gradient" or in_use:
                 recorder.adopt(fake, path, kind)
-        written = {b.name for r in every for b in r.bound if b.storage in r.written}
         for bound in recording.bound:
             if bound.role == "grad" and not in_use:
                 recorder.forget(bound.storage)
-            elif not bound.is_home and (
-                bound.name in written or (bound.real is not None and self._home_name(bound.real))
-            ):
+            elif not bound.is_home and bound.name in written:
                 bound.role = "buffer"
                 recorder.make_persistent(bound.storage, "buffer")
         if not in_use:
