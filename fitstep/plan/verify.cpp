@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "fitstep/base/id.h"
 #include "fitstep/base/result.h"
 #include "fitstep/plan/plan.h"
 #include "fitstep/plan/verify_parts.h"
@@ -32,13 +33,17 @@ std::string Subject::label(ActionRef ref) const {
     return fmt::format("{} {} (copy of residency {} to {})", lane_name(ref.lane), ref.position,
                        it.copy.source.value(), it.copy.target.value());
   }
+  const bool is_op = !it.run.op.is_none() && it.run.op.index() < program.ops.size();
   return fmt::format("{} {} (op {} {}, form {})", lane_name(ref.lane), ref.position,
-                     it.run.op.value(), program.ops[it.run.op.index()].name, it.run.form);
+                     it.run.op.value(), is_op ? program.ops[it.run.op.index()].name : "?",
+                     it.run.form);
 }
 
 std::string Subject::label(ResidencyId id) const {
-  return fmt::format("residency {} (storage {} {})", id.value(), residency(id).storage.value(),
-                     storage(id).name);
+  const StorageId owner = residency(id).storage;
+  const bool is_storage = !owner.is_none() && owner.index() < program.storages.size();
+  return fmt::format("residency {} (storage {} {})", id.value(), owner.value(),
+                     is_storage ? program.storages[owner.index()].name : "?");
 }
 
 namespace {

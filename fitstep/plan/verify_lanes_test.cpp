@@ -189,12 +189,13 @@ TEST_F(VerifyLanes, ReportsWhatTheHostCannotHold) {
 
 TEST_F(VerifyLanes, ReportsAnOpOnACopyLane) {
   evict_ = compute(0);
-  expect(FaultKind::Malformed, "evict 0 runs an op; only the compute lane does");
+  expect(FaultKind::Malformed, "evict 0 (op 0 f, form 0) runs an op; only the compute lane does");
 }
 
 TEST_F(VerifyLanes, ReportsACopyBetweenTwoStorages) {
   prefetch_.copy.target = id(3);
-  expect(FaultKind::Malformed, "copies residency 5 to 3; a copy is between two of one storage");
+  expect(FaultKind::Malformed,
+         "prefetch 0 (copy of residency 5 to 3): a copy is between two residencies of one storage");
 }
 
 // b looks at signs only, so they may come back as bits; nobody else could use them.

@@ -65,7 +65,8 @@ struct Subject {
   }
   bool is_external(ResidencyId id) const { return residency(id).tier == kExternalTier; }
 
-  // "compute 12 (op 7 aten::relu, form 1)", "residency 3 (storage 2 a1)"
+  // "compute 12 (op 7 aten::relu, form 1)", "residency 3 (storage 2 a1)". For an action and a
+  // residency that are there, whatever they say.
   std::string label(ActionRef ref) const;
   std::string label(ResidencyId id) const;
 };

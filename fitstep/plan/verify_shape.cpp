@@ -129,7 +129,7 @@ class ShapeCheck {
     for (const ActionRef wait : action.waits) check_wait(ref, wait);
     for (const ResidencyId released : action.releases) {
       if (!is_in(released, subject_.plan.residencies)) {
-        malformed("{} {} releases residency {}", name(ref), ref.position, released.value());
+        malformed("{} releases residency {}", subject_.label(ref), released.value());
       }
     }
     if (action.kind == Action::Kind::Run) {
@@ -137,7 +137,7 @@ class ShapeCheck {
     } else if (action.kind == Action::Kind::Copy) {
       check_copy(ref, action.copy);
     } else {
-      malformed("{} {} is of kind {}", name(ref), ref.position, static_cast<int>(action.kind));
+      malformed("{} is of kind {}", subject_.label(ref), static_cast<int>(action.kind));
     }
   }
 
@@ -147,22 +147,22 @@ class ShapeCheck {
     const bool is_there = is_lane && wait.position >= 0 &&
                           static_cast<size_t>(wait.position) < subject_.plan.lane(wait.lane).size();
     if (is_there) return;
-    malformed("{} {} waits for position {} of lane {}, which is not there", name(ref), ref.position,
+    malformed("{} waits for position {} of lane {}, which is not there", subject_.label(ref),
               wait.position, lane);
   }
 
   void check_run(ActionRef ref, const Run& run) {
     if (ref.lane != Lane::Compute) {
-      malformed("{} {} runs an op; only the compute lane does", name(ref), ref.position);
+      malformed("{} runs an op; only the compute lane does", subject_.label(ref));
     }
     if (!is_in(run.op, subject_.program.ops)) {
-      malformed("{} {} runs op {}; there are {}", name(ref), ref.position, run.op.value(),
+      malformed("{} runs op {}; there are {}", subject_.label(ref), run.op.value(),
                 subject_.program.ops.size());
       return;
     }
     const std::vector<Form>& forms = subject_.program.ops[run.op.index()].forms;
     if (run.form < 0 || static_cast<size_t>(run.form) >= forms.size()) {
-      malformed("{} {} runs form {} of op {}, which has {}", name(ref), ref.position, run.form,
+      malformed("{} runs form {} of op {}, which has {}", subject_.label(ref), run.form,
                 run.op.value(), forms.size());
       return;
     }
@@ -230,18 +230,14 @@ class ShapeCheck {
   void check_copy(ActionRef ref, const Copy& copy) {
     for (const ResidencyId side : {copy.source, copy.target}) {
       if (is_in(side, subject_.plan.residencies)) continue;
-      malformed("{} {} copies residency {}", name(ref), ref.position, side.value());
+      malformed("{} copies residency {}", subject_.label(ref), side.value());
       return;
     }
     const bool is_same_storage =
         subject_.residency(copy.source).storage == subject_.residency(copy.target).storage;
     if (is_same_storage && copy.source != copy.target) return;
-    malformed("{} {} copies residency {} to {}; a copy is between two of one storage", name(ref),
-              ref.position, copy.source.value(), copy.target.value());
+    malformed("{}: a copy is between two residencies of one storage", subject_.label(ref));
   }
-
-  // Usable before the action is known to be sound, unlike Subject::label().
-  static const char* name(ActionRef ref) { return lane_name(ref.lane); }
 
   const Subject& subject_;
   Faults& faults_;
