@@ -12,7 +12,11 @@
 namespace fitstep {
 namespace {
 
-bool is_usable(const Form& form, size_t index) { return index == 0 || form.has_equal_bits; }
+// Whether the op's one obligatory run may be in this form: it must do all that the op does.
+bool is_usable(const Op& op, const Form& form) {
+  return &form == &op.forms[0] ||
+         (form.has_equal_bits && form.writes.size() == op.forms[0].writes.size());
+}
 
 bool reads_bytes_of(const Form& form, StorageId storage) {
   return std::any_of(form.reads.begin(), form.reads.end(), [&](const Read& read) {
@@ -125,7 +129,7 @@ int64_t floor_bytes(const Program& program, const PlanRequest& request,
   for (size_t i = 0; i < program.ops.size(); ++i) {
     int64_t least_bytes = working_set_bytes(program, program.ops[i].forms[0]);
     for (size_t k = 1; k < program.ops[i].forms.size(); ++k) {
-      if (!is_usable(program.ops[i].forms[k], k)) continue;
+      if (!is_usable(program.ops[i], program.ops[i].forms[k])) continue;
       least_bytes = std::min(least_bytes, working_set_bytes(program, program.ops[i].forms[k]));
     }
     if (least_bytes > 0) floor = std::max(floor, homes.bottom_bytes + least_bytes);
@@ -146,7 +150,7 @@ int64_t compute_bound_ps(const Program& program, const Machine& machine) {
   for (const Op& op : program.ops) {
     int64_t least_ps = op.forms[0].time_ps;
     for (size_t i = 1; i < op.forms.size(); ++i) {
-      if (is_usable(op.forms[i], i)) least_ps = std::min(least_ps, op.forms[i].time_ps);
+      if (is_usable(op, op.forms[i])) least_ps = std::min(least_ps, op.forms[i].time_ps);
     }
     sum_ps += least_ps + machine.launch_ps;
   }

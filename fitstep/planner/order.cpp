@@ -1,6 +1,7 @@
 #include "fitstep/planner/order.h"
 
 #include <algorithm>
+#include <limits>
 #include <queue>
 #include <utility>
 
@@ -94,6 +95,42 @@ std::vector<char> find_eager(const Program& program, const Dependences& dependen
   return is_eager;
 }
 
+bool frees_nothing(const Program& program, const Op& op) {
+  return std::all_of(op.forms[0].reads.begin(), op.forms[0].reads.end(), [&](const Read& read) {
+    return read.kind == ReadKind::ShapeOnly ||
+           has_own_place(program.storages[read.storage.index()]);
+  });
+}
+
+// An update that needs no gradient (weight decay, a step count) could run at once, but would end
+// the old version of its parameter long before it must, and nothing that reads it could run again.
+// It waits for what the first op behind it waits for: the last op that is not eager of those.
+void delay_early(const Program& program, const std::vector<char>& is_eager,
+                 Dependences& dependences) {
+  const size_t count = program.ops.size();
+  std::vector<int32_t> anchor(count, kNone);  // By eager op.
+  for (size_t i = 0; i < count; ++i) {        // Dependences point forward in the given order.
+    const int32_t from = is_eager[i] != 0 ? anchor[i] : static_cast<int32_t>(i);
+    for (const int32_t follower : dependences.followers[i]) {
+      int32_t& of_follower = anchor[static_cast<size_t>(follower)];
+      of_follower = std::max(of_follower, from);
+    }
+  }
+  for (size_t i = count; i-- > 0;) {
+    const std::vector<int32_t>& followers = dependences.followers[i];
+    if (is_eager[i] == 0 || followers.empty() || !frees_nothing(program, program.ops[i])) continue;
+    int32_t first = std::numeric_limits<int32_t>::max();
+    for (const int32_t follower : followers) {
+      const auto f = static_cast<size_t>(follower);
+      first = std::min(first, is_eager[f] != 0 ? anchor[f] : kNone);
+    }
+    if (first <= anchor[i]) continue;
+    anchor[i] = first;
+    dependences.followers[static_cast<size_t>(first)].push_back(static_cast<int32_t>(i));
+    ++dependences.blocked_by[i];
+  }
+}
+
 // Bytes that an op takes and frees, given how many readers every version still has.
 class Balance {
  public:
@@ -154,6 +191,7 @@ std::vector<OpId> list_order(const Program& program, bool frees_first) {
   constexpr size_t kLookahead = 12;
   Dependences dependences = find_dependences(program);
   const std::vector<char> is_eager = find_eager(program, dependences);
+  delay_early(program, is_eager, dependences);
   Balance balance(program);
   ReadyQueue eager;
   ReadyQueue ready;

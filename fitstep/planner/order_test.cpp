@@ -98,6 +98,36 @@ end calls 0 storages 7 ops 6
   EXPECT_EQ(names_of(program, make_order(program)), "a g weight d u y ");
 }
 
+// Weight decay of w needs no gradient. In front of "b" it would end version 0 of w, and "a" could
+// not run again for b; so it comes with its update, not as soon as it can.
+TEST(MakeOrder, DoesNotEndAParameterLongBeforeItsUpdate) {
+  const Program program = program_of(R"(fitstep program 1
+storage 0 "x" 4 input start
+storage 1 "w" 4 parameter persistent start
+storage 2 "a" 4 temporary
+storage 3 "g" 4 temporary
+storage 4 "d" 8 gradient
+storage 5 "h" 8 gradient
+storage 6 "v" 4 parameter persistent start
+op 0 "a" matmul
+form "default" pure reads 0.0 1.0 writes 2.1
+op 1 "loss" matmul
+form "default" pure reads 2.1 writes 3.1
+op 2 "b" matmul
+form "default" pure reads 2.1 3.1 writes 4.1
+op 3 "c" matmul
+form "default" pure reads 3.1 writes 5.1
+op 4 "decay" update
+form "default" reads 1.0 writes 1.1
+op 5 "u" update
+form "default" reads 1.1 4.1 writes 1.2
+op 6 "v" update
+form "default" reads 6.0 5.1 writes 6.1
+end calls 0 storages 7 ops 7
+)");
+  EXPECT_EQ(names_of(program, make_order(program)), "a loss b decay u c v ");
+}
+
 TEST(MakeOrder, LeavesWhatMustNotMove) {
   const Program program = program_of(R"(fitstep program 1
 storage 0 "x" 4 input start

@@ -5,7 +5,7 @@
 namespace fitstep {
 namespace {
 
-constexpr size_t kMostSegments = 64;
+constexpr size_t kMostSegments = 80;
 
 // Whether a value may be one that the forward part saves: it lives for long, and is no gradient
 // that waits for its update. (Gradients that wait all end together; they would hide the turn.)
@@ -46,21 +46,30 @@ std::vector<int64_t> crossing_bytes(const Values& values, const Phase& phase) {
   return bytes;
 }
 
-// The narrowest place of every stretch of equally many ops.
+// The narrowest place of every stretch; stretches make about equally many bytes, and the many tiny
+// ops of a program count little.
 std::vector<Tick> find_cuts(const Values& values, const Phase& phase) {
   const std::vector<int64_t> crossing = crossing_bytes(values, phase);
   const auto ticks = static_cast<size_t>(phase.turn + 1 - phase.begin);
-  const size_t stretches = std::min(ticks, kMostSegments);
+  std::vector<double> made(ticks + 1, 0);  // In front of each tick; one byte for the op itself.
+  for (size_t i = 0; i < values.size(); ++i) {
+    const Value& value = values[ValueId(i)];
+    if (!phase.is_forward(value.made)) continue;
+    made[static_cast<size_t>(value.made - phase.begin) + 1] +=
+        static_cast<double>(value.size_bytes);
+  }
+  for (size_t i = 1; i <= ticks; ++i) made[i] += made[i - 1] + 1;
+  const double stretch = made[ticks] / static_cast<double>(std::min(ticks, kMostSegments));
   std::vector<Tick> cuts = {phase.begin};
-  for (size_t i = 0; i < stretches; ++i) {
-    const size_t first = std::max<size_t>(1, i * ticks / stretches);
-    const size_t last = (i + 1) * ticks / stretches;
-    if (first >= last) continue;
+  for (size_t first = 1; first < ticks;) {
     size_t best = first;
-    for (size_t k = first; k < last; ++k) {
-      if (crossing[k] < crossing[best]) best = k;
+    size_t last = first + 1;
+    const double end = made[first] + stretch;
+    for (; last < ticks && made[last] < end; ++last) {
+      if (crossing[last] < crossing[best]) best = last;
     }
     cuts.push_back(phase.begin + static_cast<Tick>(best));
+    first = last;
   }
   cuts.push_back(phase.turn + 1);
   return cuts;
