@@ -112,6 +112,7 @@ class Inputs {
         if (tensor.has_value()) add(*tensor, size_bytes, poison);
       }
     }
+    if (full_name(call.handle) == "fitstep::set_generator_state") make_generator_state();
   }
 
   torch::jit::Stack stack(const TorchCall& call) const {
@@ -135,6 +136,13 @@ class Inputs {
         /*resizable=*/false));
     fill(static_cast<char*>(storage.mutable_data()), size, pattern_for(ref.dtype, poison));
     storages_.emplace(ref.storage, std::move(storage));
+  }
+
+  // A generator refuses zeros as its state.
+  void make_generator_state() {
+    const at::Tensor state = at::detail::getDefaultCPUGenerator().get_state();
+    for (auto& [number, storage] : storages_)
+      std::memcpy(storage.mutable_data(), state.data_ptr(), std::min(storage.nbytes(), state.nbytes()));
   }
 
   std::map<int32_t, c10::Storage> storages_;
