@@ -179,6 +179,7 @@ void PlannedKernels::place_result(PreparedRun::Made& made, const at::Tensor& res
   }
   if (landed->data() == made.address) return;
   ++misplaced_;
+
   made.planned.copy_(result);
 }
 

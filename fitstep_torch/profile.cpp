@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <sstream>
 
 #include "fitstep_torch/measure.h"
@@ -80,6 +81,24 @@ Result<std::vector<std::string>> test_shape_only(const Bench& bench, const Torch
   return refuted;
 }
 
+// Storages whose recorded geometry a real result has shown to be wrong, and what was made from them.
+// Kernels are not to be run on them: a backward kernel trusts the size of its forward's workspace.
+class WrongStorages {
+ public:
+  void add_results(const TorchCall& call) {
+    for (const TensorRef& result : tensors_of(call.results)) wrong_.insert(result.storage);
+  }
+
+  bool are_read_by(const TorchCall& call) const {
+    const std::vector<TensorRef> read = tensors_of(call.arguments);
+    return std::any_of(read.begin(), read.end(),
+                       [this](const TensorRef& ref) { return wrong_.contains(ref.storage); });
+  }
+
+ private:
+  std::set<int32_t> wrong_;
+};
+
 // Whether the form's results are those of the default form.
 Result<bool> same_results(const Bench& bench, const TorchCall& a, const TorchCall& b) {
   FITSTEP_TRY(const std::vector<uint64_t> first, bench.hash_results(a, {}));
@@ -91,6 +110,7 @@ Result<bool> same_results(const Bench& bench, const TorchCall& a, const TorchCal
 
 Status Profile::apply(StepProgram& step, Claims& claims, const Progress& progress) {
   const Bench bench(sizes_of(step.program));
+  WrongStorages wrong;
   for (size_t i = 0; i < step.program.ops.size(); ++i) {
     Op& op = step.program.ops[i];
     if (progress) progress(i, step.program.ops.size());
@@ -98,6 +118,10 @@ Status Profile::apply(StepProgram& step, Claims& claims, const Progress& progres
       Form& form = op.forms[f];
       const TorchCall& call = step.calls[form.call.index()];
       const std::string& signature = step.program.calls[form.call.index()].text;
+      if (wrong.are_read_by(call)) {  // The next capture will have it right.
+        wrong.add_results(call);
+        continue;
+      }
       auto known = known_.find(signature);
       if (known == known_.end()) {
         auto measured = bench.measure(call);
@@ -118,11 +142,15 @@ Status Profile::apply(StepProgram& step, Claims& claims, const Progress& progres
         claims.refute(step.program.calls[of.index()].text, claim);
       }
       if (op.is_random && !measured.draws) claims.refute(signature, kDrawsClaim);
-      if (!agrees(call, measured, step.program)) corrections_[signature] = measured;
+      if (!agrees(call, measured, step.program)) {
+        corrections_[signature] = measured;
+        wrong.add_results(call);
+      }
       fill_form(form, call, measured);
     }
   }
   for (const Split& split : step.splits) {
+    if (wrong.are_read_by(split.joint)) continue;
     const std::string signature = signature_of(split.joint, sizes_of(step.program));
     const std::string key = "split " + signature;
     if (!known_.contains(key)) {

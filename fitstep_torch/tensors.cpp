@@ -76,7 +76,14 @@ torch::jit::Stack make_stack(const TorchCall& call,
 
 void replace_number(c10::IValue& argument, int32_t position, const c10::IValue& number) {
   if (argument.isTensor()) {
-    argument = at::native::wrapped_scalar_tensor(number.toScalar());
+    // Where the number's own type stays, its bytes are replaced: nothing is allocated in a step.
+    at::Tensor& wrapped = argument.toTensor();
+    const c10::Scalar value = number.toScalar();
+    if (wrapped.scalar_type() == value.type() && value.isFloatingPoint()) {
+      *wrapped.mutable_data_ptr<double>() = value.toDouble();
+    } else {
+      argument = at::native::wrapped_scalar_tensor(value);
+    }
   } else if (position < 0) {
     argument = number;
   } else {

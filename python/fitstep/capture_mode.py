@@ -129,6 +129,9 @@ class RecordingMode(TorchDispatchMode):
         results = func(*args, **kwargs)
         if self._silent:
             return results
+        if func._schema.name.endswith("_") and isinstance(results, FakeTensor):
+            # On a fake that knows its number, an in-place op may give back another fake.
+            results = args[0] if args and isinstance(args[0], FakeTensor) else results
         if func in _FACTORIES and results.dim() == 0:
             self._know_content(func, args, kwargs, results)
         if self._profile.correction_count():
