@@ -44,11 +44,11 @@ target_include_directories(_core SYSTEM BEFORE PRIVATE
 target_compile_definitions(_core PRIVATE
   TORCH_EXTENSION_NAME=_core TORCH_API_INCLUDE_EXTENSION_H _GLIBCXX_USE_CXX11_ABI=${torch_abi}
   FMT_HEADER_ONLY=1)  # torch has its own fmt, of another version, among its headers.
+# g++ 12 sees uninitialised memory in torch's headers wherever an optional tensor is copied.
+target_compile_options(_core PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
 target_link_libraries(_core PRIVATE
   fitstep_planner fitstep_report
   ${torch_dir}/lib/libtorch_python.so ${torch_dir}/lib/libtorch_cpu.so ${torch_dir}/lib/libc10.so)
-target_precompile_headers(_core PRIVATE
-  <ATen/ATen.h> <torch/csrc/utils/pybind.h> <torch/library.h> <map> <string> <vector>)
 
 if(SKBUILD)
   install(TARGETS _core LIBRARY DESTINATION fitstep)
