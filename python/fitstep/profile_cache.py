@@ -17,7 +17,7 @@ import torch
 from . import _core
 from .errors import CaptureError
 
-_FORMAT = 1
+_FORMAT = 2
 
 
 def default_folder() -> Path:
