@@ -70,8 +70,8 @@ void bind_running(py::module_& module) {
       .def("close", &Homes::close);
   py::class_<Variant>(module, "Variant")
       .def(py::init([](std::shared_ptr<StepProgram> step, const Plan& plan,
-                       std::shared_ptr<Homes> homes) {
-        return unwrap(Variant::make(std::move(step), plan, std::move(homes)));
+                       std::shared_ptr<Homes> homes, int64_t bottom_bytes) {
+        return unwrap(Variant::make(std::move(step), plan, std::move(homes), bottom_bytes));
       }))
       .def("set_written", &Variant::set_written)
       .def("set_number",

@@ -22,16 +22,11 @@ Error with_source(const Error& error, const Op& op) {
                                   op.source.line)};
 }
 
-// The results that a measurement and the recording both have must agree, but for strides that say
-// nothing because their dimension has one entry.
+// Strides must be equal also where they say nothing, because their dimension has one entry: kernels
+// choose their memory format by them, and with it the order in which they add.
 bool has_geometry(const TensorRef& recorded, const TensorRef& real) {
-  if (recorded.sizes != real.sizes || recorded.offset != real.offset ||
-      recorded.dtype != real.dtype)
-    return false;
-  for (size_t i = 0; i < recorded.sizes.size(); ++i) {
-    if (recorded.sizes[i] > 1 && recorded.strides[i] != real.strides[i]) return false;
-  }
-  return true;
+  return recorded.sizes == real.sizes && recorded.strides == real.strides &&
+         recorded.offset == real.offset && recorded.dtype == real.dtype;
 }
 
 bool agrees(const TorchCall& call, const Measurement& measured, const Program& program) {
@@ -143,8 +138,7 @@ Status Profile::apply(StepProgram& step, Claims& claims, const Progress& progres
       }
       if (op.is_random && !measured.draws) claims.refute(signature, kDrawsClaim);
       if (!agrees(call, measured, step.program)) {
-        corrections_[signature] = measured;
-        wrong.add_results(call);
+        if (corrections_.insert_or_assign(signature, measured).second) wrong.add_results(call);
       }
       fill_form(form, call, measured);
     }

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -60,6 +61,12 @@ class Session:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
+        self.lock = threading.Lock()  # One step of an arena at a time.
+        self.is_closed = False
+        self.grads_in_use = False  # Some function reads gradients that an earlier call left.
+        self.steps: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._names: dict[tuple[object, ...], tuple[Callable[[], object], str]] = {}
+        self._taken: set[str] = set()
         self.homes: dict[str, Home] = {}
         self._by_offset: dict[int, Home] = {}
         self.bottom_bytes = 0
@@ -84,6 +91,28 @@ class Session:
             return None
         offset = tensor.untyped_storage().data_ptr() - self._homes.base()
         return self._by_offset.get(offset)
+
+    def name_of(self, tensor: torch.Tensor, proposal: str) -> str:
+        """The one name of a tensor in this arena, whatever the functions call it that share it."""
+        home = self.home_of(tensor)
+        if home is not None:
+            return home.name
+        return self.unique_name(("tensor", id(tensor)), weakref.ref(tensor), proposal)
+
+    def unique_name(
+        self, identity: tuple[object, ...], alive: Callable[[], object], proposal: str
+    ) -> str:
+        """The name of what `identity` stands for as long as `alive()` is not None."""
+        known = self._names.get(identity)
+        if known is not None and known[0]() is not None:
+            return known[1]
+        name, count = proposal, 1
+        while name in self._taken:
+            count += 1
+            name = f"{proposal} ({count})"
+        self._taken.add(name)
+        self._names[identity] = (alive, name)
+        return name
 
     def add_home(self, name: str, size_bytes: int) -> Home:
         known = self.homes.get(name)
@@ -141,11 +170,21 @@ class Session:
         if outcome[0] == "fits":
             return outcome[1]
         around = self.budget_bytes - capacity
-        least = None if outcome[0] == "too small" else outcome[1] + around
+        if outcome[0] == "too small":
+            heights = [plan.certificate()["height_bytes"] for plan in self._frontier(one)]
+            least = min(heights) + around if heights else None
+        else:
+            least = outcome[1] + around
         floor = outcome[1] if outcome[0] == "too small" else outcome[2]
         raise BudgetTooSmall(
             self.budget_bytes, floor + around, least, [describe(one.step, c) for c in outcome[-1]]
         )
+
+    def _frontier(self, one: Planned) -> list[Any]:
+        plans: list[Any] = _core.frontier_of(
+            one.step, torch.get_num_threads(), self.plan_options(one, 0)
+        )[1]
+        return plans
 
     def plan_options(
         self, one: Planned, capacity: int, position: tuple[int, int] = (0, 1)
@@ -178,10 +217,11 @@ class Session:
             self._capacity_bytes = self._next_capacity
         try:
             for one in plans:
-                one.variant = _core.Variant(one.step, one.plan, self._homes)
+                one.variant = _core.Variant(one.step, one.plan, self._homes, self.bottom_bytes)
         except Exception:
             if not self.planned:
-                self.close()
+                self._homes.close()
+                self._homes = None
             raise
         for name, tensor in tensors.items():
             home = self.homes[name]
@@ -218,6 +258,7 @@ class Session:
         return bool(self._homes.is_home(tensor, home.offset_bytes))
 
     def close(self) -> None:
+        self.is_closed = True
         if self._homes is not None:
             self._homes.close()
             self._homes = None
