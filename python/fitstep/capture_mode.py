@@ -136,6 +136,8 @@ class RecordingMode(TorchDispatchMode):
             self._know_content(func, args, kwargs, results)
         if self._profile.correction_count():
             results = self._corrected(func, args, kwargs, results)
+        if isinstance(results, tuple):
+            results = self._apart(func, results)
         self.record(func, args, kwargs, results)
         return results
 
@@ -181,6 +183,29 @@ class RecordingMode(TorchDispatchMode):
         finally:
             self._silent = False
         return tree_unflatten(leaves, spec)
+
+    def _apart(self, func: Any, results: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The results with a storage for each: some fakes of new tensors are one tensor twice."""
+        made = [r for r in results if isinstance(r, torch.Tensor)]
+        if len({r.untyped_storage()._cdata for r in made}) == len(made):
+            return results
+        if any(of.alias_info is not None for of in func._schema.returns):
+            return results
+        known: set[int] = set()
+        apart = []
+        self._silent = True
+        try:
+            for result in results:
+                if isinstance(result, torch.Tensor):
+                    if result.untyped_storage()._cdata in known:
+                        result = torch.empty_strided(
+                            result.shape, result.stride(), dtype=result.dtype
+                        )
+                    known.add(result.untyped_storage()._cdata)
+                apart.append(result)
+        finally:
+            self._silent = False
+        return tuple(apart)
 
     def record(self, func: Any, args: Any, kwargs: Any, results: Any) -> Any:
         operator = self._operator(func)

@@ -24,7 +24,7 @@ from .state.guards import Guards, make_guards
 from .state.snapshot import NumberChange, Snapshot
 
 _AHEAD = 8  # Steps for which optimizers' formulas are looked up at compile.
-_CORRECTIONS = 4  # Captures again at most, when fakes had another geometry than real results.
+_CORRECTIONS = 16  # Captures again at most, when fakes had another geometry than real results.
 
 
 @dataclass(eq=False)

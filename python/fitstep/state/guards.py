@@ -100,6 +100,7 @@ class Guards:
         self._sizes: list[int] = []
         self._size_nodes: list[Node] = []
         self._tables: list[Place] = reach.unique("parameter", "buffer")
+        self.grads_count = True  # False where the program reads no gradient that is there before.
         self._leaves: list[torch.Tensor] = [place.tensor for place in reach.leaves()]
         self._hooks: list[dict[Any, Any]] = [*_GLOBAL_HOOKS]
         for _, module in reach.all_modules:
@@ -143,6 +144,10 @@ class Guards:
                 todo=f"register hooks before compiling, or {_AGAIN}",
             )
         return [found for guards in self._optimizers for found in guards.check()]
+
+    def accept_grads(self) -> None:
+        """Takes the present gradients as the expected ones, after a run that made or cleared some."""
+        self._grads = [leaf.grad for leaf in self._leaves]
 
     def accept(self) -> None:
         """Takes the present objects (not numbers) as the expected ones.
@@ -203,6 +208,8 @@ class Guards:
                         problem=f"{path} was given another storage (`.data =` or `set_`)",
                         todo=f"write into it in place, {path}.copy_(new), or {_AGAIN}",
                     )
+        if not self.grads_count:
+            return
         for leaf, old in zip(self._leaves, self._grads, strict=True):
             new = leaf.grad
             if new is not old and new is not None and old is not None:

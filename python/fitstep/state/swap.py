@@ -82,6 +82,12 @@ class Swap:
             storage = pair.real.untyped_storage()
             return torch.empty(0, dtype=dtype).set_(storage, offset, size, stride)
 
+    def give_grad(self, real: torch.Tensor, grad: torch.Tensor) -> None:
+        """Lets the fake of a parameter start with `grad`, as if a call before had left it."""
+        pair = self._fakes.pair_of_fake(self.fake(real))
+        assert pair is not None
+        pair.fake.grad = pair.grad = grad
+
     def external(self, real: torch.Tensor) -> torch.Tensor:
         """The fake of a real tensor that the recording met and the swap had not found.
 
