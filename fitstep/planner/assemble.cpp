@@ -1,7 +1,18 @@
 #include "fitstep/planner/assemble.h"
 
 #include <algorithm>
-#include <utility>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "fitstep/base/id.h"
+#include "fitstep/plan/layout.h"
+#include "fitstep/plan/plan.h"
+#include "fitstep/planner/planner.h"
+#include "fitstep/planner/scheduler.h"
+#include "fitstep/planner/space.h"
+#include "fitstep/planner/values.h"
+#include "fitstep/program/program.h"
 
 namespace fitstep {
 namespace {

@@ -1,13 +1,23 @@
 #include "fitstep/planner/bound.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "fitstep/base/id.h"
+#include "fitstep/base/interval.h"
+#include "fitstep/machine/machine.h"
+#include "fitstep/planner/assemble.h"
 #include "fitstep/planner/planner.h"
 #include "fitstep/planner/scheduler.h"
+#include "fitstep/planner/selection.h"
 #include "fitstep/planner/space.h"
+#include "fitstep/planner/values.h"
+#include "fitstep/program/program.h"
 
 namespace fitstep {
 namespace {
@@ -68,8 +78,7 @@ std::vector<Offer> make_offers(const Values& values) {
   const auto price = [](const Offer& offer) {
     return static_cast<double>(offer.recompute_ps) / static_cast<double>(offer.size_bytes);
   };
-  std::stable_sort(offers.begin(), offers.end(),
-                   [&](const Offer& a, const Offer& b) { return price(a) < price(b); });
+  std::ranges::stable_sort(offers, {}, price);
   return offers;
 }
 
@@ -137,8 +146,7 @@ int64_t floor_bytes(const Program& program, const PlanRequest& request,
   }
   if (culprits != nullptr) {
     constexpr size_t kMostCulprits = 8;
-    std::stable_sort(sets.begin(), sets.end(),
-                     [](const Culprit& a, const Culprit& b) { return a.bytes > b.bytes; });
+    std::ranges::stable_sort(sets, std::greater(), &Culprit::bytes);
     sets.resize(std::min(sets.size(), kMostCulprits));
     *culprits = std::move(sets);
   }

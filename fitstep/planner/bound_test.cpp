@@ -2,9 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <vector>
 
+#include "fitstep/base/id.h"
+#include "fitstep/machine/machine.h"
+#include "fitstep/planner/assemble.h"
 #include "fitstep/planner/planner.h"
+#include "fitstep/planner/values.h"
+#include "fitstep/program/program.h"
 #include "tests/support/chain_program.h"
 #include "tests/support/expect_plan.h"
 
@@ -15,6 +22,7 @@ Machine test_machine() { return {.name = "unit", .tiers = {{.name = "device"}}};
 
 std::vector<OpId> given_order(const Program& program) {
   std::vector<OpId> order;
+  order.reserve(program.ops.size());
   for (size_t i = 0; i < program.ops.size(); ++i) order.emplace_back(i);
   return order;
 }
@@ -71,9 +79,10 @@ TEST(TimeBound, ChargesTheCheapestBytesThatDoNotFit) {
   const Program program = chain_program({.layers = 8});
   const Values values(program, given_order(program));
   const Homes homes = make_homes(program, {});
-  EXPECT_EQ(time_bound(values, test_machine(), homes, 11 * 64).ps, 18 * kSecond);
-  EXPECT_EQ(time_bound(values, test_machine(), homes, 9 * 64).ps, 20 * kSecond);
-  EXPECT_NE(time_bound(values, test_machine(), homes, 9 * 64).name.find("cut"), std::string::npos);
+  EXPECT_EQ(time_bound(values, test_machine(), homes, int64_t{11} * 64).ps, 18 * kSecond);
+  EXPECT_EQ(time_bound(values, test_machine(), homes, int64_t{9} * 64).ps, 20 * kSecond);
+  EXPECT_NE(time_bound(values, test_machine(), homes, int64_t{9} * 64).name.find("cut"),
+            std::string::npos);
 }
 
 TEST(TimeBound, GrowsWhileTheCapacityFalls) {

@@ -1,7 +1,15 @@
 #include "fitstep/planner/candidate.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <optional>
 #include <utility>
+
+#include "fitstep/plan/plan.h"
+#include "fitstep/planner/placer.h"
+#include "fitstep/planner/scheduler.h"
+#include "fitstep/planner/selection.h"
+#include "fitstep/planner/space.h"
 
 namespace fitstep {
 

@@ -2,8 +2,18 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <optional>
 #include <utility>
+#include <vector>
+
+#include "fitstep/planner/candidate.h"
+#include "fitstep/planner/scheduler.h"
+#include "fitstep/planner/selection.h"
+#include "fitstep/planner/selector.h"
+#include "fitstep/planner/values.h"
 
 namespace fitstep {
 namespace {
@@ -26,8 +36,7 @@ std::vector<ValueId> dearest_first(const Task& task, const Selector& selector,
            static_cast<double>(value.size_bytes);
   };
   std::erase_if(dropped, [&](ValueId id) { return price(id) == 0; });
-  std::stable_sort(dropped.begin(), dropped.end(),
-                   [&](ValueId a, ValueId b) { return price(a) > price(b); });
+  std::ranges::stable_sort(dropped, std::greater(), price);
   return dropped;
 }
 
@@ -64,7 +73,7 @@ std::vector<const Selection*> Drafts::best(int64_t aim_bytes) {
     measure(selector_.by_segments(static_cast<int64_t>(estimate_bytes_)));
     estimate_bytes_ *= kStep;
   }
-  std::stable_sort(drafts_.begin(), drafts_.end(), [&](const Draft& a, const Draft& b) {
+  std::ranges::stable_sort(drafts_, [&](const Draft& a, const Draft& b) {
     const bool a_fits = a.bytes <= aim_bytes;
     if (a_fits != (b.bytes <= aim_bytes)) return a_fits;
     return a_fits ? a.predicted_ps < b.predicted_ps : a.bytes < b.bytes;

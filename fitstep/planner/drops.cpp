@@ -2,7 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <limits>
+#include <vector>
+
+#include "fitstep/base/interval.h"
+#include "fitstep/planner/phase.h"
+#include "fitstep/planner/values.h"
+#include "fitstep/program/program.h"
 
 namespace fitstep {
 namespace {

@@ -1,75 +1,25 @@
 #include "fitstep/planner/order.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <limits>
+#include <optional>
 #include <queue>
 #include <utility>
+#include <vector>
 
+#include "fitstep/base/id.h"
+#include "fitstep/planner/dependences.h"
 #include "fitstep/planner/scheduler.h"
+#include "fitstep/planner/selection.h"
 #include "fitstep/planner/space.h"
 #include "fitstep/planner/values.h"
+#include "fitstep/program/program.h"
 
 namespace fitstep {
 namespace {
-
-// Reads of one version, between the write that makes it and the write that ends it.
-struct VersionUsers {
-  int32_t maker = kNone;
-  std::vector<int32_t> readers;  // Of bytes.
-};
-
-// Which op must run behind which, by versions.
-struct Dependences {
-  std::vector<std::vector<int32_t>> followers;  // By op.
-  std::vector<int32_t> blocked_by;              // By op: how many ops must run first.
-  std::vector<std::vector<int32_t>> consumers;  // By op: ops that read the bytes it writes.
-};
-
-Dependences find_dependences(const Program& program) {
-  const size_t count = program.ops.size();
-  const std::vector<int32_t> last = last_versions(program);
-  std::vector<std::vector<VersionUsers>> users(program.storages.size());
-  for (size_t i = 0; i < users.size(); ++i) users[i].resize(static_cast<size_t>(last[i]) + 1);
-  const auto of = [&](StorageId storage, int32_t version) -> VersionUsers& {
-    return users[storage.index()][static_cast<size_t>(version)];
-  };
-  for (size_t i = 0; i < count; ++i) {
-    const Form& form = program.ops[i].forms[0];
-    const auto op = static_cast<int32_t>(i);
-    for (const Read& read : form.reads) {
-      if (read.kind != ReadKind::ShapeOnly) of(read.storage, read.version).readers.push_back(op);
-    }
-    for (const Write& write : form.writes) of(write.storage, write.version).maker = op;
-  }
-  Dependences result{.followers = std::vector<std::vector<int32_t>>(count),
-                     .blocked_by = std::vector<int32_t>(count, 0),
-                     .consumers = std::vector<std::vector<int32_t>>(count)};
-  const auto add = [&](int32_t first, int32_t then) {
-    if (first == kNone || then == kNone || first == then) return;
-    result.followers[static_cast<size_t>(first)].push_back(then);
-    ++result.blocked_by[static_cast<size_t>(then)];
-  };
-  for (const std::vector<VersionUsers>& versions : users) {
-    for (size_t v = 0; v < versions.size(); ++v) {
-      const int32_t next_maker = v + 1 < versions.size() ? versions[v + 1].maker : kNone;
-      add(versions[v].maker, next_maker);
-      for (const int32_t reader : versions[v].readers) {
-        add(versions[v].maker, reader);
-        add(reader, next_maker);
-        if (versions[v].maker != kNone) {
-          result.consumers[static_cast<size_t>(versions[v].maker)].push_back(reader);
-        }
-      }
-    }
-  }
-  int32_t barrier = kNone;  // Ops that must not move keep their order among themselves.
-  for (size_t i = 0; i < count; ++i) {
-    if (!program.ops[i].must_not_move) continue;
-    add(barrier, static_cast<int32_t>(i));
-    barrier = static_cast<int32_t>(i);
-  }
-  return result;
-}
 
 bool is_small_kind(OpKind kind) {
   return kind == OpKind::Elementwise || kind == OpKind::Reduction || kind == OpKind::Copy ||
@@ -184,53 +134,61 @@ class Balance {
 
 using ReadyQueue = std::priority_queue<int32_t, std::vector<int32_t>, std::greater<>>;
 
-// 1. Eager ops that are ready run first, in the given order.
-// 2. Then the first ready op in the given order; but where it takes more than it frees, a ready op
-//    close behind it that frees more than it takes goes first.
-std::vector<OpId> list_order(const Program& program, bool frees_first) {
+int32_t take(ReadyQueue& queue) {
+  const int32_t op = queue.top();
+  queue.pop();
+  return op;
+}
+
+// The first ready op in the given order; but where it takes more than it frees, a ready op close
+// behind it that frees more than it takes.
+int32_t take_freeing(const Program& program, const Balance& balance, ReadyQueue& ready) {
   constexpr size_t kLookahead = 12;
+  const auto must_not_move = [&](int32_t op) {
+    return program.ops[static_cast<size_t>(op)].must_not_move;
+  };
+  int32_t chosen = take(ready);
+  if (must_not_move(chosen) || balance.net_bytes(OpId(chosen)) <= 0) return chosen;
+  std::vector<int32_t> passed;
+  while (!ready.empty() && passed.size() < kLookahead) {
+    const int32_t other = take(ready);
+    if (!must_not_move(other) && balance.net_bytes(OpId(other)) < 0) {
+      passed.push_back(chosen);
+      chosen = other;
+      break;
+    }
+    passed.push_back(other);
+  }
+  for (const int32_t op : passed) ready.push(op);
+  return chosen;
+}
+
+// Eager ops that are ready run first, then the others.
+std::vector<OpId> list_order(const Program& program, bool frees_first) {
   Dependences dependences = find_dependences(program);
   const std::vector<char> is_eager = find_eager(program, dependences);
   delay_early(program, is_eager, dependences);
   Balance balance(program);
   ReadyQueue eager;
   ReadyQueue ready;
-  const auto enqueue = [&](int32_t op) {
-    (is_eager[static_cast<size_t>(op)] != 0 ? eager : ready).push(op);
+  const auto enqueue = [&](size_t op) {
+    if (dependences.blocked_by[op] > 0) return;
+    (is_eager[op] != 0 ? eager : ready).push(static_cast<int32_t>(op));
   };
-  for (size_t i = 0; i < program.ops.size(); ++i) {
-    if (dependences.blocked_by[i] == 0) enqueue(static_cast<int32_t>(i));
-  }
+  for (size_t i = 0; i < program.ops.size(); ++i) enqueue(i);
   std::vector<OpId> order;
   while (!eager.empty() || !ready.empty()) {
     int32_t chosen = kNone;
     if (!eager.empty()) {
-      chosen = eager.top();
-      eager.pop();
+      chosen = take(eager);
     } else {
-      chosen = ready.top();
-      ready.pop();
-      std::vector<int32_t> passed;
-      if (frees_first && !program.ops[static_cast<size_t>(chosen)].must_not_move &&
-          balance.net_bytes(OpId(chosen)) > 0) {
-        while (!ready.empty() && passed.size() < kLookahead) {
-          const int32_t other = ready.top();
-          ready.pop();
-          const Op& op = program.ops[static_cast<size_t>(other)];
-          if (!op.must_not_move && balance.net_bytes(OpId(other)) < 0) {
-            passed.push_back(chosen);
-            chosen = other;
-            break;
-          }
-          passed.push_back(other);
-        }
-      }
-      for (const int32_t op : passed) ready.push(op);
+      chosen = frees_first ? take_freeing(program, balance, ready) : take(ready);
     }
     balance.run(OpId(chosen));
     order.emplace_back(chosen);
     for (const int32_t follower : dependences.followers[static_cast<size_t>(chosen)]) {
-      if (--dependences.blocked_by[static_cast<size_t>(follower)] == 0) enqueue(follower);
+      --dependences.blocked_by[static_cast<size_t>(follower)];
+      enqueue(static_cast<size_t>(follower));
     }
   }
   return order;
@@ -264,6 +222,7 @@ bool is_valid_order(const Program& program, const std::vector<OpId>& order) {
 
 std::vector<OpId> make_order(const Program& program) {
   std::vector<OpId> best;
+  best.reserve(program.ops.size());
   for (size_t i = 0; i < program.ops.size(); ++i) best.emplace_back(i);
   int64_t best_bytes = peak_of(program, best);
   for (const bool frees_first : {false, true}) {

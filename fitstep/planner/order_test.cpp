@@ -2,9 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "fitstep/base/id.h"
+#include "fitstep/program/program.h"
 #include "tests/support/chain_program.h"
 #include "tests/support/expect_plan.h"
 
@@ -19,6 +23,7 @@ std::string names_of(const Program& program, const std::vector<OpId>& order) {
 
 std::vector<OpId> given_order(const Program& program) {
   std::vector<OpId> order;
+  order.reserve(program.ops.size());
   for (size_t i = 0; i < program.ops.size(); ++i) order.emplace_back(i);
   return order;
 }

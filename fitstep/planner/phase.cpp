@@ -1,6 +1,13 @@
 #include "fitstep/planner/phase.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "fitstep/base/interval.h"
+#include "fitstep/planner/values.h"
+#include "fitstep/program/program.h"
 
 namespace fitstep {
 namespace {
@@ -93,8 +100,7 @@ std::vector<Tick> find_backward(const Values& values, const Phase& phase) {
       }
     }
   }
-  std::stable_sort(uses.begin(), uses.end(),
-                   [](const Use& a, const Use& b) { return a.tick < b.tick; });
+  std::ranges::stable_sort(uses, {}, &Use::tick);
   std::vector<Tick> backward(phase.cuts.size(), phase.end);
   backward.back() = phase.turn + 1;
   for (size_t i = phase.cuts.size() - 1; i-- > 1;) {
@@ -140,16 +146,15 @@ std::vector<Phase> find_phases(const Values& values) {
     auto last = top;
     while (first != height.begin() && *(first - 1) > foot) --first;
     while (last + 1 != height.end() && *(last + 1) > foot) ++last;
-    Phase phase{.begin = first - height.begin(),
-                .turn = top - height.begin(),
-                .end = last + 1 - height.begin(),
-                .cuts = {},
-                .backward = {}};
+    const Phase phase{.begin = first - height.begin(),
+                      .turn = top - height.begin(),
+                      .end = last + 1 - height.begin(),
+                      .cuts = {},
+                      .backward = {}};
     std::fill(first, last + 1, -1);
     if (phase.turn - phase.begin >= 3 && phase.end - phase.turn >= 3) phases.push_back(phase);
   }
-  std::sort(phases.begin(), phases.end(),
-            [](const Phase& a, const Phase& b) { return a.begin < b.begin; });
+  std::ranges::sort(phases, {}, &Phase::begin);
   // What lies between two phases belongs to the later one's forward part, up to the first op.
   for (size_t i = 0; i < phases.size(); ++i) {
     phases[i].begin = i == 0 ? 0 : phases[i - 1].end;

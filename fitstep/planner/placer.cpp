@@ -3,8 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
 #include <vector>
 
+#include "fitstep/plan/layout.h"
 #include "fitstep/planner/random.h"
 #include "fitstep/planner/skyline.h"
 
@@ -92,8 +97,7 @@ Problem make_problem(std::span<const Block> blocks, const Sections& sections,
     change[static_cast<size_t>(sections.begin[i])] += items.back().size_bytes;
     change[static_cast<size_t>(sections.end[i])] -= items.back().size_bytes;
   }
-  std::stable_sort(items.begin(), items.end(),
-                   [](const Item& a, const Item& b) { return a.begin < b.begin; });
+  std::ranges::stable_sort(items, {}, &Item::begin);
   int64_t sum = 0;
   int64_t bound_bytes = 0;
   for (size_t i = 0; i < live_bytes.size(); ++i) {

@@ -3,13 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <fstream>
-#include <iostream>
+#include <cstddef>
+#include <cstdint>
 #include <limits>
-#include <sstream>
 #include <string>
 #include <vector>
 
+#include "fitstep/base/interval.h"
+#include "fitstep/plan/layout.h"
 #include "fitstep/planner/random.h"
 
 namespace fitstep {
@@ -91,10 +92,9 @@ TEST(PlaceBlocks, ReusesTheBytesOfADeadBlock) {
 }
 
 TEST(PlaceBlocks, ReachesThePeakOfThePyramid) {
-  std::vector<Block> blocks;
-  for (Tick i = 0; i < 3; ++i) {
-    blocks.push_back({.size_bytes = 1, .live = {.begin = i, .end = 6 - i}});
-  }
+  const std::vector<Block> blocks = {{.size_bytes = 1, .live = {.begin = 0, .end = 6}},
+                                     {.size_bytes = 1, .live = {.begin = 1, .end = 5}},
+                                     {.size_bytes = 1, .live = {.begin = 2, .end = 4}}};
   const PlaceOptions options{.alignment_bytes = 1};
   const Layout layout = place_blocks(blocks, options);
   EXPECT_EQ(fault_of(blocks, layout, options), "");

@@ -3,15 +3,21 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
+#include <cstdint>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "fitstep/base/check.h"
+#include "fitstep/machine/machine.h"
+#include "fitstep/plan/plan.h"
 #include "fitstep/plan/verify.h"
+#include "fitstep/planner/assemble.h"
 #include "fitstep/planner/bound.h"
 #include "fitstep/planner/candidate.h"
 #include "fitstep/planner/order.h"
 #include "fitstep/planner/search.h"
+#include "fitstep/program/program.h"
 #include "fitstep/program/text.h"
 #include "fitstep/simulate/simulator.h"
 

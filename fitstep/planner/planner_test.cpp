@@ -2,9 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <variant>
+#include <vector>
 
+#include "fitstep/machine/machine.h"
+#include "fitstep/plan/plan.h"
 #include "fitstep/plan/verify.h"
+#include "fitstep/program/program.h"
 #include "tests/support/chain_program.h"
 #include "tests/support/random_program.h"
 
@@ -30,7 +35,7 @@ Plan plan_of(const Outcome& outcome, const Program& program, int64_t capacity_by
 
 TEST(MakePlan, KeepsAllWhereThatFits) {
   const Program program = chain_program({.layers = 3});
-  const int64_t capacity_bytes = 6 * 64;  // a0 .. a3 and two gradients.
+  const int64_t capacity_bytes = int64_t{6} * 64;  // a0 .. a3 and two gradients.
   const Outcome outcome = make_plan(program, test_machine(), {.capacity_bytes = capacity_bytes});
   const Plan plan = plan_of(outcome, program, capacity_bytes);
   EXPECT_EQ(plan.certificate.peak_bytes, 6 * 64);
@@ -55,7 +60,7 @@ TEST(MakePlan, PutsUpdatesBehindTheirGradients) {
   // 8 weights at home; above them a0 .. a8, two gradients and one gradient of a weight while b8
   // runs: 8 + 12 units. In the given order 8 gradients of weights would wait for the updates; that
   // is no more than that here, so the order must not be worse.
-  const int64_t capacity_bytes = 20 * 64;
+  const int64_t capacity_bytes = int64_t{20} * 64;
   plan_of(make_plan(program, test_machine(), {.capacity_bytes = capacity_bytes, .policy = "none"}),
           program, capacity_bytes);
 }

@@ -1,7 +1,17 @@
 #include "fitstep/planner/scheduler.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <utility>
+#include <vector>
+
+#include "fitstep/base/id.h"
+#include "fitstep/base/interval.h"
+#include "fitstep/planner/selection.h"
+#include "fitstep/planner/values.h"
+#include "fitstep/program/program.h"
 
 namespace fitstep {
 namespace {

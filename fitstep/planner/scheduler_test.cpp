@@ -2,12 +2,20 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "fitstep/base/id.h"
+#include "fitstep/base/interval.h"
+#include "fitstep/planner/selection.h"
 #include "fitstep/planner/space.h"
+#include "fitstep/planner/values.h"
+#include "fitstep/program/program.h"
 #include "tests/support/expect_plan.h"
 
 namespace fitstep {
@@ -15,6 +23,7 @@ namespace {
 
 std::vector<OpId> given_order(const Program& program) {
   std::vector<OpId> order;
+  order.reserve(program.ops.size());
   for (size_t i = 0; i < program.ops.size(); ++i) order.emplace_back(i);
   return order;
 }
@@ -24,6 +33,7 @@ Selection drop(const Values& values, const std::vector<std::string_view>& names)
   Selection selection = keep_all(values);
   selection.window = 1;
   std::vector<int32_t> parts;
+  parts.reserve(static_cast<size_t>(values.tick_count()));
   for (Tick tick = 0; tick < values.tick_count(); ++tick) {
     parts.push_back(static_cast<int32_t>(tick));
   }
@@ -41,10 +51,10 @@ std::string sequence(const Values& values, const std::optional<Schedule>& schedu
   if (!schedule) return "none";
   std::string text;
   for (const Instance& instance : schedule->instances) {
-    if (!text.empty()) text += " ";
+    if (!text.empty()) text += ' ';
     const bool is_save = instance.kind == Instance::Kind::SaveGenerator;
     text += is_save ? "save" : values.op_at(instance.tick).name;
-    if (instance.kind == Instance::Kind::OpAgain) text += "'";
+    if (instance.kind == Instance::Kind::OpAgain) text += '\'';
   }
   return text;
 }
@@ -128,6 +138,7 @@ TEST(MakeSchedule, RunsAChainInPlaceAgainInOneMemory) {
   const Values values(program, given_order(program));
   const auto schedule = make_schedule(values, drop(values, {"t"}));
   EXPECT_EQ(sequence(values, schedule), "conv relu_ next middle conv' relu_' again");
+  ASSERT_TRUE(schedule.has_value());
   const Instance& conv = schedule->instances[4];
   const Instance& relu = schedule->instances[5];
   EXPECT_EQ(conv.writes, relu.reads);
@@ -215,7 +226,9 @@ form "default" writes 0.1 requests 8@0-1* 2@1-2 4@2-3=0
 end calls 0 storages 1 ops 1
 )");
   const Values values(program, given_order(program));
-  const Space space = make_space(values, *make_schedule(values, keep_all(values)));
+  const auto schedule = make_schedule(values, keep_all(values));
+  ASSERT_TRUE(schedule.has_value());
+  const Space space = make_space(values, *schedule);
   EXPECT_EQ(space.peak_bytes, 14);
 }
 
@@ -237,7 +250,9 @@ form "default" reads 1.1 2.1 writes 3.1
 end calls 0 storages 4 ops 4
 )");
   const Values values(program, given_order(program));
-  const Space space = make_space(values, *make_schedule(values, keep_all(values)));
+  const auto schedule = make_schedule(values, keep_all(values));
+  ASSERT_TRUE(schedule.has_value());
+  const Space space = make_space(values, *schedule);
   EXPECT_EQ(space.peak_bytes, 8);  // 12 if the sum had its own.
 }
 

@@ -1,11 +1,16 @@
 #include "fitstep/planner/search.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "fitstep/base/check.h"
+#include "fitstep/planner/candidate.h"
 #include "fitstep/planner/drafts.h"
+#include "fitstep/planner/selection.h"
 #include "fitstep/planner/selector.h"
 
 namespace fitstep {
@@ -138,8 +143,7 @@ std::vector<Candidate> search(const Task& task) {
   const bool is_enough = kept->bytes <= task.request.capacity_bytes;  // And nothing is faster.
   if (task.request.policy == "auto" && !is_enough) return Search(task, std::move(*kept)).run();
   if (task.request.policy == "recompute-sqrt") {
-    std::vector<int64_t> live_bytes = kept->space.live_bytes;
-    const Selector selector(task.values, live_bytes);
+    const Selector selector(task.values, kept->space.live_bytes);
     std::optional<Candidate> candidate = schedule_candidate(task, selector.every_sqrt_cut());
     if (candidate) {
       place_candidate(task, 0, passes, *candidate);

@@ -1,7 +1,18 @@
 #include "fitstep/planner/segments.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <limits>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "fitstep/base/interval.h"
+#include "fitstep/planner/drops.h"
+#include "fitstep/planner/phase.h"
+#include "fitstep/planner/values.h"
+#include "fitstep/program/program.h"
 
 namespace fitstep {
 namespace {

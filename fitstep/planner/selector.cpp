@@ -2,8 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <limits>
-#include <utility>
+#include <vector>
+
+#include "fitstep/base/interval.h"
+#include "fitstep/planner/drops.h"
+#include "fitstep/planner/phase.h"
+#include "fitstep/planner/segments.h"
+#include "fitstep/planner/selection.h"
+#include "fitstep/planner/values.h"
 
 namespace fitstep {
 namespace {

@@ -1,7 +1,15 @@
 #include "fitstep/planner/skyline.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
 #include <utility>
+#include <vector>
+
+#include "fitstep/base/interval.h"
+#include "fitstep/plan/layout.h"
 
 namespace fitstep {
 namespace {
@@ -150,7 +158,7 @@ void Skyline::place(int32_t item, int32_t segment_begin) {
 }
 
 void Skyline::remove_item(int32_t item) {
-  auto node = static_cast<size_t>(leaf_count_ + item);
+  size_t node = static_cast<size_t>(leaf_count_) + static_cast<size_t>(item);
   least_end_[node] = kNever;
   best_score_[node] = kNoScore;
   for (node /= 2; node >= 1; node /= 2) {

@@ -1,6 +1,16 @@
 #include "fitstep/planner/space.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "fitstep/base/interval.h"
+#include "fitstep/plan/layout.h"
+#include "fitstep/planner/scheduler.h"
+#include "fitstep/planner/values.h"
+#include "fitstep/program/program.h"
 
 namespace fitstep {
 namespace {

@@ -1,6 +1,14 @@
 #include "fitstep/planner/values.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "fitstep/base/id.h"
+#include "fitstep/base/interval.h"
+#include "fitstep/program/program.h"
 
 namespace fitstep {
 
@@ -47,25 +55,29 @@ void Values::find_makers_and_uses() {
   }
 }
 
+int32_t Values::fastest_again(const Op& op) const {
+  int32_t best = -1;
+  for (size_t i = 0; i < op.forms.size(); ++i) {
+    const Form& form = op.forms[i];
+    if (!(form.is_pure || form.restores_generator) || !form.has_equal_bits) continue;
+    const bool stays_inside =
+        std::none_of(form.writes.begin(), form.writes.end(),
+                     [&](const Write& write) { return has_own_place(write.storage); });
+    if (!stays_inside) continue;
+    if (best < 0 || form.time_ps < op.forms[static_cast<size_t>(best)].time_ps) {
+      best = static_cast<int32_t>(i);
+    }
+  }
+  return best;
+}
+
 void Values::find_recomputable() {
   for (Tick tick = 0; tick < tick_count(); ++tick) {
-    const std::vector<Form>& forms = op_at(tick).forms;
-    int32_t best = -1;
-    for (size_t i = 0; i < forms.size(); ++i) {
-      const Form& form = forms[i];
-      if (!(form.is_pure || form.restores_generator) || !form.has_equal_bits) continue;
-      const bool stays_inside =
-          std::none_of(form.writes.begin(), form.writes.end(),
-                       [&](const Write& write) { return has_own_place(write.storage); });
-      if (!stays_inside) continue;
-      if (best < 0 || form.time_ps < forms[static_cast<size_t>(best)].time_ps) {
-        best = static_cast<int32_t>(i);
-      }
-    }
+    const int32_t best = fastest_again(op_at(tick));
     recompute_form_.push_back(best);
     if (best < 0) continue;
     // Makers come before users in the order, so what the form reads is known already.
-    const Form& form = forms[static_cast<size_t>(best)];
+    const Form& form = op_at(tick).forms[static_cast<size_t>(best)];
     Tick until = kNever;
     for (const Read& read : form.reads) {
       if (read.kind == ReadKind::ShapeOnly) continue;

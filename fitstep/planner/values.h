@@ -67,6 +67,7 @@ class Values {
 
  private:
   void find_makers_and_uses();
+  int32_t fastest_again(const Op& op) const;
   void find_recomputable();
 
   const Program* program_;

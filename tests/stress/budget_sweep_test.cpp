@@ -7,9 +7,12 @@
 #include <variant>
 #include <vector>
 
-#include "fitstep/plan/verify.h"
+#include "fitstep/machine/machine.h"
+#include "fitstep/plan/plan.h"
 #include "fitstep/planner/planner.h"
+#include "fitstep/program/program.h"
 #include "tests/support/chain_program.h"
+#include "tests/support/expect_plan.h"
 #include "tests/support/random_program.h"
 
 namespace fitstep {
@@ -17,34 +20,45 @@ namespace {
 
 Machine test_machine() { return {.name = "unit", .tiers = {{.name = "device"}}}; }
 
-// Plans for each capacity; checks what must hold of every outcome, and across them.
+void expect_good_plan(const Program& program, const Plan& plan, int64_t capacity_bytes) {
+  expect_valid(program, plan, {.capacity_bytes = {capacity_bytes}});
+  EXPECT_LE(plan.certificate.floor_bytes, plan.certificate.height_bytes);
+  EXPECT_LE(plan.certificate.peak_bytes, plan.certificate.height_bytes);
+  EXPECT_LE(plan.certificate.bound_ps, plan.certificate.predicted_ps);
+}
+
+void expect_clean_refusal(const Frontier& frontier, const Outcome& outcome,
+                          int64_t capacity_bytes) {
+  const int64_t least_bytes = frontier.points.back().height_bytes;
+  if (const auto* gave_up = std::get_if<GaveUp>(&outcome)) {
+    EXPECT_EQ(gave_up->least_found_bytes, least_bytes);
+    EXPECT_LT(capacity_bytes, least_bytes);
+    EXPECT_GE(capacity_bytes, frontier.floor_bytes);
+  } else {
+    EXPECT_LT(capacity_bytes, frontier.floor_bytes);
+    EXPECT_FALSE(std::get<TooSmall>(outcome).culprits.empty());
+  }
+}
+
+// Chooses for each capacity; checks what must hold of every outcome, and across them.
 void sweep(const Program& program) {
   const Frontier frontier = make_frontier(program, test_machine(), {.effort = 4});
   ASSERT_FALSE(frontier.points.empty());
   const int64_t most_bytes = frontier.points.front().height_bytes;
-  const int64_t least_bytes = frontier.points.back().height_bytes;
   int64_t last_ps = std::numeric_limits<int64_t>::min();
   for (int64_t capacity_bytes = most_bytes + 64; capacity_bytes >= 0;
        capacity_bytes -= std::max<int64_t>(64, most_bytes / 40)) {
     SCOPED_TRACE(capacity_bytes);
     const Outcome outcome = choose(frontier, capacity_bytes);
-    if (const auto* fits = std::get_if<Fits>(&outcome)) {
-      const Certificate& certificate = fits->plan.certificate;
-      EXPECT_TRUE(verify(program, fits->plan, {.capacity_bytes = {capacity_bytes}}).empty());
-      EXPECT_LE(certificate.floor_bytes, certificate.height_bytes);
-      EXPECT_LE(certificate.peak_bytes, certificate.height_bytes);
-      EXPECT_LE(certificate.height_bytes, capacity_bytes);
-      EXPECT_LE(certificate.bound_ps, certificate.predicted_ps);
-      EXPECT_GE(certificate.predicted_ps, last_ps) << "less capacity is predicted faster";
-      last_ps = certificate.predicted_ps;
-    } else if (const auto* gave_up = std::get_if<GaveUp>(&outcome)) {
-      EXPECT_EQ(gave_up->least_found_bytes, least_bytes);
-      EXPECT_LT(capacity_bytes, least_bytes);
-      EXPECT_GE(capacity_bytes, frontier.floor_bytes);
-    } else {
-      EXPECT_LT(capacity_bytes, frontier.floor_bytes);
-      EXPECT_FALSE(std::get<TooSmall>(outcome).culprits.empty());
+    const auto* fits = std::get_if<Fits>(&outcome);
+    if (fits == nullptr) {
+      expect_clean_refusal(frontier, outcome, capacity_bytes);
+      continue;
     }
+    expect_good_plan(program, fits->plan, capacity_bytes);
+    const int64_t predicted_ps = fits->plan.certificate.predicted_ps;
+    EXPECT_GE(predicted_ps, last_ps) << "less capacity is predicted faster";
+    last_ps = predicted_ps;
   }
 }
 

@@ -2,10 +2,14 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdint>
 #include <iostream>
 #include <variant>
 
+#include "fitstep/machine/machine.h"
+#include "fitstep/plan/plan.h"
 #include "fitstep/planner/planner.h"
+#include "fitstep/program/program.h"
 #include "tests/support/expect_plan.h"
 #include "tests/support/net_program.h"
 

@@ -2,10 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
 #include "fitstep/base/check.h"
+#include "fitstep/base/id.h"
+#include "fitstep/base/result.h"
+#include "fitstep/program/program.h"
 
 namespace fitstep {
 namespace {

@@ -1,9 +1,12 @@
 #include <fmt/format.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
+#include "fitstep/base/id.h"
+#include "fitstep/program/program.h"
 #include "tests/support/net_maker.h"
 #include "tests/support/net_program.h"
 
@@ -118,7 +121,7 @@ class GptMaker {
     layer.attended = net_.temporary("attended", rows_ * width);
     layer.lse = net_.temporary("lse", rows_ * 8);
     net_.op("attention", OpKind::Attention, {layer.qkv.output}, {layer.attended, layer.lse},
-            2 * 2 * rows_ * options_.tokens * width);
+            4 * rows_ * options_.tokens * width);
     layer.projection = linear(layer.attended, width, width);
     layer.middle = sum_of(x, dropout(layer.projection.output, layer.mask1));
     layer.norm2 = norm(layer.middle);
@@ -146,7 +149,7 @@ class GptMaker {
     const StorageId d_qkv = net_.temporary("d qkv", rows_ * 3 * width);
     net_.op("attention_backward", OpKind::Attention,
             {d_attended, layer.qkv.output, layer.attended, layer.lse}, {d_qkv},
-            5 * 2 * rows_ * options_.tokens * width);
+            10 * rows_ * options_.tokens * width);
     return sum_of(d_middle, norm_backward(layer.norm1, linear_backward(layer.qkv, d_qkv)));
   }
 

@@ -3,8 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "fitstep/base/check.h"
+#include "fitstep/base/id.h"
+#include "fitstep/base/interval.h"
+#include "fitstep/base/result.h"
+#include "fitstep/program/program.h"
 
 namespace fitstep {
 namespace {

@@ -1,9 +1,12 @@
 #include <fmt/format.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
+#include "fitstep/base/id.h"
+#include "fitstep/program/program.h"
 #include "tests/support/net_maker.h"
 #include "tests/support/net_program.h"
 
@@ -32,9 +35,9 @@ class ResnetMaker {
     for (int64_t stage = 0; stage < 4; ++stage) {
       for (int64_t i = 0; i < depths[stage]; ++i) {
         const int64_t stride = stage > 0 && i == 0 ? 2 : 1;
-        blocks.push_back(bottleneck(x, channels, 64 << stage, side, stride));
+        blocks.push_back(bottleneck(x, channels, int64_t{64} << stage, side, stride));
         side /= stride;
-        channels = 4 * (64 << stage);
+        channels = 4 * (int64_t{64} << stage);
         x = blocks.back().output;
       }
     }
