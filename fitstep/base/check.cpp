@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <string>
+#include <string_view>
+
 namespace fitstep {
 
 void fail_check(std::string_view expression, std::string_view file, int line,
