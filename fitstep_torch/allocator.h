@@ -6,7 +6,8 @@
 // threads (a data loader, say) never see the arena.
 //
 //   expected     64 B @ 0   128 B @ 64      request 64 B -> 0, 128 B -> 64
-//   unexpected   request 96 B -> the reserve, counted; if it is full -> ordinary memory, a violation
+//   unexpected   request 96 B -> the reserve, counted; if it is full -> ordinary memory, a
+//   violation
 #pragma once
 
 #include <c10/core/Allocator.h>
@@ -36,10 +37,10 @@ struct Event {
 };
 
 struct AllocatorCounters {
-  int64_t planned = 0;           // Requests answered from the plan.
-  int64_t unforeseen = 0;        // Served from the reserve.
+  int64_t planned = 0;     // Requests answered from the plan.
+  int64_t unforeseen = 0;  // Served from the reserve.
   int64_t unforeseen_bytes = 0;
-  int64_t violations = 0;        // Served from ordinary memory.
+  int64_t violations = 0;  // Served from ordinary memory.
   int64_t violation_bytes = 0;
 };
 

@@ -84,7 +84,8 @@ py::object corrected(Recorder& recorder, const Operator& op, const py::tuple& ar
   if (found == profile.corrections().end()) return py::none();
   py::list list;
   for (const TensorRef& real : found->second.results)
-    list.append(py::make_tuple(real.sizes, real.strides, real.offset, static_cast<int>(real.dtype)));
+    list.append(
+        py::make_tuple(real.sizes, real.strides, real.offset, static_cast<int>(real.dtype)));
   return list;
 }
 
@@ -240,8 +241,7 @@ void bind_capture(py::module_& module) {
       .def("plain_peak_bytes",
            [](const StepProgram& step) { return plain_peak_bytes(step.program); })
       .def("op_count", [](const StepProgram& step) { return step.program.ops.size(); })
-      .def("set_name",
-           [](StepProgram& step, const std::string& name) { step.program.name = name; })
+      .def("set_name", [](StepProgram& step, const std::string& name) { step.program.name = name; })
       .def("literal",
            [](const StepProgram& step, size_t storage) {
              for (const auto& [made, source] : step.literal_clones) {
@@ -262,14 +262,14 @@ void bind_capture(py::module_& module) {
            [](const StepProgram& step, int32_t number) {
              return step.storage_of_tape.at(static_cast<size_t>(number));
            })
-      .def("op",
-           [](const StepProgram& step, size_t op) {
-             const Op& of = step.program.ops.at(op);
-             return py::make_tuple(of.name, of.source.module, of.source.file, of.source.line);
-           });
-  module.def("lower_and_measure", [](Recorder& recorder, Profile& profile, const py::object& progress) {
-    return std::make_shared<StepProgram>(lower_without_gil(recorder, profile, progress));
-  });
+      .def("op", [](const StepProgram& step, size_t op) {
+        const Op& of = step.program.ops.at(op);
+        return py::make_tuple(of.name, of.source.module, of.source.file, of.source.line);
+      });
+  module.def("lower_and_measure",
+             [](Recorder& recorder, Profile& profile, const py::object& progress) {
+               return std::make_shared<StepProgram>(lower_without_gil(recorder, profile, progress));
+             });
 }
 
 }  // namespace fitstep::torch_side

@@ -8,7 +8,11 @@ namespace fitstep::torch_side {
 namespace {
 
 Machine local_machine(int32_t threads) {
-  return {.name = "local", .threads = threads, .tiers = {{.name = "device"}}, .links = {}, .codecs = {}};
+  return {.name = "local",
+          .threads = threads,
+          .tiers = {{.name = "device"}},
+          .links = {},
+          .codecs = {}};
 }
 
 py::dict certificate(const Plan& plan) {

@@ -54,14 +54,13 @@ void bind_running(py::module_& module) {
       .def(py::init([](int64_t size_bytes, int64_t reserve_bytes) {
         return std::shared_ptr<Homes>(unwrap(Homes::open(size_bytes, reserve_bytes)));
       }))
-      .def("move_in",
-           [](Homes& homes, const at::Tensor& tensor, int64_t offset_bytes, int64_t aliases) {
-             unwrap(homes.move_in(tensor, offset_bytes, aliases));
-           })
+      .def("move_in", [](Homes& homes, const at::Tensor& tensor, int64_t offset_bytes,
+                         int64_t aliases) { unwrap(homes.move_in(tensor, offset_bytes, aliases)); })
       .def("make",
            [](Homes& homes, const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides,
               int64_t offset, const py::object& dtype, int64_t size_bytes, int64_t home_bytes) {
-             return unwrap(homes.make(geometry(sizes, strides, offset, dtype), size_bytes, home_bytes));
+             return unwrap(
+                 homes.make(geometry(sizes, strides, offset, dtype), size_bytes, home_bytes));
            })
       .def("base",
            [](const Homes& homes) { return reinterpret_cast<uintptr_t>(homes.arena().base()); })

@@ -25,8 +25,7 @@ py::object& core_error() {
 }  // namespace
 
 void raise(const Error& error) {
-  PyErr_SetObject(core_error().ptr(),
-                  py::make_tuple(to_string(error.code), error.message).ptr());
+  PyErr_SetObject(core_error().ptr(), py::make_tuple(to_string(error.code), error.message).ptr());
   throw py::error_already_set();
 }
 

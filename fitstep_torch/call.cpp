@@ -24,9 +24,8 @@ void append_tensor(std::string& text, const TensorRef& tensor, std::vector<int32
   const bool is_new = found == seen.end();
   const auto ordinal = found - seen.begin();
   if (is_new) seen.push_back(tensor.storage);
-  fmt::format_to(std::back_inserter(text), "#{} {}[{}]s[{}]", ordinal,
-                 c10::toString(tensor.dtype), fmt::join(tensor.sizes, ","),
-                 fmt::join(tensor.strides, ","));
+  fmt::format_to(std::back_inserter(text), "#{} {}[{}]s[{}]", ordinal, c10::toString(tensor.dtype),
+                 fmt::join(tensor.sizes, ","), fmt::join(tensor.strides, ","));
   if (tensor.offset != 0) fmt::format_to(std::back_inserter(text), "+{}", tensor.offset);
   if (is_new) {
     fmt::format_to(std::back_inserter(text), "/{}",
@@ -52,7 +51,8 @@ bool covers(const TensorRef& tensor, int64_t storage_bytes) {
     elements *= tensor.sizes[i];
     if (tensor.sizes[i] != 1) dims.emplace_back(tensor.strides[i], tensor.sizes[i]);
   }
-  if (elements * static_cast<int64_t>(c10::elementSize(tensor.dtype)) != storage_bytes) return false;
+  if (elements * static_cast<int64_t>(c10::elementSize(tensor.dtype)) != storage_bytes)
+    return false;
   std::sort(dims.begin(), dims.end());
   int64_t expected = 1;
   for (const auto& [stride, size] : dims) {

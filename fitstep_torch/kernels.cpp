@@ -41,9 +41,8 @@ ResidencyId operand(const Run& run, const Form& form, StorageId storage) {
 bool is_made_by(const Form& form, StorageId storage) {
   const bool is_read = std::any_of(form.reads.begin(), form.reads.end(),
                                    [&](const Read& read) { return read.storage == storage; });
-  return !is_read && std::any_of(form.writes.begin(), form.writes.end(), [&](const Write& write) {
-    return write.storage == storage;
-  });
+  return !is_read && std::any_of(form.writes.begin(), form.writes.end(),
+                                 [&](const Write& write) { return write.storage == storage; });
 }
 
 }  // namespace
@@ -62,10 +61,11 @@ Result<std::unique_ptr<PlannedKernels>> PlannedKernels::make(const StepProgram& 
     FITSTEP_TRY_STATUS(made->prepare_run(run, made->prepared_[i]));
     made->runs_of_op_[run.op.index()].push_back(static_cast<int32_t>(i));
     const Form& form = step.program.ops[run.op.index()].forms[static_cast<size_t>(run.form)];
-    const bool is_visible = std::any_of(form.writes.begin(), form.writes.end(), [&](const Write& w) {
-      const Storage& storage = step.program.storages[w.storage.index()];
-      return storage.is_persistent && storage.kind != StorageKind::Generator;
-    });
+    const bool is_visible =
+        std::any_of(form.writes.begin(), form.writes.end(), [&](const Write& w) {
+          const Storage& storage = step.program.storages[w.storage.index()];
+          return storage.is_persistent && storage.kind != StorageKind::Generator;
+        });
     if (is_visible && made->first_visible_write_ == static_cast<int32_t>(lane.size()))
       made->first_visible_write_ = static_cast<int32_t>(i);
   }
@@ -85,8 +85,8 @@ Status PlannedKernels::prepare_storages() {
       const auto& literal = step_.literals[residency.storage.index()];
       if (literal.has_value()) address = static_cast<char*>(literal->storage().mutable_data());
     }
-    residencies_.push_back(borrowed_storage(
-        address, step_.program.storages[residency.storage.index()].size_bytes));
+    residencies_.push_back(
+        borrowed_storage(address, step_.program.storages[residency.storage.index()].size_bytes));
   }
   return Done{};
 }
@@ -110,8 +110,7 @@ Status PlannedKernels::prepare_expected(const Run& run, const Form& form, Prepar
         !request.output.is_none() &&
         plan_.residencies[operand(run, form, request.output).index()].tier != kDeviceTier;
     if (!is_external) {
-      FITSTEP_TRY(answer.address,
-                  arena_.address(run.request_offset_bytes[i], request.size_bytes));
+      FITSTEP_TRY(answer.address, arena_.address(run.request_offset_bytes[i], request.size_bytes));
     }
     prepared.expected.push_back(std::move(answer));
   }
@@ -137,11 +136,12 @@ Status PlannedKernels::prepare_run(const Run& run, PreparedRun& prepared) {
       const StorageId id(ref.storage);
       if (!is_made_by(form, id)) continue;
       const ResidencyId at = operand(run, form, id);
-      PreparedRun::Made made{.result = i,
-                             .entry = value.kind == Value::Kind::Tensor ? -1 : static_cast<int32_t>(k),
-                             .address = nullptr,
-                             .storage = residencies_[at.index()],
-                             .planned = tensor_over(residencies_[at.index()], ref)};
+      PreparedRun::Made made{
+          .result = i,
+          .entry = value.kind == Value::Kind::Tensor ? -1 : static_cast<int32_t>(k),
+          .address = nullptr,
+          .storage = residencies_[at.index()],
+          .planned = tensor_over(residencies_[at.index()], ref)};
       if (plan_.residencies[at.index()].tier == kDeviceTier)
         made.address = static_cast<char*>(made.storage.mutable_data());
       prepared.made.push_back(std::move(made));
@@ -192,7 +192,8 @@ Status PlannedKernels::run(int32_t position) {
     save_generator(*prepared.restores, kept);
     load_generator(*prepared.restores, prepared.state);
   }
-  if (at::GradMode::is_enabled() != prepared.grad_mode) at::GradMode::set_enabled(prepared.grad_mode);
+  if (at::GradMode::is_enabled() != prepared.grad_mode)
+    at::GradMode::set_enabled(prepared.grad_mode);
   begin_op(prepared.expected);
   try {
     prepared.handle->callBoxed(stack_);
@@ -226,9 +227,10 @@ Status PlannedKernels::copy(int32_t position) {
   const StorageId storage = plan_.residencies[copy.source.index()].storage;
   const auto& generator = step_.generators[storage.index()];
   if (!generator.has_value()) {
-    return Error{ErrorCode::Unsupported,
-                 fmt::format("the plan copies '{}', which is no generator; this runtime has one tier",
-                             step_.program.storages[storage.index()].name)};
+    return Error{
+        ErrorCode::Unsupported,
+        fmt::format("the plan copies '{}', which is no generator; this runtime has one tier",
+                    step_.program.storages[storage.index()].name)};
   }
   save_generator(*generator, static_cast<char*>(residencies_[copy.target.index()].mutable_data()));
   return Done{};

@@ -24,11 +24,11 @@ namespace fitstep::torch_side {
 struct PreparedRun {
   // A result that this call makes.
   struct Made {
-    size_t result = 0;             // Position in the returned stack.
-    int32_t entry = -1;            // In a returned list; -1 outside.
-    char* address = nullptr;       // Where its storage must begin; null for an external one.
-    c10::Storage storage;          // Ours.
-    at::Tensor planned;            // Over `storage`, with the recorded geometry.
+    size_t result = 0;        // Position in the returned stack.
+    int32_t entry = -1;       // In a returned list; -1 outside.
+    char* address = nullptr;  // Where its storage must begin; null for an external one.
+    c10::Storage storage;     // Ours.
+    at::Tensor planned;       // Over `storage`, with the recorded geometry.
   };
 
   std::optional<c10::OperatorHandle> handle;

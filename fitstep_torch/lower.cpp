@@ -1,8 +1,8 @@
 #include "fitstep_torch/lower.h"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/Generator.h>
 #include <c10/core/GeneratorImpl.h>
-#include <ATen/CPUGeneratorImpl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,8 +13,6 @@
 
 namespace fitstep::torch_side {
 namespace {
-
-
 
 class Lowering {
  public:
@@ -72,14 +70,14 @@ class Lowering {
     }
     const auto found = generators_.find(of.unsafeGetGeneratorImpl());
     if (found != generators_.end()) return found->second;
-    const StorageId id =
-        new_storage({.name = generators_.empty() ? "generator" : fmt::format("generator{}", generators_.size()),
-                     .size_bytes = kGeneratorStateBytes,
-                     .kind = StorageKind::Generator,
-                     .is_persistent = true,
-                     .is_visible = true,
-                     .has_content_at_start = true},
-                    std::nullopt, of);
+    const StorageId id = new_storage(
+        {.name = generators_.empty() ? "generator" : fmt::format("generator{}", generators_.size()),
+         .size_bytes = kGeneratorStateBytes,
+         .kind = StorageKind::Generator,
+         .is_persistent = true,
+         .is_visible = true,
+         .has_content_at_start = true},
+        std::nullopt, of);
     generators_.emplace(of.unsafeGetGeneratorImpl(), id);
     return id;
   }
@@ -267,7 +265,8 @@ class Lowering {
   void finish_lifetimes() {
     const auto end = static_cast<Tick>(program().ops.size());
     for (Storage& one : program().storages) {
-      if (one.recorded.end < 0 || one.is_persistent || is_external(one.kind)) one.recorded.end = end;
+      if (one.recorded.end < 0 || one.is_persistent || is_external(one.kind))
+        one.recorded.end = end;
       if (one.has_content_at_start) one.recorded.begin = 0;
     }
   }

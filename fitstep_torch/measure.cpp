@@ -22,7 +22,8 @@ namespace fitstep::torch_side {
 namespace {
 
 constexpr int kTimedRuns = 3;
-constexpr int64_t kLongRunPs = int64_t{200} * 1000 * 1000 * 1000;  // Above this, one timed run is enough.
+constexpr int64_t kLongRunPs =
+    int64_t{200} * 1000 * 1000 * 1000;  // Above this, one timed run is enough.
 
 template <class T>
 std::vector<char> random_pattern() {
@@ -30,8 +31,7 @@ std::vector<char> random_pattern() {
   std::mt19937_64 random(42);  // NOLINT(cert-msc51-cpp): the same data in every run is the point.
   std::vector<char> bytes(kElements * sizeof(T));
   for (size_t i = 0; i < kElements; ++i) {
-    const auto value =
-        static_cast<T>(static_cast<float>(random() % 2048) / 1024.0F - 0.984375F);
+    const auto value = static_cast<T>(static_cast<float>(random() % 2048) / 1024.0F - 0.984375F);
     std::memcpy(bytes.data() + i * sizeof(T), &value, sizeof(T));
   }
   return bytes;
@@ -97,7 +97,9 @@ class KeepGenerators {
   }
 
  private:
-  void keep(const at::Generator& generator) { kept_.emplace_back(generator, generator.get_state()); }
+  void keep(const at::Generator& generator) {
+    kept_.emplace_back(generator, generator.get_state());
+  }
   std::vector<std::pair<at::Generator, at::Tensor>> kept_;
 };
 
@@ -116,9 +118,8 @@ class Inputs {
   }
 
   torch::jit::Stack stack(const TorchCall& call) const {
-    return make_stack(call, [this](const TensorRef& ref) {
-      return tensor_over(storages_.at(ref.storage), ref);
-    });
+    return make_stack(
+        call, [this](const TensorRef& ref) { return tensor_over(storages_.at(ref.storage), ref); });
   }
 
   bool owns(const void* address) const {
@@ -142,7 +143,8 @@ class Inputs {
   void make_generator_state() {
     const at::Tensor state = at::detail::getDefaultCPUGenerator().get_state();
     for (auto& [number, storage] : storages_)
-      std::memcpy(storage.mutable_data(), state.data_ptr(), std::min(storage.nbytes(), state.nbytes()));
+      std::memcpy(storage.mutable_data(), state.data_ptr(),
+                  std::min(storage.nbytes(), state.nbytes()));
   }
 
   std::map<int32_t, c10::Storage> storages_;
@@ -175,7 +177,8 @@ std::vector<MeasuredRequest> requests_from(const std::vector<Event>& events,
     const auto now = static_cast<Tick>(i);
     if (!events[i].is_release) {
       for (size_t k = 0; k < requests.size(); ++k) {  // Released where nobody saw it.
-        if (address[k] == events[i].address && requests[k].live.end == end) requests[k].live.end = now;
+        if (address[k] == events[i].address && requests[k].live.end == end)
+          requests[k].live.end = now;
       }
       requests.push_back({.size_bytes = events[i].size_bytes, .live = {.begin = now, .end = end}});
       address.push_back(events[i].address);
@@ -217,8 +220,9 @@ uint64_t hash_bytes(const char* data, int64_t size) {
 uint64_t hash_of(const at::Tensor& tensor) {
   if (!tensor.defined() || tensor.numel() == 0) return 0;
   const at::Tensor dense = tensor.is_non_overlapping_and_dense() ? tensor : tensor.contiguous();
-  return hash_bytes(static_cast<const char*>(dense.const_data_ptr()),
-                    static_cast<int64_t>(dense.numel() * static_cast<int64_t>(dense.element_size())));
+  return hash_bytes(
+      static_cast<const char*>(dense.const_data_ptr()),
+      static_cast<int64_t>(dense.numel() * static_cast<int64_t>(dense.element_size())));
 }
 
 }  // namespace
@@ -239,17 +243,17 @@ Result<Measurement> Bench::measure(const TorchCall& call) const {
     const std::vector<at::Tensor> results = result_tensors(call, stack);
     std::vector<MeasuredRequest> requests = requests_from(events, results);
     if (i > 0) {
-      times_ps.push_back(
-          std::chrono::duration_cast<std::chrono::nanoseconds>(end - begin).count() * 1000);
+      times_ps.push_back(std::chrono::duration_cast<std::chrono::nanoseconds>(end - begin).count() *
+                         1000);
       if (i > 1 && !same_sequence(requests, measured.requests)) {
         return kernel_error(call, "it requests other memory from run to run");
       }
     }
     measured.requests = std::move(requests);
-    measured.is_any_thread = measured.is_any_thread ||
-                             std::any_of(events.begin(), events.end(), [](const Event& event) {
-                               return !event.is_release && event.is_other_thread;
-                             });
+    measured.is_any_thread =
+        measured.is_any_thread || std::any_of(events.begin(), events.end(), [](const Event& event) {
+          return !event.is_release && event.is_other_thread;
+        });
     measured.results.clear();
     measured.result_bytes.clear();
     for (const at::Tensor& result : results) {
@@ -270,8 +274,10 @@ Result<Measurement> Bench::measure(const TorchCall& call) const {
   }
   std::sort(times_ps.begin(), times_ps.end());
   measured.time_ps = times_ps[times_ps.size() / 2];
-  // Reading a generator's state, and setting it to what it is, have their place among the draws too.
-  measured.draws = generators.have_moved() || call.handle.operator_name().getNamespace() == "fitstep";
+  // Reading a generator's state, and setting it to what it is, have their place among the draws
+  // too.
+  measured.draws =
+      generators.have_moved() || call.handle.operator_name().getNamespace() == "fitstep";
   return measured;
 }
 

@@ -21,16 +21,29 @@ void add_kinds(Table& table) {
        {"aten::native_batch_norm", "aten::native_batch_norm_backward", "aten::native_layer_norm",
         "aten::native_layer_norm_backward", "aten::native_group_norm",
         "aten::native_group_norm_backward", "aten::_native_batch_norm_legit"});
-  kind(OpKind::Activation,
-       {"aten::relu", "aten::relu_", "aten::gelu", "aten::gelu_backward", "aten::silu",
-        "aten::silu_backward", "aten::tanh", "aten::tanh_backward", "aten::sigmoid",
-        "aten::sigmoid_backward", "aten::threshold_backward", "aten::leaky_relu",
-        "aten::leaky_relu_", "aten::leaky_relu_backward", "aten::hardtanh",
-        "aten::hardtanh_backward", "aten::_softmax", "aten::_softmax_backward_data",
-        "aten::_log_softmax", "aten::_log_softmax_backward_data"});
+  kind(OpKind::Activation, {"aten::relu",
+                            "aten::relu_",
+                            "aten::gelu",
+                            "aten::gelu_backward",
+                            "aten::silu",
+                            "aten::silu_backward",
+                            "aten::tanh",
+                            "aten::tanh_backward",
+                            "aten::sigmoid",
+                            "aten::sigmoid_backward",
+                            "aten::threshold_backward",
+                            "aten::leaky_relu",
+                            "aten::leaky_relu_",
+                            "aten::leaky_relu_backward",
+                            "aten::hardtanh",
+                            "aten::hardtanh_backward",
+                            "aten::_softmax",
+                            "aten::_softmax_backward_data",
+                            "aten::_log_softmax",
+                            "aten::_log_softmax_backward_data"});
   kind(OpKind::Pool, {"aten::max_pool2d_with_indices", "aten::max_pool2d_with_indices_backward",
-                      "aten::avg_pool2d", "aten::avg_pool2d_backward",
-                      "aten::_adaptive_avg_pool2d", "aten::_adaptive_avg_pool2d_backward"});
+                      "aten::avg_pool2d", "aten::avg_pool2d_backward", "aten::_adaptive_avg_pool2d",
+                      "aten::_adaptive_avg_pool2d_backward"});
   kind(OpKind::Attention, {"aten::_scaled_dot_product_flash_attention_for_cpu",
                            "aten::_scaled_dot_product_flash_attention_for_cpu_backward"});
   kind(OpKind::Elementwise, {"aten::add.Tensor", "aten::mul.Tensor", "aten::sub.Tensor",
@@ -137,8 +150,9 @@ std::vector<size_t> shape_only_arguments(const TorchCall& call) {
     if (index >= 0) found.push_back(static_cast<size_t>(index));
   };
   if (full_name(call.handle) == "aten::convolution_backward") {
-    const auto mask = call.arguments[static_cast<size_t>(argument_index(call.handle, "output_mask"))]
-                          .constant.toBoolList();
+    const auto mask =
+        call.arguments[static_cast<size_t>(argument_index(call.handle, "output_mask"))]
+            .constant.toBoolList();
     if (!mask[0]) add("weight");
     if (!mask[1]) add("input");
     return found;

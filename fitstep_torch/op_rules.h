@@ -18,12 +18,12 @@ namespace fitstep::torch_side {
 
 struct OpRule {
   OpKind kind = OpKind::Other;
-  std::vector<std::string> shape_only;     // Arguments whose bytes the kernel never reads.
-  std::vector<std::string> sign_only;      // Arguments of which one bit per element would do.
-  std::vector<std::string> bounded;        // Arguments that a narrower integer could hold.
-  std::vector<std::string> hidden_writes;  // Arguments written though the schema does not say so.
+  std::vector<std::string> shape_only;      // Arguments whose bytes the kernel never reads.
+  std::vector<std::string> sign_only;       // Arguments of which one bit per element would do.
+  std::vector<std::string> bounded;         // Arguments that a narrower integer could hold.
+  std::vector<std::string> hidden_writes;   // Arguments written though the schema does not say so.
   std::vector<std::string> optional_state;  // Arguments that a pure form leaves out (None).
-  std::string only_if;      // A bool argument that must be true for the rule to hold; empty: always.
+  std::string only_if;  // A bool argument that must be true for the rule to hold; empty: always.
   bool overwrites = false;  // The written argument's old bytes are not read.
 };
 

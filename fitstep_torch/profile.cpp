@@ -18,8 +18,8 @@ std::vector<int64_t> sizes_of(const Program& program) {
 }
 
 Error with_source(const Error& error, const Op& op) {
-  return {error.code, fmt::format("{} (called at {}:{})", error.message, op.source.file,
-                                  op.source.line)};
+  return {error.code,
+          fmt::format("{} (called at {}:{})", error.message, op.source.file, op.source.line)};
 }
 
 // Strides must be equal also where they say nothing, because their dimension has one entry: kernels
@@ -34,8 +34,7 @@ bool agrees(const TorchCall& call, const Measurement& measured, const Program& p
   if (recorded.size() != measured.results.size()) return false;
   for (size_t i = 0; i < recorded.size(); ++i) {
     if (!has_geometry(recorded[i], measured.results[i])) return false;
-    const int64_t bytes =
-        program.storages[static_cast<size_t>(recorded[i].storage)].size_bytes;
+    const int64_t bytes = program.storages[static_cast<size_t>(recorded[i].storage)].size_bytes;
     const bool is_made_here = measured.results[i].storage == -1;
     if (is_made_here && measured.result_bytes[i] > bytes) return false;
   }
@@ -76,8 +75,9 @@ Result<std::vector<std::string>> test_shape_only(const Bench& bench, const Torch
   return refuted;
 }
 
-// Storages whose recorded geometry a real result has shown to be wrong, and what was made from them.
-// Kernels are not to be run on them: a backward kernel trusts the size of its forward's workspace.
+// Storages whose recorded geometry a real result has shown to be wrong, and what was made from
+// them. Kernels are not to be run on them: a backward kernel trusts the size of its forward's
+// workspace.
 class WrongStorages {
  public:
   void add_results(const TorchCall& call) {

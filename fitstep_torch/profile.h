@@ -2,8 +2,8 @@
 //
 //   signature --> inputs made from a seed --> warm run, then a few timed ones
 //                                             requests inside the kernel (equal in all runs)
-//                                             real geometry of the results (fakes are sometimes wrong)
-//                                             claims of the operator rules, by bits
+//                                             real geometry of the results (fakes are sometimes
+//                                             wrong) claims of the operator rules, by bits
 //
 // One call at a time is in memory, so the budget of a step holds here too. Results are kept by
 // signature; the caller keeps them on disk per machine, torch build and thread count.
@@ -31,9 +31,9 @@ struct Measurement {
   bool is_repeatable = true;   // The same bits in two runs.
   bool is_any_thread = false;  // Some request came from a worker thread.
   std::vector<MeasuredRequest> requests;
-  std::vector<TensorRef> results;      // Real geometry; `storage` is -1.
-  std::vector<int64_t> result_bytes;   // Size of each result's storage.
-  std::vector<std::string> refuted;    // Claims that do not hold for this signature.
+  std::vector<TensorRef> results;     // Real geometry; `storage` is -1.
+  std::vector<int64_t> result_bytes;  // Size of each result's storage.
+  std::vector<std::string> refuted;   // Claims that do not hold for this signature.
 };
 
 class Profile {

@@ -40,7 +40,8 @@ Value value_from_python(Recorder& recorder, const py::handle& object, const c10:
       list.tensors.push_back(reference(recorder, entry));
     return list;
   }
-  return {.kind = Value::Kind::Constant, .constant = torch::jit::toIValue(object, type), .tensors = {}};
+  return {
+      .kind = Value::Kind::Constant, .constant = torch::jit::toIValue(object, type), .tensors = {}};
 }
 
 std::vector<Value> results_from_python(Recorder& recorder, const c10::FunctionSchema& schema,
@@ -48,8 +49,9 @@ std::vector<Value> results_from_python(Recorder& recorder, const c10::FunctionSc
   std::vector<Value> values;
   const auto& returns = schema.returns();
   for (size_t i = 0; i < returns.size(); ++i) {
-    const py::object one = returns.size() == 1 ? results
-                                               : py::object(py::reinterpret_borrow<py::sequence>(results)[i]);
+    const py::object one = returns.size() == 1
+                               ? results
+                               : py::object(py::reinterpret_borrow<py::sequence>(results)[i]);
     const c10::TypePtr& type = returns[i].type();
     if (is_tensor(one) || is_tensor_list(type)) {
       values.push_back(value_from_python(recorder, one, type));

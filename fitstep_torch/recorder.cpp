@@ -5,7 +5,8 @@
 namespace fitstep::torch_side {
 
 int32_t Recorder::storage_of(const at::Tensor& fake) const {
-  const auto found = number_of_.find(fake.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl());
+  const auto found =
+      number_of_.find(fake.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl());
   return found == number_of_.end() ? -1 : found->second;
 }
 
@@ -30,8 +31,8 @@ TensorRef Recorder::reference(const at::Tensor& fake) {
   }
   // An op that grows a storage (resize_ of an empty result) does so before its first use.
   auto& size_bytes = tape_.storages[static_cast<size_t>(number)].size_bytes;
-  size_bytes = std::max(size_bytes, static_cast<int64_t>(
-                                        fake.unsafeGetTensorImpl()->unsafe_storage().nbytes()));
+  size_bytes = std::max(
+      size_bytes, static_cast<int64_t>(fake.unsafeGetTensorImpl()->unsafe_storage().nbytes()));
   return {.storage = number,
           .sizes = fake.sizes().vec(),
           .strides = fake.strides().vec(),

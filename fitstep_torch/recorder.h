@@ -5,8 +5,8 @@
 // recorder holds only weak references to them, so autograd steals gradients exactly as it does when
 // nobody records, and a storage's death is seen at the next call.
 //
-//   call       aten::addmm   aten::relu_   aten::t      (views are recorded, and dropped by lowering)
-//   storage    2 = f(0, 1)   2 = g(2)      alias of 1
+//   call       aten::addmm   aten::relu_   aten::t      (views are recorded, and dropped by
+//   lowering) storage    2 = f(0, 1)   2 = g(2)      alias of 1
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -28,7 +28,8 @@ struct TapeOp {
   TorchCall call;
   Source source;
   int32_t region = -1;  // Which call of an optimizer's step it is part of; -1 outside.
-  std::shared_ptr<const TorchCall> joint = nullptr;  // The call that this one and those behind it split.
+  std::shared_ptr<const TorchCall> joint =
+      nullptr;  // The call that this one and those behind it split.
 };
 
 struct TapeStorage {
@@ -46,8 +47,9 @@ struct TapeStorage {
 struct Tape {
   std::vector<TapeOp> ops;
   std::vector<TapeStorage> storages;
-  std::vector<TensorRef> outputs;                          // What the step function returned.
-  std::vector<std::pair<TensorRef, TensorRef>> rebindings;  // (new content, the home it belongs in).
+  std::vector<TensorRef> outputs;  // What the step function returned.
+  std::vector<std::pair<TensorRef, TensorRef>>
+      rebindings;  // (new content, the home it belongs in).
 };
 
 class Recorder {

@@ -74,7 +74,9 @@ std::vector<TorchCall> split_convolution_backward(const TorchCall& call) {
     part.arguments[place].constant = c10::List<bool>({data, weight, bias});
     const bool keep[] = {data, weight, bias};
     for (size_t i = 0; i < 3; ++i) {
-      if (!keep[i]) part.results[i] = Value{.kind = Value::Kind::Tensor, .constant = {}, .tensors = {std::nullopt}};
+      if (!keep[i])
+        part.results[i] =
+            Value{.kind = Value::Kind::Tensor, .constant = {}, .tensors = {std::nullopt}};
     }
     return part;
   };
@@ -143,7 +145,8 @@ void own_outputs(Tape& tape, std::vector<TapeOp>& ops) {
     const TensorRef fresh = fresh_like(tape, output);
     tape.storages.back().kind = StorageKind::Output;
     TapeOp clone = make_clone(output, fresh);
-    clone.call.arguments[1].constant = c10::IValue(static_cast<int64_t>(c10::MemoryFormat::Contiguous));
+    clone.call.arguments[1].constant =
+        c10::IValue(static_cast<int64_t>(c10::MemoryFormat::Contiguous));
     ops.push_back(std::move(clone));
     output = fresh;
   }
@@ -213,7 +216,8 @@ std::vector<TapeOp> split_ops(Tape& tape, const Claims& claims) {
     if (is_view(op.call)) continue;
     std::vector<TorchCall> parts = split(op.call, signature_of(op.call, sizes), claims);
     std::shared_ptr<const TorchCall> joint;
-    if (parts.size() > 1 && !is_list_operator(op.call)) joint = std::make_shared<TorchCall>(op.call);
+    if (parts.size() > 1 && !is_list_operator(op.call))
+      joint = std::make_shared<TorchCall>(op.call);
     for (TorchCall& part : parts) {
       ops.push_back({.call = std::move(part),
                      .source = op.source,

@@ -13,7 +13,8 @@ constexpr c10::DispatchKeySet kExcluded =
                          c10::DispatchKey::FuncTorchDynamicLayerFrontMode,
                          c10::DispatchKey::FuncTorchDynamicLayerBackMode});
 
-// `x * 0.5` calls the tensor overload with a number, which counts as a tensor that promotes nothing.
+// `x * 0.5` calls the tensor overload with a number, which counts as a tensor that promotes
+// nothing.
 bool takes_tensor(const c10::Argument& argument) {
   return argument.type()->isSubtypeOf(*c10::OptionalType::ofTensor());
 }
@@ -46,9 +47,9 @@ void repoint(const c10::Storage& storage, char* address) {
 }
 
 at::Tensor tensor_over(const c10::Storage& storage, const TensorRef& ref) {
-  auto tensor = at::detail::make_tensor<c10::TensorImpl>(
-      c10::Storage(storage), c10::DispatchKeySet(c10::DispatchKey::CPU),
-      c10::scalarTypeToTypeMeta(ref.dtype));
+  auto tensor = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(storage),
+                                                         c10::DispatchKeySet(c10::DispatchKey::CPU),
+                                                         c10::scalarTypeToTypeMeta(ref.dtype));
   tensor.unsafeGetTensorImpl()->set_sizes_and_strides(ref.sizes, ref.strides, ref.offset);
   return tensor;
 }

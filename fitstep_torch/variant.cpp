@@ -9,11 +9,10 @@
 namespace fitstep::torch_side {
 
 Result<std::unique_ptr<Variant>> Variant::make(std::shared_ptr<StepProgram> step, Plan plan,
-                                               std::shared_ptr<Homes> homes,
-                                               int64_t bottom_bytes) {
+                                               std::shared_ptr<Homes> homes, int64_t bottom_bytes) {
   const int64_t capacity = homes->arena().size_bytes() - homes->reserve_bytes();
-  const std::vector<Fault> faults = verify(
-      step->program, plan, {.capacity_bytes = {capacity}, .bottom_bytes = bottom_bytes});
+  const std::vector<Fault> faults =
+      verify(step->program, plan, {.capacity_bytes = {capacity}, .bottom_bytes = bottom_bytes});
   if (!faults.empty()) {
     return Error{ErrorCode::Mismatch,
                  fmt::format("the plan is not valid for this program ({}: {}); plan it again",

@@ -20,8 +20,7 @@ class Variant {
   // Verifies the plan against the program and the arena first; a plan with faults is an error.
   // Nothing but homes may lie below `bottom_bytes`.
   static Result<std::unique_ptr<Variant>> make(std::shared_ptr<StepProgram> step, Plan plan,
-                                               std::shared_ptr<Homes> homes,
-                                               int64_t bottom_bytes);
+                                               std::shared_ptr<Homes> homes, int64_t bottom_bytes);
 
   // The tensors at home that Python can see and that this variant writes: autograd must notice.
   void set_written(std::vector<at::Tensor> tensors) { written_ = std::move(tensors); }

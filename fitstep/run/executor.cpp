@@ -5,8 +5,8 @@ namespace fitstep {
 std::optional<Stopped> execute(const Plan& plan, Kernels& kernels) {
   int32_t position = 0;
   for (const Action& action : plan.lane(Lane::Compute)) {
-    const Status status = action.kind == Action::Kind::Run ? kernels.run(position)
-                                                           : kernels.copy(position);
+    const Status status =
+        action.kind == Action::Kind::Run ? kernels.run(position) : kernels.copy(position);
     if (!status) return Stopped{.position = position, .error = status.error()};
     ++position;
   }
