@@ -9,9 +9,10 @@ All recordings run the user's own function on fakes of its own tensors; no kerne
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
@@ -24,6 +25,9 @@ from .capture_patches import patched
 from .errors import CaptureError
 from .shadow import recorded_host_side, storages_of
 from .state import Rebinding, Swap
+
+if TYPE_CHECKING:
+    from .session import Session
 
 _PERSISTENT = {
     "parameter": "parameter",
@@ -73,6 +77,17 @@ class Result:
 
 
 @dataclass
+class Awaited:
+    """A tensor of optimizer state that the first step makes."""
+
+    optimizer: torch.optim.Optimizer
+    parameter: torch.Tensor
+    key: str
+    name: str  # Of its home.
+    fake: torch.Tensor
+
+
+@dataclass
 class Recording:
     """One run of the step function on fakes, before lowering."""
 
@@ -83,7 +98,13 @@ class Recording:
     results: list[Result] = field(default_factory=list)
     rebindings: list[Rebinding] = field(default_factory=list)  # To be bound after each run.
     fresh: list[tuple[str, str, torch.Tensor]] = field(default_factory=list)  # New homes.
+    cleared: list[torch.Tensor] = field(default_factory=list)  # Owners of gradients set to None.
+    with_grads: frozenset[int] = frozenset()  # Ids of the tensors that start with a gradient.
+    literals: list[bytes] = field(default_factory=list)  # Those made outside optimizers.
+    arguments: list[Any] = field(default_factory=list)  # Leaves.
     given: list[tuple[torch.Tensor, int]] = field(default_factory=list)  # Fakes given to the user.
+    awaited: list[Awaited] = field(default_factory=list)
+    states: dict[int, Any] = field(default_factory=dict)  # Optimizers, by id of a rebinding.
     grads: list[torch.Tensor] = field(default_factory=list)  # Real owners of gradients left behind.
     calls: list[Any] = field(default_factory=list)  # Of optimizers and schedulers, in order.
     owned: list[dict[int, set[int]]] = field(default_factory=list)  # Per optimizer call.
@@ -105,20 +126,26 @@ class Capturer:
         swap: Swap,
         fake_mode: FakeTensorMode,
         profile: Any,
-        name_of: Callable[[torch.Tensor], str | None],
+        session: Session,
     ) -> None:
         self.swap = swap
         self.fake_mode = fake_mode
         self.profile = profile
-        self._name_of = name_of
+        self._session = session
         self._bound: dict[int, Bound] = {}  # By storage of the fake.
         self._names: dict[str, Bound] = {}
         self._done: dict[tuple[str, int], int] = {}  # Rebindings that earlier recordings made.
         self._fakes_of_leaves: dict[int, torch.Tensor] = {}
         roles = _roles(swap)
+        owners = {
+            id(real.grad): real for real, _, _ in swap.pairs if real.is_leaf and real.grad is not None
+        }
         for real, fake, _place in swap.pairs:
             role = roles.get(id(real), "closure")
-            name = name_of(real) or swap.reach.name(real)
+            if id(real) in owners and role not in _PERSISTENT:
+                role = "grad"
+            owner = owners.get(id(real)) if role == "grad" else None
+            name = self.grad_name(owner) if owner is not None else self.name_of(real)
             self._add(Bound(name, role, fake, real))
 
     def _add(self, bound: Bound) -> None:
@@ -127,6 +154,22 @@ class Capturer:
         if known is None or (bound.is_home and not known.is_home):
             self._bound[key] = bound
         self._names[bound.name] = bound
+
+    def name_of(self, real: torch.Tensor) -> str:
+        return self._session.name_of(real, self.swap.reach.name(real))
+
+    def give_grads(self) -> None:
+        """Lets the next recording start with every gradient that has a home and is not there."""
+        for real, fake, _place in self.swap.pairs:
+            name = self.grad_name(real) if real.is_leaf and real.requires_grad else ""
+            if name not in self._session.homes or fake.grad is not None:
+                continue
+            if name not in self._names:
+                with self.fake_mode:
+                    grad = torch.empty_like(fake.detach())
+                self._add(Bound(name, "grad", grad, None))
+            self.swap.give_grad(real, self._names[name].fake)
+            self._done.pop((f"{self.swap.reach.name(real)}.grad", False), None)
 
     def record(self, function: Callable[..., Any], leaves: list[Any], spec: Any) -> Recording:
         """One recording from the present state of the fakes.
@@ -138,13 +181,19 @@ class Capturer:
         for bound in recording.bound:
             kind = _PERSISTENT.get(bound.role, "constant")
             bound.storage = recorder.bind(bound.fake, bound.name, kind, bound.is_home, True)
+        recording.with_grads = frozenset(
+            id(real)
+            for real, fake, _ in self.swap.pairs
+            if fake.is_leaf and fake.grad is not None
+        )
         fake_leaves = self._bind_inputs(recording, leaves)
         sources = Sources()
 
         def external(real: torch.Tensor) -> torch.Tensor:
             fake = self.swap.external(real)
             if recorder.storage_of(fake) < 0:
-                name = f"closed-over tensor {tuple(real.shape)}"
+                proposal = f"closed-over tensor {tuple(real.shape)}"
+                name = self._session.name_of(real, proposal)
                 number = recorder.bind(fake, name, "constant", False, True)
                 recording.bound.append(Bound(name, "external", fake, real, number))
             return fake
@@ -183,6 +232,8 @@ class Capturer:
         ):
             result = function(*args, **kwargs)
         recording.call_count = mode.calls
+        recording.arguments = leaves
+        recording.literals = mode.literals
         recording.calls = list(calls)
         self._bind_results(recording, result, numbers)
         del result, args, kwargs
@@ -264,6 +315,7 @@ class Capturer:
 
     def _bind_grad(self, recording: Recording, rebinding: Rebinding) -> None:
         if rebinding.after is None:
+            recording.cleared.append(rebinding.container)
             return
         recording.grads.append(rebinding.container)
         name = self.grad_name(rebinding.container)
@@ -276,11 +328,13 @@ class Capturer:
         recording.fresh.append((name, "gradient", rebinding.after))
 
     def grad_name(self, real: torch.Tensor) -> str:
-        return (self._name_of(real) or self.swap.reach.name(real)) + ".grad"
+        return self.name_of(real) + ".grad"
 
     def _bind_entry(self, recording: Recording, rebinding: Rebinding) -> None:
         pending = False
-        for path, fake in rebinding.tensors:
+        base = self._entry_name(rebinding)
+        for long_path, fake in rebinding.tensors:
+            path = base + long_path[len(rebinding.path) :]
             if fake.untyped_storage()._cdata in self._bound:
                 continue
             known = self._names.get(path)
@@ -288,6 +342,7 @@ class Capturer:
                 recording.recorder.rebind(fake, known.fake)
             elif rebinding.role in ("optimizer_state", "buffer", "group"):
                 recording.fresh.append((path, "optimizer_state", fake))
+                self._await(recording, rebinding, path, fake)
                 pending = True
             else:
                 recording.recorder.output(fake)
@@ -296,6 +351,38 @@ class Capturer:
                 pending = True
         if pending or rebinding.kind == "gone":
             recording.rebindings.append(rebinding)
+
+    def _await(
+        self, recording: Recording, rebinding: Rebinding, name: str, fake: torch.Tensor
+    ) -> None:
+        for _, optimizer in self.swap.reach.optimizers:
+            if rebinding.container is not optimizer.state or not isinstance(rebinding.value, dict):
+                continue
+            recording.states[id(rebinding)] = optimizer
+            for key, value in rebinding.value.items():
+                if value is fake:
+                    awaited = Awaited(optimizer, rebinding.key, key, name, fake)
+                    recording.awaited.append(awaited)
+
+    def _entry_name(self, rebinding: Rebinding) -> str:
+        """The one name of an entry, whatever path this function reaches it by."""
+        for _, optimizer in self.swap.reach.optimizers:
+            if rebinding.container is optimizer.state:
+                known = self._names_of_parameter(rebinding.key)
+                identity = ("state", id(optimizer), id(rebinding.key))
+                proposal = f"{self._optimizer_name(optimizer)}.state[{known}]"
+                return self._session.unique_name(identity, weakref.ref(optimizer), proposal)
+        container = rebinding.container
+        key = rebinding.key if isinstance(rebinding.key, str | int) else id(rebinding.key)
+        return self._session.unique_name(
+            ("entry", id(container), key), lambda: container, rebinding.path
+        )
+
+    def _names_of_parameter(self, key: object) -> str:
+        return self.name_of(key) if isinstance(key, torch.Tensor) else repr(key)
+
+    def _optimizer_name(self, optimizer: torch.optim.Optimizer) -> str:
+        return next(path for path, one in self.swap.reach.optimizers if one is optimizer)
 
     def go_on(self, recording: Recording) -> None:
         """Makes what the recording left the state that the next one starts from."""

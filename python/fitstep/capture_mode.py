@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 from . import _core
+from .errors import CaptureError, user_location
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,6 +40,11 @@ def user_frame() -> tuple[str, int]:
             return file, frame.f_lineno
         frame = frame.f_back  # type: ignore[assignment]
     return "", 0
+
+
+def _content(tensor: torch.Tensor) -> bytes:
+    flat = tensor.contiguous().reshape(-1)
+    return flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""
 
 
 _FACTORIES = (
@@ -109,6 +115,8 @@ class RecordingMode(TorchDispatchMode):
         super().__init__()
         self.recorder = recorder
         self.calls = 0
+        self.literals: list[bytes] = []  # Those made outside optimizers.
+        self._literals: dict[int, torch.Tensor] = {}  # By storage; held, so that none is reused.
         self._fake_mode = fake_mode
         self._profile = profile
         self._sources = sources
@@ -123,6 +131,8 @@ class RecordingMode(TorchDispatchMode):
         kwargs = kwargs or {}
         if func.namespace in ("profiler", "prim"):
             return func(*args, **kwargs)
+        if func is torch.ops.aten._local_scalar_dense.default:
+            self._check_number(args[0])
         if func is torch.ops.aten.lift_fresh.default and not isinstance(args[0], FakeTensor):
             return self._literal(func, args[0])
         args, kwargs = tree_map(self._as_fake, (args, kwargs))
@@ -145,7 +155,20 @@ class RecordingMode(TorchDispatchMode):
         """Optimizers make 0-dim state by `torch.ones(())` and read it by `.item()`."""
         with _disable_current_modes():
             fake.constant = func(*args, **kwargs)
+        self._literals[fake.untyped_storage()._cdata] = fake
         self._fake_mode.fake_tensor_converter.add_constant_storage_mapping(fake)
+
+    def _check_number(self, tensor: torch.Tensor) -> None:
+        """Optimizers read their step count, which their shadows repeat. Anybody else who reads a
+        number out of a buffer would be given the one of the capture for ever."""
+        known = isinstance(tensor, FakeTensor) and tensor.constant is not None
+        if known and self._region() < 0 and tensor.untyped_storage()._cdata not in self._literals:
+            raise CaptureError(
+                "the step reads a number out of a buffer (.item(), float()), which later steps may "
+                "change",
+                where=user_location(),
+                todo="compute with the tensor itself; BatchNorm needs a momentum that is not None",
+            )
 
     @staticmethod
     def is_fake(tensor: torch.Tensor) -> bool:
@@ -225,5 +248,8 @@ class RecordingMode(TorchDispatchMode):
         fake: torch.Tensor = func(real)
         with _disable_current_modes():
             kept = real.clone()
+            if self._region() < 0:
+                self.literals.append(_content(kept))
+        self._literals[fake.untyped_storage()._cdata] = fake
         self.recorder.literal(fake, kept)
         return fake

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import statistics
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import _core
@@ -12,6 +14,32 @@ from . import _core
 if TYPE_CHECKING:
     from .session import Session
     from .step import Step
+
+
+@dataclass
+class Measured:
+    """What the runs of one variant showed."""
+
+    runs: int = 0
+    seconds: list[float] = field(default_factory=list)  # Of the last 1,000 runs.
+
+
+class SavedText:
+    """A program or a plan, for saving it to a file."""
+
+    def __init__(self, what: str, text: Callable[[], str]) -> None:
+        self._what = what
+        self._text = text
+
+    def save(self, path: str | Path) -> None:
+        """Writes the text form; `fitstep show` and `fitstep verify` read it without PyTorch."""
+        Path(path).write_text(self._text(), encoding="utf-8")
+
+    def __str__(self) -> str:
+        return self._text()
+
+    def __repr__(self) -> str:
+        return f"<fitstep {self._what}>"
 
 
 @dataclass

@@ -4,47 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_flatten, tree_unflatten
+from torch.utils._pytree import tree_flatten
 
 from . import _core
 from .errors import CaptureError, FitstepError, GuardError, StepFailed
-from .report import Report, make_report
+from .host_numbers import is_number
+from .left_behind import bring_back, leave_state, make_results, take_in_state
+from .python_changes import check_flags
+from .report import Measured, Report, SavedText, make_report
 from .session import Planned, Session
+from .shadow import HostSide
+from .state.variant import VariantFacts
+from .uninterrupted import uninterrupted
 from .variants import Variant, VariantMaker, homes_of
-
-_MOST_VARIANTS = 8
-
-
-@dataclass
-class Measured:
-    """What the runs of one variant showed."""
-
-    runs: int = 0
-    seconds: list[float] = field(default_factory=list)  # Of the last 1,000 runs.
-    counters: dict[str, int] = field(default_factory=dict)
-
-
-class SavedText:
-    """A program or a plan, for saving it to a file."""
-
-    def __init__(self, what: str, text: Callable[[], str]) -> None:
-        self._what = what
-        self._text = text
-
-    def save(self, path: str | Path) -> None:
-        """Writes the text form; `fitstep show` and `fitstep verify` read it without PyTorch."""
-        Path(path).write_text(self._text(), encoding="utf-8")
-
-    def __str__(self) -> str:
-        return self._text()
-
-    def __repr__(self) -> str:
-        return f"<fitstep {self._what}>"
 
 
 class Step:
@@ -59,11 +34,10 @@ class Step:
         self._most_variants = most_variants
         self._variants: dict[Any, list[Variant]] = {}
         self._closed = False
-        self._running = False
+        self._forgotten: list[Variant] = []
         self._last: Variant | None = None
         self.measured: dict[int, Measured] = {}
-        from .state.variant import VariantFacts
-
+        session.steps.add(self)
         self._facts = VariantFacts(maker.reach)
         self.example: tuple[Any, ...] = ()
         self.plain_peak_bytes = 0
@@ -110,6 +84,10 @@ class Step:
             session.remove_homes_from(bottom)
             raise
         self._settle(capture.variants, plans, grown)
+        if capture.grads_in_use and not session.grads_in_use:
+            session.grads_in_use = True
+            for step in list(session.steps):
+                step.forget_variants()  # They took no notice of gradients. Made anew when called.
         base = self._key(args, kwargs)
         for variant in capture.variants:
             self._variants.setdefault(base, []).append(variant)
@@ -148,23 +126,25 @@ class Step:
     # -- running -----------------------------------------------------------------------------
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self._closed:
+        if self._closed or self._session.is_closed:
             raise FitstepError(
-                "this compiled step was closed", todo="compile the step function again"
+                "this compiled step was closed, or another one that shares its model was",
+                todo="compile the step function again",
             )
-        if self._running:
+        if not self._session.lock.acquire(blocking=False):
             raise FitstepError(
-                "this compiled step is running already (another thread, or the step itself)",
+                "a compiled step of this model is running already (in another thread, or the step "
+                "calls itself)",
                 todo="run one step at a time",
             )
-        self._running = True
         try:
-            return self._run(args, kwargs)
+            with uninterrupted():
+                return self._run(args, kwargs)
         finally:
-            self._running = False
+            self._session.lock.release()
 
     def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        variant, runs = self._choose(args, kwargs)
+        variant, host, runs = self._choose(args, kwargs)
         leaves = tree_flatten((args, kwargs))[0]
         tensors = [
             source if isinstance(source, torch.Tensor) else leaves[source]
@@ -172,43 +152,105 @@ class Step:
         ]
         assert variant.planned is not None
         core = variant.planned.variant
+        generators = self._maker.generator_states()
         began = time.perf_counter()
         try:
-            for slots, run in zip(variant.slots, runs, strict=True):
-                self._patch(variant, slots.update(run))
+            todo = self._prepare(variant, leaves, runs)
             failure = core.run(variant.externals, tensors)
         except BaseException:
-            variant.host.undo()
+            host.undo()
             raise
         seconds = time.perf_counter() - began
         if failure is not None:
-            self._fail(variant, *failure)
-        variant.host.commit()
+            host.undo()
+            generators.restore()
+            _fail(variant, *failure)
+        host.commit()
         outputs = core.take_outputs()
-        self._bind_state(variant, outputs)
+        if leave_state(self._session, variant, outputs, todo):
+            self.accept_state()
         self._note(variant, seconds)
-        return self._results(variant, outputs)
+        return make_results(variant, outputs)
 
-    def _choose(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Variant, list[Any]]:
+    def _prepare(self, variant: Variant, leaves: list[Any], runs: list[Any]) -> list[Any]:
+        """Writes the numbers of this run into the program. Returns the flags to be set after it."""
+        assert variant.planned is not None
+        core = variant.planned.variant
+        for op, number, value in variant.numbers.patches(leaves):
+            core.set_number(op, number, value)
+        for slots, run in zip(variant.slots, runs, strict=True):
+            _patch(variant, slots.update(run))
+        if variant.recording.fresh or variant.recording.rebindings:
+            # This run will have the present objects accepted: they must be the right ones.
+            for guards in self._session.guards:
+                for replaced in guards.check():
+                    bring_back(replaced)
+        return check_flags(variant.flags)
+
+    def _choose(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[Variant, HostSide, list[Any]]:
         """The variant for this call, and what the optimizers' shadows do in it."""
         base = self._key(args, kwargs)
+        leaves = tree_flatten((args, kwargs))[0]
         for _ in range(2):
-            found = self._variants.get(base, [])
-            for variant in found:
-                for replaced in variant.guards.check():
-                    self._bring_back(replaced)
-                runs = variant.host.run()
-                formulas = tuple(run.formula for run in runs)
-                for candidate in found:
-                    if candidate.formulas == formulas and self._starts_here(candidate):
-                        return candidate, runs
-                variant.host.undo()
-                break
+            if take_in_state(self._session, self.variants):
+                self.accept_state()
+            present = frozenset(id(t) for t in self._facts.leaves if t.grad is not None)
+            found = [
+                variant
+                for variant in self._variants.get(base, [])
+                if variant.numbers.accept(leaves) and variant.accepts_grads(present)
+            ]
+            for guards in {id(variant.guards): variant.guards for variant in found}.values():
+                for replaced in guards.check():
+                    bring_back(replaced)
+            chosen = self._among(found)
+            if chosen is not None:
+                self._check_grads(chosen[0])
+                return chosen
             self._make_variant(args, kwargs, base)
         raise CaptureError(
             "the step that was just captured is not the one that this call needs",
             todo="please report the model and the optimizer",
         )
+
+    def _among(self, found: list[Variant]) -> tuple[Variant, HostSide, list[Any]] | None:
+        """The variant that does what the optimizers are about to do; the host side has run."""
+        tried: list[Variant] = []
+        for variant in found:
+            if any(variant.host.is_like(other.host) for other in tried):
+                continue
+            tried.append(variant)
+            runs = variant.host.run()
+            formulas = tuple(run.formula for run in runs)
+            for candidate in found:
+                if (
+                    candidate.formulas == formulas
+                    and candidate.host.is_like(variant.host)
+                    and self._starts_here(candidate)
+                ):
+                    return candidate, variant.host, runs
+            variant.host.undo()
+        return None
+
+    def _check_grads(self, variant: Variant) -> None:
+        """Gradients that the program reads must be those that it left at home."""
+        if not variant.reads_grads:
+            return
+        for leaf in self._facts.leaves:
+            home = self._session.home_of(leaf)
+            if leaf.grad is None or home is None:
+                continue
+            of_grad = self._session.homes.get(f"{home.name}.grad")
+            if of_grad is not None and leaf.grad is not of_grad.tensor:
+                raise GuardError(
+                    of_grad.name,
+                    of_grad.tensor,
+                    leaf.grad,
+                    problem=f"{of_grad.name} is another tensor than the one that a compiled step left",
+                    todo=f"write into it in place, {of_grad.name}.copy_(new), or set it to None",
+                )
 
     def _make_variant(self, args: tuple[Any, ...], kwargs: dict[str, Any], base: Any) -> None:
         count = sum(map(len, self._variants.values()))
@@ -219,98 +261,27 @@ class Step:
                 count,
                 count + 1,
                 problem=f"this call needs variant number {count + 1} of the step: "
-                + "; ".join(self._facts.explain(known[0], base[0]) or ["the optimizer changed"]),
+                + "; ".join(self._facts.explain(known, base) or [self._other_numbers(args, kwargs)]),
                 todo="keep shapes and flags the same from step to step, or raise max_variants=",
             )
         self.add_variants(args, kwargs, ahead=False)
 
+    @staticmethod
+    def _other_numbers(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        numbers = [leaf for leaf in tree_flatten((args, kwargs))[0] if is_number(leaf)]
+        if numbers:
+            return f"its numeric arguments are {numbers}"
+        return "the optimizer does something else"
+
     def _key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        key = self._facts.key(args, kwargs)
-        if not self._maker.grads_in_use:
-            key = key._replace(grads=())
-        # The optimizer's state selects among the variants of a key, by formula.
-        key = key._replace(state=())
-        numbers = tuple(
-            leaf
-            for leaf in tree_flatten((args, kwargs))[0]
-            if isinstance(leaf, int | float) and not isinstance(leaf, bool)
-        )
-        return key, numbers
+        # Among the variants of a key, gradients, optimizer state and numbers decide.
+        return self._facts.key(args, kwargs)._replace(grads=(), state=())
 
     def _starts_here(self, variant: Variant) -> bool:
         """Whether what the program expects at home is there: state that a step has yet to make is
         not."""
         homes = self._session.homes
         return all(homes[name].tensor is not None for name in variant.recording.start)
-
-    def _bring_back(self, replaced: Any) -> None:
-        """State that was replaced by tensors alike (load_state_dict): copied into its home."""
-        with torch.no_grad():
-            replaced.old.copy_(replaced.new)
-        replaced.container[replaced.key] = replaced.old
-
-    @staticmethod
-    def _patch(variant: Variant, patches: Any) -> None:
-        assert variant.planned is not None
-        core = variant.planned.variant
-        for patch in patches.numbers:
-            core.set_number(patch.op, patch.number, patch.value)
-        for patch in patches.literals:
-            literal = variant.step.literal(patch.storage)
-            flat = literal.view(torch.uint8).flatten() if literal.dim() else literal.reshape(1).view(torch.uint8)
-            flat.copy_(torch.frombuffer(bytearray(patch.content), dtype=torch.uint8))
-
-    def _fail(self, variant: Variant, message: str, is_untouched: bool) -> None:
-        variant.host.undo()
-        if is_untouched:
-            raise StepFailed(
-                message,
-                todo="nothing was changed: parameters, buffers and optimizer state are as before "
-                "the step",
-            )
-        written = [
-            bound.name
-            for bound in variant.recording.bound
-            if bound.is_home and bound.storage in variant.recording.written
-        ]
-        raise StepFailed(
-            message,
-            unusable=written,
-            todo="load a checkpoint into the model and the optimizer before going on",
-        )
-
-    def _bind_state(self, variant: Variant, outputs: list[torch.Tensor]) -> None:
-        """What the step function would have left in Python."""
-        recording = variant.recording
-        made: dict[int, torch.Tensor] = {}
-        for name, kind, fake in recording.fresh:
-            home = self._session.homes[name]
-            tensor = home.tensor
-            if tensor is None or not self._session.is_home(tensor, home):
-                tensor = self._session.make_tensor(home, fake)
-            made[id(fake)] = tensor
-            if kind == "gradient":
-                recording.grad_owners[name].grad = tensor
-        if recording.rebindings:
-            for fake, index in recording.given:
-                made[id(fake)] = outputs[index]
-            variant.swap.apply(recording.rebindings, lambda fake: made.get(id(fake)))
-        if not self._maker.grads_in_use:
-            for real in recording.grads:
-                real.grad = None
-        if recording.fresh or recording.rebindings or recording.grads:
-            self.accept_state()
-
-    def _results(self, variant: Variant, outputs: list[torch.Tensor]) -> Any:
-        leaves = []
-        for result in variant.recording.results:
-            if result.index < 0:
-                leaves.append(result.constant)
-            elif result.as_number:
-                leaves.append(outputs[result.index].item())
-            else:
-                leaves.append(outputs[result.index])
-        return tree_unflatten(leaves, variant.recording.spec)
 
     def _note(self, variant: Variant, seconds: float) -> None:
         measured = self.measured.setdefault(id(variant), Measured())
@@ -319,12 +290,22 @@ class Step:
         del measured.seconds[:-1000]
         self._last = variant
 
+    def forget_variants(self) -> None:
+        """Drops all variants: the next call captures anew. To be followed by a call or close()."""
+        dropped = [v.planned for found in self._variants.values() for v in found]
+        session = self._session
+        session.planned = [one for one in session.planned if one not in dropped]
+        self._forgotten = self.variants or self._forgotten
+        self._variants.clear()
+        self._last = None
+
     # -- what the user can ask ---------------------------------------------------------------
 
     @property
     def variants(self) -> list[Variant]:
         """All variants, in the order in which they were made."""
-        return [variant for found in self._variants.values() for variant in found]
+        found = [variant for found in self._variants.values() for variant in found]
+        return found or self._forgotten
 
     @property
     def _current(self) -> Variant:
@@ -394,3 +375,33 @@ class Step:
         return (
             f"<fitstep step: budget {_core.format_bytes(self._session.budget_bytes)}, {state}>"
         )
+
+
+def _patch(variant: Variant, patches: Any) -> None:
+    assert variant.planned is not None
+    core = variant.planned.variant
+    for patch in patches.numbers:
+        core.set_number(patch.op, patch.number, patch.value)
+    for patch in patches.literals:
+        literal = variant.step.literal(patch.storage)
+        flat = literal.reshape(-1).view(torch.uint8)
+        flat.copy_(torch.frombuffer(bytearray(patch.content), dtype=torch.uint8))
+
+
+def _fail(variant: Variant, message: str, is_untouched: bool) -> None:
+    if is_untouched:
+        raise StepFailed(
+            message,
+            todo="nothing was changed: parameters, buffers and optimizer state are as before the "
+            "step",
+        )
+    written = [
+        bound.name
+        for bound in variant.recording.bound
+        if bound.is_home and bound.storage in variant.recording.written
+    ]
+    raise StepFailed(
+        message,
+        unusable=written,
+        todo="load a checkpoint into the model and the optimizer before going on",
+    )

@@ -6,6 +6,7 @@ module makes them; `session` plans them and `step` runs them.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,11 +17,15 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from . import _core
 from .capture import Bound, Capturer, Recording
 from .errors import CaptureError
+from .host_numbers import HostNumbers, host_numbers, perturbed
 from .profile_cache import ProfileCache
+from .python_changes import PythonChanges
 from .session import Planned, Session
 from .shadow import HostSide, OptimizerCall, ShadowOptimizer, Slots, TapeOp, match
+from .shadow.schedulers import SchedulerState
 from .state import Reach, Swap, swapped
 from .state.guards import Guards, make_guards
+from .state.rng import GeneratorStates
 from .state.snapshot import NumberChange, Snapshot
 
 _AHEAD = 8  # Steps for which optimizers' formulas are looked up at compile.
@@ -38,9 +43,17 @@ class Variant:
     guards: Guards
     swap: Swap
     formulas: tuple[Any, ...]
+    reads_grads: bool  # Whether it matters which gradients are there when it starts.
+    numbers: HostNumbers
+    flags: list[NumberChange]  # Set by the first call, here too.
     externals: list[tuple[int, int]] = field(default_factory=list)  # (storage, offset in bytes)
     sources: list[int | torch.Tensor] = field(default_factory=list)  # Argument leaf, or a tensor.
     planned: Planned | None = None
+
+    def accepts_grads(self, present: frozenset[int]) -> bool:
+        """Whether the program is right for a step that starts with these gradients there."""
+        recorded = self.recording.with_grads
+        return present == recorded if self.reads_grads else present <= recorded
 
 
 @dataclass
@@ -49,6 +62,7 @@ class Capture:
 
     variants: list[Variant]
     recorded_calls: int
+    grads_in_use: bool
 
 
 class VariantMaker:
@@ -68,7 +82,7 @@ class VariantMaker:
         self.session = session
         self.cache = cache
         self.shadows = {o: ShadowOptimizer(o) for _, o in self.reach.optimizers}
-        self.grads_in_use = keep_grads
+        self.keeps_grads = keep_grads
         self._is_first = True
 
     def capture(self, leaves: list[Any], spec: Any, *, ahead: bool) -> Capture:
@@ -79,9 +93,24 @@ class VariantMaker:
         if not self._is_first:
             self.reach = self.find_reach()  # Steps have made optimizer state since.
         self._is_first = False
+        found = self._capture_corrected(leaves, spec, ahead, give_grads=False)
+        if ahead and found.grads_in_use and self._misses_grads():
+            # An earlier function leaves gradients at home: what if they are there?
+            more = self._capture_corrected(leaves, spec, ahead, give_grads=True)
+            found.variants += [v for v in more.variants if not _is_among(v, found.variants)]
+            found.recorded_calls += more.recorded_calls
+        return found
+
+    def generator_states(self) -> GeneratorStates:
+        """The generators that a step may draw from, as they are now."""
+        return GeneratorStates(self.reach)
+
+    def _capture_corrected(
+        self, leaves: list[Any], spec: Any, ahead: bool, *, give_grads: bool
+    ) -> Capture:
         for _ in range(_CORRECTIONS):
             known = self.cache.profile.correction_count()
-            capture = self._capture_once(leaves, spec, ahead)
+            capture = self._capture_once(leaves, spec, ahead, give_grads)
             if self.cache.profile.correction_count() == known:
                 return capture
         raise CaptureError(
@@ -90,37 +119,83 @@ class VariantMaker:
             todo="please report the model",
         )
 
-    def _capture_once(self, leaves: list[Any], spec: Any, ahead: bool) -> Capture:
-        snapshot = Snapshot.take(self.reach)
-        fake_mode = FakeTensorMode(allow_fallback_kernels=False)
-        recordings: list[Recording] = []
+    def _misses_grads(self) -> bool:
+        session = self.session
+        for place in self.reach.leaves():
+            home = session.home_of(place.tensor)
+            if home is not None and f"{home.name}.grad" in session.homes:
+                if place.tensor.grad is None:
+                    return True
+        return False
+
+    def _capture_once(
+        self, leaves: list[Any], spec: Any, ahead: bool, give_grads: bool
+    ) -> Capture:
         count = 1 + (self._count_ahead() if ahead else 0)
+        snapshot = Snapshot.take(self.reach)
+        changes = PythonChanges(snapshot)
         _core.code_trace_begin()
         try:
-            with swapped(self.reach, fake_mode) as swap:
-                capturer = Capturer(swap, fake_mode, self.cache.profile, self._home_name)
-                for index in range(count):
-                    recording = capturer.record(self.function, leaves, spec)
-                    self._check_changes(snapshot.changes())
-                    recordings.append(recording)
-                    recording.label = _label(recording, leaves)
-                    if not recording.fresh and not recording.grads and index >= 1:
-                        break
-                    capturer.go_on(recording)
+            recordings, swap = self._record(leaves, spec, count, give_grads, changes)
         finally:
             ran = _core.code_trace_end()
-        in_use = self.grads_in_use or self._grads_are_read(recordings)
-        self.grads_in_use = in_use
-        written = self._written_or_at_home(recordings)
-        for recording in recordings:
-            self._settle(recording, written, in_use)
-        guards = make_guards(snapshot, ran)
-        variants = self._finish(recordings, guards, swap)
-        return Capture(variants, sum(r.call_count for r in recordings))
+        others = self._record_again(leaves, spec, len(recordings), give_grads)
+        in_use = (
+            self.session.grads_in_use or self.keeps_grads or any(map(_reads_grads, recordings))
+        )
+        written = _written_or_at_home(recordings, self.session)
+        for recording in recordings + others:
+            _settle(recording, written, in_use)
+        guards = make_guards(snapshot, ran, exempt=changes.flag_paths)
+        guards.grads_count = in_use
+        variants = self._finish(recordings, guards, swap, changes)
+        for variant in variants:
+            variant.reads_grads = in_use
+            i = next(k for k, r in enumerate(recordings) if r is variant.recording)
+            other = self.cache.lower(others[i].recorder) if others else None
+            variant.numbers = host_numbers(
+                variant.step, other, leaves, (recordings[i], others[i] if others else None)
+            )
+        return Capture(variants, sum(r.call_count for r in recordings), in_use)
 
-    def _home_name(self, tensor: torch.Tensor) -> str | None:
-        home = self.session.home_of(tensor)
-        return home.name if home is not None else None
+    def _record(
+        self,
+        leaves: list[Any],
+        spec: Any,
+        count: int,
+        give_grads: bool,
+        changes: PythonChanges,
+    ) -> tuple[list[Recording], Swap]:
+        recordings: list[Recording] = []
+        fake_mode = FakeTensorMode(allow_fallback_kernels=False)
+        with swapped(self.reach, fake_mode) as swap:
+            capturer = Capturer(swap, fake_mode, self.cache.profile, self.session)
+            while len(recordings) < count:
+                if give_grads:
+                    capturer.give_grads()
+                recording = capturer.record(self.function, leaves, spec)
+                changes.look(len(recordings), swap.drawn(), recording.literals)
+                recordings.append(recording)
+                recording.label = _label(recording, leaves)
+                if changes.want_more(len(recordings)):
+                    count = max(count, len(recordings) + 1)
+                elif not recording.fresh and not recording.grads and len(recordings) >= 2:
+                    break
+                capturer.go_on(recording)
+        return recordings, swap
+
+    def _record_again(
+        self, leaves: list[Any], spec: Any, count: int, give_grads: bool
+    ) -> list[Recording]:
+        """The same with other numbers as arguments, to find their places; none without numbers."""
+        changed = perturbed(leaves)
+        if changed is None:
+            return []
+        try:
+            changes = PythonChanges(Snapshot.take(self.reach))
+            return self._record(changed, spec, count, give_grads, changes)[0]
+        except Exception:
+            return []  # Not every number will do. What was recorded is one variant among others.
 
     def _count_ahead(self) -> int:
         """How many recordings after the first reach the last formula that is known to come."""
@@ -131,76 +206,42 @@ class VariantMaker:
             last = max(last, *changes, 1)
         return last
 
-    def _check_changes(self, changes: list[NumberChange]) -> None:
-        for change in changes:
-            if change.owned_by in ("optimizer", "scheduler") or change.role == "optimizer_state":
-                continue
-            raise CaptureError(
-                f"the step changes the Python value {change.path} from {change.old!r} to "
-                f"{change.new!r}; a captured step would change it once and never again",
-                todo="keep it in a tensor (a buffer), or change it outside the step",
-            )
-
-    @staticmethod
-    def _grads_are_read(recordings: list[Recording]) -> bool:
-        for recording in recordings:
-            read = set(recording.recorder.read_storages())
-            if any(b.role == "grad" and b.storage in read for b in recording.bound):
-                return True
-        return False
-
-    def _written_or_at_home(self, recordings: list[Recording]) -> set[str]:
-        """Names of closed-over tensors that some recording writes, or that another compiled
-        function has brought home."""
-        found = set()
-        for recording in recordings:
-            for bound in recording.bound:
-                if bound.storage in recording.written or (
-                    bound.real is not None and self._home_name(bound.real)
-                ):
-                    found.add(bound.name)
-        return found
-
-    @staticmethod
-    def _settle(recording: Recording, written: set[str], in_use: bool) -> None:
-        """Decides what is at home: gradients if they are in use, and `written` tensors."""
-        recorder = recording.recorder
-        for path, kind, fake in recording.fresh:
-            if kind != "gradient" or in_use:
-                recorder.adopt(fake, path, kind)
-        for bound in recording.bound:
-            if bound.role == "grad" and not in_use:
-                recorder.forget(bound.storage)
-            elif not bound.is_home and bound.name in written:
-                bound.role = "buffer"
-                recorder.make_persistent(bound.storage, "buffer")
-        if not in_use:
-            recording.fresh = [f for f in recording.fresh if f[1] != "gradient"]
-            recording.bound = [b for b in recording.bound if b.role != "grad"]
-
-    def _finish(self, recordings: list[Recording], guards: Guards, swap: Swap) -> list[Variant]:
+    def _finish(
+        self, recordings: list[Recording], guards: Guards, swap: Swap, changes: PythonChanges
+    ) -> list[Variant]:
         variants: list[Variant] = []
         for index, recording in enumerate(recordings):
             formulas, runs = self._shadow_runs(recordings[: index + 1])
-            start = frozenset(b.name for b in recording.bound if b.is_home)
-            if any(v.formulas == formulas and v.recording.start == start for v in variants):
+            recording.start = frozenset(b.name for b in recording.bound if b.is_home)
+            is_known = any(_is_same(v, formulas, recording) for v in variants)
+            for variant in variants:
+                if _is_same(variant, formulas, recording):  # Gradients that count are in `start`.
+                    variant.recording.with_grads |= recording.with_grads
+            if is_known and not (changes.flags and index == 1):
                 continue
-            recording.start = start
             step = self.cache.lower(recording.recorder)
+            if changes.flags and index == 1:
+                changes.compare(
+                    (variants[0].step, _update_ops(variants[0].step, recordings[0])),
+                    (step, _update_ops(step, recording)),
+                )
+                if is_known:
+                    continue
             step.set_name(recording.label)
             slots = [
                 self._match(recording, step, number, run) for number, run in enumerate(runs)
             ]
             host = HostSide(recording.calls, self.shadows)
-            variant = Variant(recording, step, host, slots, guards, swap, formulas)
+            variant = Variant(
+                recording, step, host, slots, guards, swap, formulas, False, HostNumbers(),
+                changes.flags,
+            )
             self._find_externals(variant)
             variants.append(variant)
         return variants
 
     def _shadow_runs(self, recordings: list[Recording]) -> tuple[tuple[Any, ...], list[Any]]:
         """What the shadows do in the last of these steps, when all are done one after another."""
-        from .shadow.schedulers import SchedulerState
-
         masks: dict[Any, list[Any]] = {}
         for recording in recordings:
             for call in recording.calls:
@@ -213,11 +254,13 @@ class VariantMaker:
             runs = []
             saved = SchedulerState([s for _, s in self.reach.schedulers])
             try:
-                for call in recording.calls:
-                    if isinstance(call, OptimizerCall):
-                        runs.append(self.shadows[call.optimizer].step())
-                    else:
-                        call.scheduler.step()
+                with warnings.catch_warnings():  # Of schedulers, as no optimizer steps for real.
+                    warnings.simplefilter("ignore")
+                    for call in recording.calls:
+                        if isinstance(call, OptimizerCall):
+                            runs.append(self.shadows[call.optimizer].step())
+                        else:
+                            call.scheduler.step()
             finally:
                 saved.restore()
         return tuple(run.formula for run in runs), runs
@@ -252,6 +295,54 @@ class VariantMaker:
             offset = int(bound.fake.storage_offset()) * bound.fake.element_size()
             variant.externals.append((storage, offset))
             variant.sources.append(bound.real)
+
+
+def _reads_grads(recording: Recording) -> bool:
+    read = set(recording.recorder.read_storages())
+    return any(b.role == "grad" and b.storage in read for b in recording.bound)
+
+
+def _written_or_at_home(recordings: list[Recording], session: Session) -> set[str]:
+    """Names of closed-over tensors that some recording writes, or that another compiled function
+    has brought home."""
+    return {
+        bound.name
+        for recording in recordings
+        for bound in recording.bound
+        if bound.storage in recording.written
+        or (bound.real is not None and session.home_of(bound.real) is not None)
+    }
+
+
+def _settle(recording: Recording, written: set[str], in_use: bool) -> None:
+    """Decides what is at home: gradients if they are in use, and `written` tensors."""
+    recorder = recording.recorder
+    for path, kind, fake in recording.fresh:
+        if kind != "gradient" or in_use:
+            recorder.adopt(fake, path, kind)
+    for bound in recording.bound:
+        if bound.role == "grad" and not in_use:
+            recorder.forget(bound.storage)
+        elif not bound.is_home and bound.name in written:
+            bound.role = "buffer"
+            recorder.make_persistent(bound.storage, "buffer")
+    if not in_use:
+        recording.fresh = [f for f in recording.fresh if f[1] != "gradient"]
+        recording.bound = [b for b in recording.bound if b.role != "grad"]
+
+
+def _is_same(variant: Variant, formulas: tuple[Any, ...], recording: Recording) -> bool:
+    return variant.formulas == formulas and variant.recording.start == recording.start
+
+
+def _is_among(variant: Variant, others: list[Variant]) -> bool:
+    return any(_is_same(other, variant.formulas, variant.recording) for other in others)
+
+
+def _update_ops(step: Any, recording: Recording) -> set[int]:
+    """The ops that optimizers' steps recorded."""
+    count = sum(isinstance(call, OptimizerCall) for call in recording.calls)
+    return {op[0] for number in range(count) for op in step.update_ops(number)}
 
 
 def _label(recording: Recording, leaves: list[Any]) -> str:

@@ -100,6 +100,10 @@ class HostSide:
         """The optimizer of each optimizer call."""
         return [call.optimizer for call in self._calls if isinstance(call, OptimizerCall)]
 
+    def is_like(self, other: HostSide) -> bool:
+        """Whether running one is as good as running the other."""
+        return self._calls == other._calls
+
     def run(self) -> list[ShadowRun]:
         """The shadow's run of each optimizer call. Schedulers take their steps for real."""
         self._saved = SchedulerState(self._schedulers)

@@ -59,7 +59,7 @@ class VariantFacts:
     def __init__(self, reach: Reach) -> None:
         self._reach = reach
         self._modules = [module.__dict__ for _, module in reach.all_modules]
-        self._leaves = [place.tensor for place in reach.leaves()]
+        self.leaves = [place.tensor for place in reach.leaves()]
         self._optimizers = [optimizer for _, optimizer in reach.optimizers]
 
     def key(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> VariantKey:
@@ -71,8 +71,8 @@ class VariantFacts:
         return VariantKey(
             _inputs(args, kwargs or {}),
             tuple(map(operator.getitem, self._modules, repeat("training"))),
-            tuple(map(_requires_grad, self._leaves)),
-            tuple([leaf.grad is not None for leaf in self._leaves]),
+            tuple(map(_requires_grad, self.leaves)),
+            tuple([leaf.grad is not None for leaf in self.leaves]),
             tuple([tuple(map(len, o.state.values())) for o in self._optimizers]),
             ambient(),
         )
@@ -99,7 +99,7 @@ class VariantFacts:
         return lines
 
     def _leaf_names(self) -> list[str]:
-        return [self._reach.name(leaf) for leaf in self._leaves]
+        return [self._reach.name(leaf) for leaf in self.leaves]
 
 
 def ambient() -> tuple[object, ...]:
