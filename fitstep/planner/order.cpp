@@ -52,25 +52,35 @@ bool frees_nothing(const Program& program, const Op& op) {
   });
 }
 
-// An update that needs no gradient (weight decay, a step count) could run at once, but would end
-// the old version of its parameter long before it must, and nothing that reads it could run again.
-// It waits for what the first op behind it waits for: the last op that is not eager of those.
-void delay_early(const Program& program, const std::vector<char>& is_eager,
-                 Dependences& dependences) {
-  const size_t count = program.ops.size();
-  std::vector<int32_t> anchor(count, kNone);  // By eager op.
-  for (size_t i = 0; i < count; ++i) {        // Dependences point forward in the given order.
+// For each eager op, the last op that is not eager in front of which it cannot run; kNone for none.
+std::vector<int32_t> find_anchors(const std::vector<char>& is_eager,
+                                  const Dependences& dependences) {
+  std::vector<int32_t> anchor(is_eager.size(), kNone);
+  for (size_t i = 0; i < anchor.size(); ++i) {  // Dependences point forward in the given order.
     const int32_t from = is_eager[i] != 0 ? anchor[i] : static_cast<int32_t>(i);
     for (const int32_t follower : dependences.followers[i]) {
       int32_t& of_follower = anchor[static_cast<size_t>(follower)];
       of_follower = std::max(of_follower, from);
     }
   }
+  return anchor;
+}
+
+// An update that needs no gradient (weight decay, a step count) could run at once, but would end
+// the old version of its parameter long before it must, and nothing that reads it could run again.
+// It waits for what all that follow it wait for, or stays behind the op in front of it.
+void delay_early(const Program& program, const std::vector<char>& is_eager,
+                 Dependences& dependences) {
+  const size_t count = program.ops.size();
+  std::vector<int32_t> in_front(count, kNone);  // The op in front that is not eager.
+  for (size_t i = 1; i < count; ++i) {
+    in_front[i] = is_eager[i - 1] != 0 ? in_front[i - 1] : static_cast<int32_t>(i) - 1;
+  }
+  std::vector<int32_t> anchor = find_anchors(is_eager, dependences);
   for (size_t i = count; i-- > 0;) {
-    const std::vector<int32_t>& followers = dependences.followers[i];
-    if (is_eager[i] == 0 || followers.empty() || !frees_nothing(program, program.ops[i])) continue;
-    int32_t first = std::numeric_limits<int32_t>::max();
-    for (const int32_t follower : followers) {
+    if (is_eager[i] == 0 || !frees_nothing(program, program.ops[i])) continue;
+    int32_t first = in_front[i];
+    for (const int32_t follower : dependences.followers[i]) {
       const auto f = static_cast<size_t>(follower);
       first = std::min(first, is_eager[f] != 0 ? anchor[f] : kNone);
     }

@@ -14,22 +14,32 @@ namespace {
 
 constexpr size_t kMostSegments = 80;
 
-// Whether a value may be one that the forward part saves: it lives for long, and is no gradient
-// that waits for its update. (Gradients that wait all end together; they would hide the turn.)
-bool may_be_saved(const Values& values, const Value& value, Tick least_length) {
-  if (value.size_bytes == 0 || value.made < 0 || value.uses.empty()) return false;
-  if (value.uses.back() - value.made < least_length) return false;
-  return values.storage(value.storage).kind != StorageKind::Gradient &&
-         values.op_at(value.uses.back()).kind != OpKind::Update;
+// Storages whose last content goes to an update: gradients, also those that several backward parts
+// add to. Gradients that wait all end together; they would hide the turn.
+std::vector<char> find_gradients(const Values& values) {
+  const std::vector<Storage>& storages = values.program().storages;
+  const std::vector<int32_t> last = last_versions(values.program());
+  std::vector<char> is_gradient(storages.size(), 0);
+  for (size_t i = 0; i < storages.size(); ++i) {
+    const Value& value = values[values.id(StorageId(i), last[i])];
+    const bool is_updating =
+        !value.uses.empty() && values.op_at(value.uses.back()).kind == OpKind::Update;
+    is_gradient[i] = storages[i].kind == StorageKind::Gradient || is_updating;
+  }
+  return is_gradient;
 }
 
-// Bytes of such values by tick: a pyramid for each phase, its top at the turn.
+// Bytes by tick of values that live for long and are no gradients: a pyramid for each phase, its
+// top at the turn.
 std::vector<int64_t> pyramids(const Values& values) {
-  const Tick least_length = std::max<Tick>(2, values.tick_count() / 50);
+  const Tick least_length = std::max<Tick>(2, values.tick_count() / 200);
+  const std::vector<char> is_gradient = find_gradients(values);
   std::vector<int64_t> bytes(static_cast<size_t>(values.tick_count()) + 1, 0);
   for (size_t i = 0; i < values.size(); ++i) {
     const Value& value = values[ValueId(i)];
-    if (!may_be_saved(values, value, least_length)) continue;
+    if (value.size_bytes == 0 || value.made < 0 || value.uses.empty()) continue;
+    if (value.uses.back() - value.made < least_length) continue;
+    if (is_gradient[value.storage.index()] != 0) continue;
     bytes[static_cast<size_t>(value.made)] += value.size_bytes;
     bytes[static_cast<size_t>(value.uses.back())] -= value.size_bytes;
   }
@@ -118,6 +128,40 @@ std::vector<Tick> find_backward(const Values& values, const Phase& phase) {
   return backward;
 }
 
+// Splits the ticks at the bottoms of valleys. A valley lies between two tops that are both at least
+// twice as high as its bottom; lower hills on the way are the waves of one pyramid.
+std::vector<Phase> find_tops(const std::vector<int64_t>& height) {
+  constexpr int64_t kIgnored = 50;  // Hills below this part of the highest are none.
+  const int64_t least_bytes = height.empty() ? 0 : *std::ranges::max_element(height) / kIgnored + 1;
+  std::vector<Phase> phases;
+  Tick begin = 0;
+  Tick top = 0;
+  Tick bottom = 0;
+  bool is_falling = false;  // The top is certain; looking for the bottom behind it.
+  for (Tick tick = 0; tick < static_cast<Tick>(height.size()); ++tick) {
+    const auto at = [&](Tick of) { return height[static_cast<size_t>(of)]; };
+    if (!is_falling) {
+      if (at(tick) > at(top)) top = tick;
+      is_falling = at(top) >= least_bytes && at(tick) * 2 <= at(top);
+      bottom = tick;
+      continue;
+    }
+    if (at(tick) <= at(bottom)) bottom = tick;
+    if (at(tick) < least_bytes || at(tick) < at(bottom) * 2) continue;
+    phases.push_back({.begin = begin, .turn = top, .end = bottom, .cuts = {}, .backward = {}});
+    begin = bottom;
+    top = tick;
+    is_falling = false;
+  }
+  if (height.empty() || height[static_cast<size_t>(top)] < least_bytes) return phases;
+  phases.push_back({.begin = begin,
+                    .turn = top,
+                    .end = static_cast<Tick>(height.size()),
+                    .cuts = {},
+                    .backward = {}});
+  return phases;
+}
+
 }  // namespace
 
 Tick last_touch(const Value& value, Tick limit) {
@@ -131,37 +175,12 @@ bool is_saved(const Value& value, const Phase& phase) {
 }
 
 std::vector<Phase> find_phases(const Values& values) {
-  constexpr int64_t kFoot = 50;     // A phase ends at this part of the top's height.
-  constexpr int64_t kIgnored = 20;  // Tops below this part of the highest are no phases.
-  constexpr size_t kMostPhases = 64;
-  std::vector<int64_t> height = pyramids(values);
-  std::vector<Phase> phases;
-  int64_t highest = 0;
-  while (phases.size() < kMostPhases) {
-    const auto top = std::max_element(height.begin(), height.end());
-    if (top == height.end() || *top <= highest / kIgnored || *top <= 0) break;
-    highest = std::max(highest, *top);
-    const int64_t foot = *top / kFoot;
-    auto first = top;
-    auto last = top;
-    while (first != height.begin() && *(first - 1) > foot) --first;
-    while (last + 1 != height.end() && *(last + 1) > foot) ++last;
-    const Phase phase{.begin = first - height.begin(),
-                      .turn = top - height.begin(),
-                      .end = last + 1 - height.begin(),
-                      .cuts = {},
-                      .backward = {}};
-    std::fill(first, last + 1, -1);
-    if (phase.turn - phase.begin >= 3 && phase.end - phase.turn >= 3) phases.push_back(phase);
+  std::vector<Phase> phases = find_tops(pyramids(values));
+  for (Phase& phase : phases) {
+    phase.cuts = find_cuts(values, phase);
+    phase.backward = find_backward(values, phase);
   }
-  std::ranges::sort(phases, {}, &Phase::begin);
-  // What lies between two phases belongs to the later one's forward part, up to the first op.
-  for (size_t i = 0; i < phases.size(); ++i) {
-    phases[i].begin = i == 0 ? 0 : phases[i - 1].end;
-    if (i + 1 == phases.size()) phases[i].end = values.tick_count();
-    phases[i].cuts = find_cuts(values, phases[i]);
-    phases[i].backward = find_backward(values, phases[i]);
-  }
+  std::erase_if(phases, [](const Phase& phase) { return phase.cuts.size() < 3; });
   return phases;
 }
 
