@@ -231,7 +231,11 @@ std::vector<TapeOp> split_ops(Tape& tape, const Claims& claims) {
     if (storage.born >= 0) storage.born = first_of[static_cast<size_t>(storage.born)];
     if (storage.dead >= 0) storage.dead = first_of[static_cast<size_t>(storage.dead)];
   }
-  for (const auto& [source, target] : tape.rebindings) ops.push_back(make_copy(target, source));
+  for (const auto& [source, target] : tape.rebindings) {
+    // A gradient that no later step reads is dropped, not kept.
+    if (tape.storages[static_cast<size_t>(target.storage)].is_persistent)
+      ops.push_back(make_copy(target, source));
+  }
   own_outputs(tape, ops);
   return ops;
 }
