@@ -31,7 +31,8 @@ def translate(error: Exception) -> CaptureError | None:
             where=where,
             todo="keep the shape fixed: multiply by the mask, or use torch.where",
         )
-    if isinstance(error, fake_tensor.UnsupportedOperatorException):
+    is_custom = "no fake impl registered" in text
+    if isinstance(error, fake_tensor.UnsupportedOperatorException) or is_custom:
         return CaptureError(
             f"{text} has no fake kernel, so its result's shape is not known before it runs",
             where=where,

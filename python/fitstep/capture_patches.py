@@ -2,6 +2,7 @@
 
     torch.get_rng_state / set_rng_state   become ops of the program (torch.utils.checkpoint)
     torch.manual_seed, torch.seed         are refused
+    Tensor.data = ...                     is refused
     Tensor.item, float(t), int(t)         a number that is only returned is read after the step
 """
 
@@ -86,7 +87,16 @@ def patched(mode: RecordingMode) -> Iterator[Numbers]:
             return original_item(tensor)
         return numbers.later(tensor)
 
-    patches = [
+    def refuse_data(tensor: torch.Tensor, _value: torch.Tensor) -> None:
+        raise CaptureError(
+            f"the step gives a tensor of shape {tuple(tensor.shape)} another storage (`.data =`)",
+            where=user_location(),
+            todo="write into the tensor in place, under torch.no_grad(): p.copy_(new)",
+        )
+
+    data = property(torch._C.TensorBase.data.__get__, refuse_data)
+    patches: list[tuple[Any, str, Any]] = [
+        (torch.Tensor, "data", data),
         (torch, "get_rng_state", get_rng_state),
         (torch, "set_rng_state", set_rng_state),
         (torch.random, "get_rng_state", get_rng_state),

@@ -135,49 +135,76 @@ class Session:
         self.budget_bytes = parse_budget(self.settings.budget, plain_peak_bytes)
 
     def capacity_for(self, planned: list[Planned]) -> int:
-        externals = max((one.external_bytes for one in planned), default=0)
-        return (self.budget_bytes - externals - self.reserve_bytes) // _ALIGNMENT * _ALIGNMENT
+        inside = self.budget_bytes - _external_bytes(planned) - self.reserve_bytes
+        return inside // _ALIGNMENT * _ALIGNMENT
 
     def plan(self, new: list[Planned], *, replan: bool) -> list[Planned]:
         """Plans `new`, and with `replan` all others again. Changes nothing; raises BudgetTooSmall
         with the largest floor of all variants."""
         every = self.planned + new
+        external_bytes = _external_bytes(every)
         capacity = self.capacity_for(every)
         if self.is_open:
             capacity = min(capacity, self._capacity_bytes)
         todo = every if replan else new
         plans: list[Planned] = []
+        failed: list[BudgetTooSmall] = []
         for i, one in enumerate(todo):
-            plan = self._plan_one(one, capacity, (i, len(todo)))
-            plans.append(
-                Planned(one.step, plan, None, one.external_bytes, one.policy, one.given_plan)
-            )
+            # A given plan is for the homes that there were when it was read.
+            given = one.given_plan if one in new else None
+            try:
+                plan = self._plan_one(one, given, capacity, external_bytes, (i, len(todo)))
+            except BudgetTooSmall as error:
+                failed.append(error)
+                continue
+            plans.append(Planned(one.step, plan, None, one.external_bytes, one.policy, given))
+        if failed:
+            raise _joined(failed)
         self._next_capacity = capacity
         return plans
 
-    def _plan_one(self, one: Planned, capacity: int, position: tuple[int, int]) -> Any:
-        if one.given_plan is not None:
-            if one.given_plan.program_hash() != one.step.hash():
+    def budget_for(self, height_bytes: int, external_bytes: int) -> int:
+        """The least budget that leaves a capacity of `height_bytes`."""
+        budget = height_bytes + external_bytes
+        while True:
+            reserve = max(_LEAST_RESERVE, budget // 100 // _ALIGNMENT * _ALIGNMENT)
+            capacity = (budget - external_bytes - reserve) // _ALIGNMENT * _ALIGNMENT
+            if capacity >= height_bytes:
+                return budget
+            budget += height_bytes - capacity
+
+    def _plan_one(
+        self,
+        one: Planned,
+        given: Any,
+        capacity: int,
+        external_bytes: int,
+        position: tuple[int, int],
+    ) -> Any:
+        if given is not None:
+            if given.program_hash() != one.step.hash():
                 raise PlanFileError(
                     "the plan file is for another program: the step function, the shapes, the "
                     "optimizer or PyTorch changed since it was saved",
                     todo="compile without plan= and save the new plan",
                 )
-            return one.given_plan
+            return given
         outcome = _core.plan_step(
             one.step, torch.get_num_threads(), self.plan_options(one, capacity, position)
         )
         if outcome[0] == "fits":
             return outcome[1]
-        around = self.budget_bytes - capacity
         if outcome[0] == "too small":
             heights = [plan.certificate()["height_bytes"] for plan in self._frontier(one)]
-            least = min(heights) + around if heights else None
+            least = min(heights) if heights else None
         else:
-            least = outcome[1] + around
+            least = outcome[1]
         floor = outcome[1] if outcome[0] == "too small" else outcome[2]
         raise BudgetTooSmall(
-            self.budget_bytes, floor + around, least, [describe(one.step, c) for c in outcome[-1]]
+            self.budget_bytes,
+            self.budget_for(floor, external_bytes),
+            None if least is None else self.budget_for(least, external_bytes),
+            [describe(one.step, c) for c in outcome[-1]],
         )
 
     def _frontier(self, one: Planned) -> list[Any]:
@@ -267,6 +294,19 @@ class Session:
         for one in self.planned:
             one.variant = None
         self.planned = []
+
+
+def _external_bytes(planned: list[Planned]) -> int:
+    return max((one.external_bytes for one in planned), default=0)
+
+
+def _joined(failed: list[BudgetTooSmall]) -> BudgetTooSmall:
+    """One error for all variants that do not fit: what is needed is what the largest needs."""
+    worst = max(failed, key=lambda error: error.floor_bytes)
+    found = [error.least_found_bytes for error in failed]
+    known = [least for least in found if least is not None]
+    least = max(known) if len(known) == len(found) else None
+    return BudgetTooSmall(worst.budget_bytes, worst.floor_bytes, least, worst.culprits)
 
 
 def parse_budget(budget: int | str | None, plain_peak_bytes: int) -> int:

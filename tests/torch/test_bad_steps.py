@@ -5,7 +5,7 @@ point at the marked line and say what to do; afterwards every object is the one 
 training goes on with the bits of a training that fitstep never saw.
 """
 
-import weakref
+import itertools
 from collections.abc import Callable
 from types import SimpleNamespace
 
@@ -116,12 +116,12 @@ def throws_in_forward(bench: Bench) -> Step:
 
 
 def reaches_a_parameter_in_hiding(bench: Bench) -> Step:
-    hidden = weakref.ref(bench.model[4].weight)  # Nothing inside a weak reference is swapped.
+    hidden = itertools.repeat(bench.model[4].weight)  # Nobody can look into an iterator.
 
     def step(inputs: Tensor, targets: Tensor) -> Tensor:
         bench.optimizer.zero_grad()
         loss = cross_entropy(bench.model(inputs), targets)
-        loss = loss + 0.01 * hidden().square().sum()  # <- here
+        loss = loss + 0.01 * next(hidden).square().sum()  # <- here
         loss.backward()
         bench.optimizer.step()
         return loss
