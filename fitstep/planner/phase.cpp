@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "fitstep/base/id.h"
 #include "fitstep/base/interval.h"
 #include "fitstep/planner/values.h"
 #include "fitstep/program/program.h"
