@@ -9,6 +9,12 @@
 #include <string>
 #include <vector>
 
+#ifdef FITSTEP_SHARED_DATA
+#include <fstream>
+#include <iostream>
+#include <sstream>
+#endif
+
 #include "fitstep/base/interval.h"
 #include "fitstep/plan/layout.h"
 #include "fitstep/planner/random.h"
