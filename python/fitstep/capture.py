@@ -46,9 +46,9 @@ def _roles(swap: Swap) -> dict[int, str]:
         for place in places:
             if place.role == wanted:
                 roles.setdefault(id(place.tensor), wanted)
-    for real, _fake, place in swap.pairs:
-        if place is not None:
-            roles.setdefault(id(real), place.role)
+    for real, _fake, first in swap.pairs:
+        if first is not None:
+            roles.setdefault(id(real), first.role)
     return roles
 
 
@@ -137,9 +137,8 @@ class Capturer:
         self._done: dict[tuple[str, int], int] = {}  # Rebindings that earlier recordings made.
         self._fakes_of_leaves: dict[int, torch.Tensor] = {}
         roles = _roles(swap)
-        owners = {
-            id(real.grad): real for real, _, _ in swap.pairs if real.is_leaf and real.grad is not None
-        }
+        leaves = [real for real, _, _ in swap.pairs if real.is_leaf]
+        owners = {id(leaf.grad): leaf for leaf in leaves if leaf.grad is not None}
         for real, fake, _place in swap.pairs:
             role = roles.get(id(real), "closure")
             if id(real) in owners and role not in _PERSISTENT:

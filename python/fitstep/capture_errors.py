@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-import torch
 from torch._subclasses import fake_tensor
 
 from .errors import CaptureError, user_location
@@ -50,7 +49,8 @@ def translate(error: Exception) -> CaptureError | None:
 
 
 def _device_errors() -> type[Exception]:
-    return getattr(fake_tensor, "MismatchedDeviceError", torch._C._LinAlgError)
+    found: type[Exception] | None = getattr(fake_tensor, "MismatchedDeviceError", None)
+    return found or fake_tensor.UnsupportedFakeTensorException
 
 
 @contextlib.contextmanager

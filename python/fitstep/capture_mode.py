@@ -88,19 +88,19 @@ class Sources:
     def now(self) -> _Source:
         node = torch._C._current_autograd_node()
         if node is not None:
-            return self._forward.get(node._sequence_nr(), _NOWHERE)  # type: ignore[attr-defined]
+            return self._forward.get(node._sequence_nr(), _NOWHERE)
         source = (self._modules[-1] if self._modules else "", *user_frame())
         if torch.is_grad_enabled():
-            self._forward[torch.autograd._get_sequence_nr() - 1] = source  # type: ignore[attr-defined]
+            self._forward[torch.autograd._get_sequence_nr() - 1] = source
         return source
 
 
 class RecordingMode(TorchDispatchMode):
     """Records every operator call into `recorder`.
 
-    `external(tensor)` gives the fake of a real tensor that was not swapped. `region()` is the number
-    of the optimizer call under way, -1 outside. `profile` knows the real geometry of results whose
-    fakes are wrong.
+    `external(tensor)` gives the fake of a real tensor that was not swapped. `region()` is the
+    number of the optimizer call under way, -1 outside. `profile` knows the real geometry of results
+    whose fakes are wrong.
     """
 
     def __init__(

@@ -37,11 +37,11 @@ class LaterNumber(float):
 
 
 for _name in (
-    "__add__ __radd__ __sub__ __rsub__ __mul__ __rmul__ __truediv__ __rtruediv__ __pow__ __rpow__ "
-    "__floordiv__ __mod__ __neg__ __abs__ __lt__ __le__ __gt__ __ge__ __eq__ __ne__ __bool__ "
-    "__int__ __float__ __round__ __format__ __str__ __repr__ __index__ __divmod__ __hash__"
-).split():
-    setattr(LaterNumber, _name, LaterNumber._refuse)
+    *("add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv", "pow", "rpow", "neg"),
+    *("floordiv", "mod", "divmod", "abs", "lt", "le", "gt", "ge", "eq", "ne", "bool", "int"),
+    *("float", "round", "format", "str", "repr", "index", "hash"),
+):
+    setattr(LaterNumber, f"__{_name}__", LaterNumber._refuse)
 
 
 class Numbers:
@@ -68,7 +68,8 @@ def patched(mode: RecordingMode) -> Iterator[Numbers]:
 
     def get_rng_state() -> torch.Tensor:
         state = torch.empty(_STATE_BYTES, dtype=torch.uint8)
-        return mode.replace_last(torch.ops.fitstep.generator_state.default, (), {}, state)
+        mode.replace_last(torch.ops.fitstep.generator_state.default, (), {}, state)
+        return state
 
     def set_rng_state(new_state: torch.Tensor) -> None:
         mode.record(torch.ops.fitstep.set_generator_state.default, (new_state,), {}, None)
@@ -94,7 +95,7 @@ def patched(mode: RecordingMode) -> Iterator[Numbers]:
             todo="write into the tensor in place, under torch.no_grad(): p.copy_(new)",
         )
 
-    data = property(torch._C.TensorBase.data.__get__, refuse_data)
+    data = property(vars(torch._C.TensorBase)["data"].__get__, refuse_data)
     patches: list[tuple[Any, str, Any]] = [
         (torch.Tensor, "data", data),
         (torch, "get_rng_state", get_rng_state),

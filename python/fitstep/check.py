@@ -22,7 +22,6 @@ from .errors import FitstepError
 from .state.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from .state import Reach
     from .step import Step
 
 
@@ -35,7 +34,7 @@ class CheckResult:
     unrepeatable: tuple[str, ...]  # Operators that do not repeat their own bits, if any.
 
     def __str__(self) -> str:
-        text = f"{self.steps} steps: losses and {self.tensors} tensors equal plain PyTorch bit by bit"
+        text = f"{self.steps} steps: losses and {self.tensors} tensors equal plain PyTorch's bits"
         if self.unrepeatable:
             text += f"; not repeatable by themselves: {', '.join(self.unrepeatable)}"
         return text

@@ -59,7 +59,10 @@ def _watch(name: str) -> Any:
     return method
 
 
-for _name in "__lt__ __le__ __gt__ __ge__ __eq__ __ne__ __bool__ __int__ __hash__ __trunc__".split():
+for _name in (
+    *("__lt__", "__le__", "__gt__", "__ge__", "__eq__", "__ne__", "__bool__", "__int__"),
+    *("__hash__", "__trunc__", "__floor__", "__ceil__", "__round__"),
+):
     setattr(WatchedNumber, _name, _watch(_name))
 
 
@@ -121,9 +124,8 @@ def _places(
         for number, (a, b) in enumerate(zip(old, new, strict=True)):
             if repr(a) == repr(b):
                 continue
-            owners = [
-                i for i in floats if repr(a) == repr(leaves[i]) and repr(b) == repr(float(changed[i]))
-            ]
+            pair = (repr(a), repr(b))
+            owners = [i for i in floats if pair == (repr(leaves[i]), repr(float(changed[i])))]
             if len(owners) != 1:
                 return {}
             found.setdefault(owners[0], []).append((op, number))

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_unflatten
 
-from .errors import GuardError
+from .errors import GuardError, StepFailed
 from .session import Session
 from .state.optimizers import Replacement
 from .state.snapshot import NumberChange, Snapshot
@@ -71,7 +71,7 @@ def leave_state(
             optimizer = recording.states.get(id(rebinding))
             if optimizer is not None:
                 rebinding.container = optimizer.state  # load_state_dict makes another dict.
-        variant.swap.apply(recording.rebindings, lambda fake: made.get(id(fake)))
+        variant.swap.apply(recording.rebindings, _Made(made))
     if not variant.reads_grads:
         for real in recording.grads:
             real.grad = None
@@ -85,6 +85,16 @@ def leave_state(
     return bool(recording.fresh or recording.rebindings)
 
 
+class _Made:
+    """The real tensors by fake; None for a fake that stands for one from before the step."""
+
+    def __init__(self, made: dict[int, torch.Tensor]) -> None:
+        self._made = made
+
+    def __call__(self, fake: torch.Tensor) -> torch.Tensor | None:
+        return self._made.get(id(fake))
+
+
 def make_results(variant: Variant, outputs: list[torch.Tensor]) -> Any:
     """What the step function returned."""
     leaves = []
@@ -96,3 +106,30 @@ def make_results(variant: Variant, outputs: list[torch.Tensor]) -> Any:
         else:
             leaves.append(outputs[result.index])
     return tree_unflatten(leaves, variant.recording.spec)
+
+
+def patch(variant: Variant, patches: Any) -> None:
+    """Writes an optimizer's numbers of this run into the program."""
+    assert variant.planned is not None
+    core = variant.planned.variant
+    for patch in patches.numbers:
+        core.set_number(patch.op, patch.number, patch.value)
+    for patch in patches.literals:
+        literal = variant.step.literal(patch.storage)
+        flat = literal.reshape(-1).view(torch.uint8)
+        flat.copy_(torch.frombuffer(bytearray(patch.content), dtype=torch.uint8))
+
+
+def step_failed(variant: Variant, message: str, is_untouched: bool) -> StepFailed:
+    """The error for a step that stopped half-way."""
+    if is_untouched:
+        return StepFailed(
+            message,
+            todo="nothing was changed: parameters, buffers and optimizer state are as before the "
+            "step",
+        )
+    return StepFailed(
+        message,
+        unusable=[bound.name for bound in variant.written()],
+        todo="load a checkpoint into the model and the optimizer before going on",
+    )

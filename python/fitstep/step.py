@@ -10,9 +10,16 @@ import torch
 from torch.utils._pytree import tree_flatten
 
 from . import _core
-from .errors import CaptureError, FitstepError, GuardError, StepFailed
+from .errors import CaptureError, FitstepError, GuardError
 from .host_numbers import is_number
-from .left_behind import bring_back, leave_state, make_results, take_in_state
+from .left_behind import (
+    bring_back,
+    leave_state,
+    make_results,
+    patch,
+    step_failed,
+    take_in_state,
+)
 from .python_changes import check_flags
 from .report import Measured, Report, SavedText, make_report
 from .session import Planned, Session
@@ -115,12 +122,7 @@ class Step:
         for variant, planned in zip(variants, plans, strict=True):
             variant.planned = planned
             session.planned.append(planned)
-            written = [
-                bound.real
-                for bound in variant.recording.bound
-                if bound.is_home and bound.real is not None and bound.storage in variant.recording.written
-            ]
-            planned.variant.set_written(written)
+            planned.variant.set_written([b.real for b in variant.written() if b.real is not None])
         session.guards.extend(variant.guards for variant in variants)
 
     # -- running -----------------------------------------------------------------------------
@@ -164,7 +166,7 @@ class Step:
         if failure is not None:
             host.undo()
             generators.restore()
-            _fail(variant, *failure)
+            raise step_failed(variant, *failure)
         host.commit()
         outputs = core.take_outputs()
         if leave_state(self._session, variant, outputs, todo):
@@ -179,7 +181,7 @@ class Step:
         for op, number, value in variant.numbers.patches(leaves):
             core.set_number(op, number, value)
         for slots, run in zip(variant.slots, runs, strict=True):
-            _patch(variant, slots.update(run))
+            patch(variant, slots.update(run))
         if variant.recording.fresh or variant.recording.rebindings:
             # This run will have the present objects accepted: they must be the right ones.
             for guards in self._session.guards:
@@ -248,7 +250,7 @@ class Step:
                     of_grad.name,
                     of_grad.tensor,
                     leaf.grad,
-                    problem=f"{of_grad.name} is another tensor than the one that a compiled step left",
+                    problem=f"{of_grad.name} was replaced by another tensor between two steps",
                     todo=f"write into it in place, {of_grad.name}.copy_(new), or set it to None",
                 )
 
@@ -261,7 +263,9 @@ class Step:
                 count,
                 count + 1,
                 problem=f"this call needs variant number {count + 1} of the step: "
-                + "; ".join(self._facts.explain(known, base) or [self._other_numbers(args, kwargs)]),
+                + "; ".join(
+                    self._facts.explain(known, base) or [self._other_numbers(args, kwargs)]
+                ),
                 todo="keep shapes and flags the same from step to step, or raise max_variants=",
             )
         self.add_variants(args, kwargs, ahead=False)
@@ -375,33 +379,3 @@ class Step:
         return (
             f"<fitstep step: budget {_core.format_bytes(self._session.budget_bytes)}, {state}>"
         )
-
-
-def _patch(variant: Variant, patches: Any) -> None:
-    assert variant.planned is not None
-    core = variant.planned.variant
-    for patch in patches.numbers:
-        core.set_number(patch.op, patch.number, patch.value)
-    for patch in patches.literals:
-        literal = variant.step.literal(patch.storage)
-        flat = literal.reshape(-1).view(torch.uint8)
-        flat.copy_(torch.frombuffer(bytearray(patch.content), dtype=torch.uint8))
-
-
-def _fail(variant: Variant, message: str, is_untouched: bool) -> None:
-    if is_untouched:
-        raise StepFailed(
-            message,
-            todo="nothing was changed: parameters, buffers and optimizer state are as before the "
-            "step",
-        )
-    written = [
-        bound.name
-        for bound in variant.recording.bound
-        if bound.is_home and bound.storage in variant.recording.written
-    ]
-    raise StepFailed(
-        message,
-        unusable=written,
-        todo="load a checkpoint into the model and the optimizer before going on",
-    )

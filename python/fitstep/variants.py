@@ -50,6 +50,11 @@ class Variant:
     sources: list[int | torch.Tensor] = field(default_factory=list)  # Argument leaf, or a tensor.
     planned: Planned | None = None
 
+    def written(self) -> list[Bound]:
+        """What is at home and written by the program."""
+        written = self.recording.written
+        return [b for b in self.recording.bound if b.is_home and b.storage in written]
+
     def accepts_grads(self, present: frozenset[int]) -> bool:
         """Whether the program is right for a step that starts with these gradients there."""
         recorded = self.recording.with_grads
@@ -123,9 +128,10 @@ class VariantMaker:
         session = self.session
         for place in self.reach.leaves():
             home = session.home_of(place.tensor)
-            if home is not None and f"{home.name}.grad" in session.homes:
-                if place.tensor.grad is None:
-                    return True
+            if home is None or place.tensor.grad is not None:
+                continue
+            if f"{home.name}.grad" in session.homes:
+                return True
         return False
 
     def _capture_once(

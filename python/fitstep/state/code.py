@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from types import CodeType
 
 import torch
+
 from fitstep.errors import is_user_file
 from fitstep.state import forms
 from fitstep.state.nodes import Above, Node, Reach

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
+
 from fitstep.state.nodes import Above, Node, Owner, Place, Reach, Role
 from fitstep.state.walk import SCHEDULERS, Walk
 

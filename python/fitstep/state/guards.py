@@ -19,12 +19,13 @@ from types import CodeType
 from typing import Any
 
 import torch
+from torch.nn.modules import module as torch_module
+
 from fitstep.errors import GuardError
 from fitstep.state.code import RanCode
 from fitstep.state.nodes import Node, Place, is_number
 from fitstep.state.optimizers import OptimizerGuards, Replacement
 from fitstep.state.snapshot import MISSING, NumberChange, Snapshot, same_number
-from torch.nn.modules import module as torch_module
 
 _AGAIN = "compile the step again"
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
@@ -146,7 +147,7 @@ class Guards:
         return [found for guards in self._optimizers for found in guards.check()]
 
     def accept_grads(self) -> None:
-        """Takes the present gradients as the expected ones, after a run that made or cleared some."""
+        """Takes the present gradients as the expected ones: a run made or cleared some."""
         self._grads = [leaf.grad for leaf in self._leaves]
 
     def accept(self) -> None:

@@ -15,11 +15,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import _disable_current_modes
+
 from fitstep.errors import CaptureError, user_location
 from fitstep.state import forms
 from fitstep.state.nodes import Place
-from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.utils._python_dispatch import _disable_current_modes
 
 Geometry = tuple[int, torch.Size, tuple[int, ...], torch.dtype]
 

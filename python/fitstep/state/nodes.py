@@ -16,6 +16,7 @@ from enum import EnumMeta
 from typing import Any, Literal
 
 import torch
+
 from fitstep.state.forms import Entry, Form, SetForm
 
 Role = Literal[

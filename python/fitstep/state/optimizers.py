@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+
 from fitstep.errors import GuardError
 from fitstep.state.lift import geometry_of
 from fitstep.state.nodes import Reach

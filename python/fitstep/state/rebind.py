@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import torch
+
 from fitstep.errors import CaptureError
 from fitstep.state import forms
 from fitstep.state.lift import Fakes, Pair, geometry_of, rebuild_tuple, storage_id

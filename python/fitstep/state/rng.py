@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+
 from fitstep.state.lift import outside_modes
 from fitstep.state.nodes import Reach
 

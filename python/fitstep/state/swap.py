@@ -19,13 +19,15 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
 from fitstep.errors import CaptureError
 from fitstep.state.lift import Externals, Fakes, geometry_of, outside_modes
 from fitstep.state.nodes import Place, Reach
 from fitstep.state.rebind import Rebinding, Record, compare, rebuild
 from fitstep.state.rng import GeneratorStates
-from torch._subclasses.fake_tensor import FakeTensorMode
 
+Results = Mapping[torch.Tensor, torch.Tensor] | Callable[[torch.Tensor], torch.Tensor | None]
 Constants = bool | Callable[[Place], bool]
 
 
@@ -120,7 +122,7 @@ class Swap:
     def apply(
         self,
         rebindings: list[Rebinding],
-        results: Mapping[torch.Tensor, torch.Tensor] | Callable[[torch.Tensor], torch.Tensor],
+        results: Results,
     ) -> None:
         """Binds real tensors as the recording bound fakes; `results` maps fake to real.
 

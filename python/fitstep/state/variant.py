@@ -16,8 +16,9 @@ from itertools import repeat
 from typing import Any, NamedTuple
 
 import torch
-from fitstep.state.nodes import Reach
 from torch.utils._pytree import tree_flatten
+
+from fitstep.state.nodes import Reach
 
 _requires_grad = operator.attrgetter("requires_grad")
 

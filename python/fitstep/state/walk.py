@@ -17,6 +17,7 @@ from collections import deque
 from typing import Any
 
 import torch
+
 from fitstep.errors import CaptureError, is_user_file
 from fitstep.state import forms
 from fitstep.state.nodes import LARGE, Above, Node, Obstacle, Place, Reach, Role, is_enum, is_number
