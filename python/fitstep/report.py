@@ -48,7 +48,8 @@ class VariantReport:
 
     label: str
     ops: int
-    recomputed_ops: int
+    kept_ops: int  # Run once; their results stay until nobody reads them any more.
+    recomputed_ops: int  # Runs beyond the first.
     floor_bytes: int
     peak_bytes: int
     height_bytes: int
@@ -92,7 +93,8 @@ class Report:
         for one in self.variants:
             measured = "not run" if one.measured_s is None else f"{one.measured_s * 1e3:.3g} ms"
             lines += [
-                f"{one.label}: {one.ops} ops, {one.recomputed_ops} recomputed, {one.runs} runs",
+                f"{one.label}: {one.ops} ops, {one.kept_ops} kept, "
+                f"{one.recomputed_ops} recomputed; {one.runs} runs",
                 f"  bytes  peak {size(one.peak_bytes)}, height {size(one.height_bytes)}, "
                 f"inputs and outputs {size(one.external_bytes)}, in all {size(one.total_bytes)}",
                 f"  time   predicted {one.predicted_s * 1e3:.3g} ms, measured {measured}, "
@@ -113,11 +115,13 @@ def make_report(step: Step, session: Session) -> Report:
         measured = step.measured.get(id(variant))
         misplaced += planned.variant.misplaced() if planned.variant is not None else 0
         external = planned.external_bytes
+        recomputed = planned.plan.run_counts(variant.step)[1]
         reports.append(
             VariantReport(
                 label=variant.recording.label,
                 ops=variant.step.op_count(),
-                recomputed_ops=planned.plan.run_counts(variant.step)[1],
+                kept_ops=variant.step.op_count() - recomputed,
+                recomputed_ops=recomputed,
                 floor_bytes=certificate["floor_bytes"],
                 peak_bytes=certificate["peak_bytes"],
                 height_bytes=certificate["height_bytes"],

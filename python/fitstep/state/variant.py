@@ -88,6 +88,8 @@ class VariantFacts:
             ("requires_grad", old.requires_grad, new.requires_grad, self._leaf_names()),
             ("presence of .grad", old.grads, new.grads, self._leaf_names()),
         ):
+            if a == b:
+                continue
             changed = [n for n, x, y in zip(names, a, b, strict=True) if x != y]
             if changed:
                 more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""

@@ -1,0 +1,209 @@
+"""A compiled step as an object: calling it, failing, closing, files, reports."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import fitstep
+import pytest
+import torch
+from api_models import Job, compiled, same
+from torch import Tensor, nn
+
+
+def train(job: Job, step: Any, count: int) -> list[Tensor]:
+    return [step(job.x, job.y).detach().clone() for _ in range(count)]
+
+
+def test_a_dropped_step_gives_everything_back() -> None:
+    job = Job()
+    step = fitstep.compile(job.step, example=(job.x, job.y), budget="2MiB", effort=1)
+    losses = train(job, step, 2)
+    homes = [p.data_ptr() for p in job.model.parameters()]
+    del step
+    gc.collect()
+    assert not {p.data_ptr() for p in job.model.parameters()} & set(homes)
+    losses += train(job, job.step, 2)
+    ours = job.state()
+    plain = Job()
+    assert same(losses, train(plain, plain.step, 4))
+    assert same(ours, plain.state())
+
+
+def test_a_closed_step_says_so_and_so_do_those_that_share_its_model() -> None:
+    job = Job()
+
+    def validate(x: Tensor, y: Tensor) -> Tensor:
+        with torch.no_grad():
+            return nn.functional.cross_entropy(job.model(x), y)
+
+    first = fitstep.compile(job.step, example=(job.x, job.y), budget="2MiB", effort=1)
+    second = fitstep.compile(validate, example=(job.x, job.y), effort=1)
+    first.close()
+    first.close()
+    for step in (first, second):
+        with pytest.raises(fitstep.FitstepError, match="closed"):
+            step(job.x, job.y)
+    second.close()
+    with compiled(job.step, (job.x, job.y)) as again:
+        train(job, again, 1)
+
+
+def test_ctrl_c_during_a_step_acts_after_it() -> None:
+    job = Job()
+    seen = []
+
+    def interrupt(*_: Any) -> None:
+        seen.append(job.state())
+        raise KeyboardInterrupt
+
+    with compiled(job.step, (job.x, job.y)) as step:
+        before = signal.signal(signal.SIGINT, interrupt)
+        try:
+            original = step._note
+
+            def note(*args: Any) -> None:
+                os.kill(os.getpid(), signal.SIGINT)
+                original(*args)
+
+            step._note = note  # type: ignore[method-assign]
+            with pytest.raises(KeyboardInterrupt):
+                step(job.x, job.y)
+            step._note = original  # type: ignore[method-assign]
+            train(job, step, 2)
+        finally:
+            signal.signal(signal.SIGINT, before)
+    ours = job.state()
+    assert len(seen) == 1
+    plain = Job()
+    train(plain, plain.step, 1)
+    assert same(seen[0], plain.state()), "the step was whole when the signal acted"
+    train(plain, plain.step, 2)
+    assert same(ours, plain.state())
+
+
+def test_two_threads_do_not_run_one_arena() -> None:
+    job = Job()
+    with compiled(job.step, (job.x, job.y)) as step:
+        found: list[str] = []
+
+        def call() -> None:
+            try:
+                step(job.x, job.y)
+            except fitstep.FitstepError as error:
+                found.append(str(error))
+
+        with step._session.lock:
+            thread = threading.Thread(target=call)
+            thread.start()
+            thread.join()
+        assert "another thread" in found[0]
+        thread = threading.Thread(target=call)
+        thread.start()
+        thread.join()
+        assert len(found) == 1
+        ours = job.state()
+    plain = Job()
+    train(plain, plain.step, 1)
+    assert same(ours, plain.state())
+
+
+def test_a_failed_step_restores_generator_scheduler_and_numbers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    job = Job()
+    schedule = torch.optim.lr_scheduler.StepLR(job.optimizer, step_size=1, gamma=0.5)
+
+    def scheduled(x: Tensor, y: Tensor) -> Tensor:
+        loss = job.step(x, y)
+        schedule.step()
+        return loss
+
+    with compiled(scheduled, (job.x, job.y)) as step:
+        train(job, step, 1)
+        before, rate = job.state(), schedule.get_last_lr()
+
+        class Failing:
+            def __init__(self, core: Any) -> None:
+                self.core = core
+
+            def __getattr__(self, name: str) -> Any:
+                return getattr(self.core, name)
+
+            def run(self, *_: Any) -> tuple[str, bool]:
+                torch.rand(3)  # As a half-run dropout would.
+                return "the disk is full", True
+
+        for variant in step.variants:
+            assert variant.planned is not None
+            monkeypatch.setattr(variant.planned, "variant", Failing(variant.planned.variant))
+        with pytest.raises(fitstep.StepFailed, match="disk is full") as raised:
+            step(job.x, job.y)
+        assert raised.value.unusable == ()
+        assert same(job.state(), before)
+        assert schedule.get_last_lr() == rate
+
+
+def test_check_compares_and_changes_nothing() -> None:
+    job = Job()
+    with compiled(job.step, (job.x, job.y)) as step:
+        train(job, step, 1)
+        before = job.state()
+        result = step.check(steps=2)
+        assert result.steps == 2
+        assert result.tensors >= 12  # 4 parameters, each with 2 moments.
+        assert same(job.state(), before)
+        train(job, step, 1)
+        ours = job.state()
+    plain = Job()
+    train(plain, plain.step, 2)
+    assert same(ours, plain.state())
+
+
+def test_a_report_has_predicted_beside_measured() -> None:
+    job = Job()
+    with compiled(job.step, (job.x, job.y)) as step:
+        train(job, step, 3)
+        report = step.report()
+    steady = report.variants[1]
+    assert [v.runs for v in report.variants] == [1, 2]
+    assert steady.measured_s is not None and steady.measured_s > 0 < steady.predicted_s
+    assert (steady.kept_ops, steady.recomputed_ops) == (steady.ops, 0), "there is room enough"
+    assert "kept" in str(report)
+    assert "recomputed" in str(report)
+    assert json.loads(report.to_json())["variants"][1]["runs"] == 2
+
+
+def test_a_saved_plan_runs_again(tmp_path: Path) -> None:
+    job = Job()
+    with compiled(job.step, (job.x, job.y)) as step:
+        train(job, step, 2)
+        step.program.save(tmp_path / "step.program")
+        step.plan.save(tmp_path / "step.plan")
+    job = Job()
+    with compiled(job.step, (job.x, job.y), plan=tmp_path / "step.plan") as step:
+        train(job, step, 3)
+        ours = job.state()
+        assert str(step.plan) == (tmp_path / "step.plan").read_text()
+    plain = Job()
+    train(plain, plain.step, 3)
+    assert same(ours, plain.state())
+
+
+def test_a_curve_goes_down_to_the_least_and_changes_nothing() -> None:
+    job = Job()
+    before = job.state()
+    found = fitstep.curve(job.step, (job.x, job.y), effort=1)
+    assert same(job.state(), before)
+    budgets = [point.budget_bytes for point in found.points]
+    assert budgets == sorted(budgets, reverse=True)
+    assert found.floor_bytes <= budgets[-1]
+    times = [point.predicted_s for point in found.points]
+    assert times == sorted(times), "less memory is never faster"
+    assert "plain peak" in str(found)

@@ -1,0 +1,250 @@
+"""Which program runs: gradients in use, loaded state, numbers, flags."""
+
+from __future__ import annotations
+
+import random
+from copy import deepcopy
+from types import SimpleNamespace
+from typing import Any
+
+import fitstep
+import pytest
+import torch
+from api_models import Job, compiled, same
+from torch import Tensor, nn
+
+
+def accumulate_and_update(job: Job) -> tuple[Any, Any]:
+    def accumulate(x: Tensor, y: Tensor) -> Tensor:
+        loss = nn.functional.cross_entropy(job.model(x), y)
+        loss.backward()
+        return loss
+
+    def update(x: Tensor, y: Tensor) -> Tensor:
+        loss = accumulate(x, y)
+        job.optimizer.step()
+        job.optimizer.zero_grad()
+        return loss
+
+    return accumulate, update
+
+
+@pytest.mark.parametrize("is_update_first", [False, True])
+def test_gradients_flow_from_function_to_function(is_update_first: bool) -> None:
+    """Also when the function that leaves them is compiled after the one that reads them."""
+
+    def run(job: Job, accumulate: Any, update: Any) -> list[Tensor]:
+        for _ in range(3):
+            for function in (accumulate, accumulate, update):
+                function(job.x, job.y)
+        update(job.x, job.y)
+        return job.state()
+
+    job = Job()
+    example = (job.x, job.y)
+    functions = accumulate_and_update(job)
+    order = functions[::-1] if is_update_first else functions
+    with compiled(order[0], example) as first:
+        second = fitstep.compile(order[1], example=example, effort=1)
+        steps = (second, first) if is_update_first else (first, second)
+        ours = run(job, *steps)
+    plain = Job()
+    assert same(ours, run(plain, *accumulate_and_update(plain)))
+
+
+def test_state_that_is_loaded_before_the_first_step_is_used() -> None:
+    """The optimizer was empty when the step was compiled."""
+
+    def saved() -> tuple[Any, Any]:
+        other = Job()
+        other.step(other.x, other.y)
+        return other.model.state_dict(), deepcopy(other.optimizer.state_dict())
+
+    def resume(job: Job) -> None:
+        torch.manual_seed(5)
+        model, optimizer = saved()
+        job.model.load_state_dict(model)
+        job.optimizer.load_state_dict(optimizer)
+
+    job = Job()
+    with compiled(job.step, (job.x, job.y)) as step:
+        resume(job)
+        for _ in range(2):
+            step(job.x, job.y)
+        ours = job.state()
+    plain = Job()
+    resume(plain)
+    for _ in range(2):
+        plain.step(plain.x, plain.y)
+    assert same(ours, plain.state())
+
+
+def test_an_empty_state_that_is_loaded_is_a_first_step() -> None:
+    job = Job()
+    with compiled(job.step, (job.x, job.y)) as step:
+        job.optimizer.load_state_dict(job.optimizer.state_dict())
+        for _ in range(2):
+            step(job.x, job.y)
+        ours = job.state()
+    plain = Job()
+    for _ in range(2):
+        plain.step(plain.x, plain.y)
+    assert len(ours) == len(plain.state())
+    assert same(ours, plain.state())
+
+
+def weighted(job: Job) -> Any:
+    def step(x: Tensor, y: Tensor, weight: float) -> Tensor:
+        job.optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(job.model(x), y) * weight
+        loss.backward()
+        job.optimizer.step()
+        return loss
+
+    return step
+
+
+def test_a_float_argument_changes_from_call_to_call_in_one_program() -> None:
+    weights = [1.0, 0.5, 0.25, 2.0, -1.5, 0.0]
+    job = Job()
+    with compiled(weighted(job), (job.x, job.y, 1.0)) as step:
+        count = len(step.variants)
+        losses = [step(job.x, job.y, weight) for weight in weights]
+        assert len(step.variants) == count, "a new value needs no new program"
+        ours = job.state()
+    plain = Job()
+    expected = [weighted(plain)(plain.x, plain.y, weight).detach() for weight in weights]
+    assert same(losses, expected)
+    assert same(ours, plain.state())
+
+
+def test_a_float_that_is_computed_with_in_python_is_never_frozen() -> None:
+    def make(job: Job) -> Any:
+        step = weighted(job)
+
+        def inverse(x: Tensor, y: Tensor, share: float) -> Tensor:
+            return step(x, y, 1 - share if share < 0.5 else share)
+
+        return inverse
+
+    job = Job()
+    shares = [0.25, 0.75, 0.25, 0.125]
+    with compiled(make(job), (job.x, job.y, 0.25)) as step:
+        for share in shares:
+            step(job.x, job.y, share)
+        ours = job.state()
+    plain = Job()
+    for share in shares:
+        make(plain)(plain.x, plain.y, share)
+    assert same(ours, plain.state())
+
+
+def test_too_many_values_of_a_number_are_an_error_that_names_it() -> None:
+    job = Job()
+
+    def step(x: Tensor, y: Tensor, count: int) -> Tensor:
+        return job.step(x[:count], y[:count])
+
+    with compiled(step, (job.x, job.y, 8), max_variants=3) as compiled_step:
+        compiled_step(job.x, job.y, 8)
+        compiled_step(job.x, job.y, 9)
+        with pytest.raises(fitstep.GuardError, match=r"\[10\]"):
+            compiled_step(job.x, job.y, 10)
+
+
+class SetsAFlag(nn.Module):
+    """As models do that find out at their first call what they are used for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.settings = SimpleNamespace(kind=None)
+        self.inner = nn.Linear(12, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.settings.kind is None:
+            self.settings.kind = "classes"
+        return self.inner(x)
+
+
+def test_a_flag_that_the_first_call_sets_is_set() -> None:
+    job = Job()
+    job.model = SetsAFlag()
+    job.optimizer = torch.optim.SGD(job.model.parameters(), lr=0.1)
+    with compiled(job.step, (job.x, job.y)) as step:
+        assert job.model.settings.kind is None, "compiling sets nothing"
+        step(job.x, job.y)
+        assert job.model.settings.kind == "classes"
+        step(job.x, job.y)
+        job.model.settings.kind = "something else"
+        with pytest.raises(fitstep.FitstepError, match="kind"):
+            step(job.x, job.y)
+
+
+def test_a_first_call_that_does_something_else_is_refused() -> None:
+    class Scales(SetsAFlag):
+        def forward(self, x: Tensor) -> Tensor:
+            if self.settings.kind is None:
+                self.settings.kind = "scaled"
+                x = x * 2
+            return self.inner(x)
+
+    job = Job()
+    job.model = Scales()
+    job.optimizer = torch.optim.SGD(job.model.parameters(), lr=0.1)
+    with pytest.raises(fitstep.CaptureError, match=r"kind.*something else"):
+        fitstep.compile(job.step, example=(job.x, job.y), budget="2MiB")
+    assert job.model.settings.kind is None
+
+
+def test_batch_norm_without_momentum_is_refused() -> None:
+    """Its factor is a number read out of a buffer, another one at each step."""
+    job = Job()
+    job.model = nn.Sequential(nn.Linear(12, 3), nn.BatchNorm1d(3, momentum=None))
+    job.optimizer = torch.optim.SGD(job.model.parameters(), lr=0.1)
+    with pytest.raises(fitstep.CaptureError, match="momentum"):
+        fitstep.compile(job.step, example=(job.x, job.y), budget="2MiB")
+
+
+def test_numbers_drawn_in_python_are_refused() -> None:
+    job = Job()
+
+    def noisy(x: Tensor, y: Tensor) -> Tensor:
+        return job.step(x + random.random(), y)
+
+    state = random.getstate()
+    with pytest.raises(fitstep.CaptureError, match="draws random numbers"):
+        fitstep.compile(noisy, example=(job.x, job.y), budget="2MiB")
+    assert random.getstate() == state
+
+
+def test_functions_that_name_their_tensors_alike_do_not_mix_them_up() -> None:
+    def make(model: nn.Module, shared: nn.Module) -> Any:
+        optimizer = torch.optim.SGD([*model.parameters(), *shared.parameters()], lr=0.1)
+
+        def step(x: Tensor, y: Tensor) -> Tensor:
+            optimizer.zero_grad()
+            loss = nn.functional.cross_entropy(shared(model(x)), y)
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        return step
+
+    def build() -> tuple[Job, list[nn.Module], list[Any]]:
+        job = Job()
+        torch.manual_seed(2)
+        modules = [nn.Linear(12, 12), nn.Linear(12, 12), nn.Linear(12, 3)]
+        return job, modules, [make(modules[0], modules[2]), make(modules[1], modules[2])]
+
+    job, modules, functions = build()
+    with compiled(functions[0], (job.x, job.y)) as first:
+        second = fitstep.compile(functions[1], example=(job.x, job.y), effort=1)
+        for _ in range(2):
+            first(job.x, job.y)
+            second(job.x, job.y)
+        ours = [p.detach().clone() for m in modules for p in m.parameters()]
+    job, modules, functions = build()
+    for _ in range(2):
+        functions[0](job.x, job.y)
+        functions[1](job.x, job.y)
+    assert same(ours, [p.detach() for m in modules for p in m.parameters()])
