@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import fitstep
 import torch
 from torch import Tensor, nn
+
+import fitstep
 
 
 class Job:

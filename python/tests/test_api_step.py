@@ -10,11 +10,12 @@ import threading
 from pathlib import Path
 from typing import Any
 
-import fitstep
 import pytest
 import torch
 from api_models import Job, compiled, same
 from torch import Tensor, nn
+
+import fitstep
 
 
 def train(job: Job, step: Any, count: int) -> list[Tensor]:

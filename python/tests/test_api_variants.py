@@ -7,11 +7,12 @@ from copy import deepcopy
 from types import SimpleNamespace
 from typing import Any
 
-import fitstep
 import pytest
 import torch
 from api_models import Job, compiled, same
 from torch import Tensor, nn
+
+import fitstep
 
 
 def accumulate_and_update(job: Job) -> tuple[Any, Any]:
