@@ -231,6 +231,7 @@ void bind_capture(py::module_& module) {
       .def("save", &Profile::save)
       .def("load", &Profile::load)
       .def("correction_count", [](const Profile& profile) { return profile.corrections().size(); })
+      .def("begin_capture", &Profile::begin_capture)
       .def("unrepeatable", &Profile::unrepeatable);
   py::class_<StepProgram, std::shared_ptr<StepProgram>>(module, "StepProgram")
       .def("update_ops", &update_ops)

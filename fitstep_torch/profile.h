@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,9 @@ class Profile {
   // these. Filled by apply().
   const std::map<std::string, Measurement>& corrections() const { return corrections_; }
 
+  // A capture begins: corrections that are known now are in what it records.
+  void begin_capture();
+
   // What is known, as text by signature; for the file that the caller keeps.
   std::map<std::string, std::string> save() const;
   void load(const std::map<std::string, std::string>& saved);  // Skips what it cannot read.
@@ -58,6 +62,7 @@ class Profile {
  private:
   std::map<std::string, Measurement> known_;
   std::map<std::string, Measurement> corrections_;
+  std::set<std::string> applied_;  // Signatures whose corrections were known when it began.
   std::vector<std::string> unrepeatable_;
 };
 

@@ -136,7 +136,9 @@ class RecordingMode(TorchDispatchMode):
         if func is torch.ops.aten.lift_fresh.default and not isinstance(args[0], FakeTensor):
             return self._literal(func, args[0])
         args, kwargs = tree_map(self._as_fake, (args, kwargs))
-        results = func(*args, **kwargs)
+        results = self._view_of_known(func, args, kwargs)
+        if results is None:
+            results = func(*args, **kwargs)
         if self._silent:
             return results
         if func._schema.name.endswith("_") and isinstance(results, FakeTensor):
@@ -150,6 +152,28 @@ class RecordingMode(TorchDispatchMode):
             results = self._apart(func, results)
         self.record(func, args, kwargs, results)
         return results
+
+    def _view_of_known(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """A view of a fake that knows its number: FakeTensor would give it a storage of its own.
+
+        None where the call is no such view.
+        """
+        if not (args and isinstance(args[0], FakeTensor)) or args[0].constant is None:
+            return None
+        returns = func._schema.returns
+        if len(returns) != 1 or returns[0].alias_info is None or returns[0].alias_info.is_write:
+            return None
+        base, constant = args[0], args[0].constant
+        base.constant = None
+        try:
+            view = func(*args, **kwargs)
+        finally:
+            base.constant = constant
+        if isinstance(view, FakeTensor):
+            with _disable_current_modes():
+                view.constant = func(constant, *args[1:], **kwargs)
+            self._fake_mode.fake_tensor_converter.add_constant_storage_mapping(view)
+        return view
 
     def _know_content(self, func: Any, args: Any, kwargs: Any, fake: Any) -> None:
         """Optimizers make 0-dim state by `torch.ones(())` and read it by `.item()`."""

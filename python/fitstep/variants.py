@@ -137,6 +137,7 @@ class VariantMaker:
     def _capture_once(
         self, leaves: list[Any], spec: Any, ahead: bool, give_grads: bool
     ) -> Capture:
+        self.cache.profile.begin_capture()
         count = 1 + (self._count_ahead() if ahead else 0)
         snapshot = Snapshot.take(self.reach)
         changes = PythonChanges(snapshot)
