@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "fitstep/plan/verify.h"
+#include "fitstep_torch/generators.h"
 #include "fitstep_torch/tensors.h"
 
 namespace fitstep::torch_side {
@@ -24,6 +25,10 @@ Result<std::unique_ptr<Variant>> Variant::make(std::shared_ptr<StepProgram> step
   made->homes_ = std::move(homes);
   FITSTEP_TRY(made->kernels_,
               PlannedKernels::make(*made->step_, *made->plan_, made->homes_->arena()));
+  for (const auto& generator : made->step_->generators) {
+    if (generator.has_value())
+      made->generators_.emplace_back(*generator, std::vector<char>(kGeneratorStateBytes));
+  }
   return made;
 }
 
@@ -39,6 +44,7 @@ std::optional<Stopped> Variant::run(const std::vector<External>& externals,
     auto* first = static_cast<char*>(const_cast<void*>(tensors[i].const_data_ptr()));
     kernels_->point(externals[i].storage, first - externals[i].offset_bytes);
   }
+  for (auto& [generator, state] : generators_) save_generator(generator, state.data());
   adopt_worker_threads();
   set_reserve(homes_->reserve(), homes_->reserve_bytes());
   std::optional<Stopped> stopped;
@@ -48,7 +54,10 @@ std::optional<Stopped> Variant::run(const std::vector<External>& externals,
     stopped = execute(*plan_, *kernels_);
   }
   for (const at::Tensor& tensor : written_) tensor.unsafeGetTensorImpl()->bump_version();
-  if (stopped.has_value()) kernels_->drop_outputs();
+  if (stopped.has_value()) {
+    for (auto& [generator, state] : generators_) load_generator(generator, state.data());
+    kernels_->drop_outputs();
+  }
   return stopped;
 }
 

@@ -49,6 +49,7 @@ class Variant {
   std::shared_ptr<Homes> homes_;
   std::unique_ptr<PlannedKernels> kernels_;
   std::vector<at::Tensor> written_;
+  std::vector<std::pair<at::Generator, std::vector<char>>> generators_;  // As before the step.
 };
 
 }  // namespace fitstep::torch_side

@@ -114,20 +114,29 @@ def check_compiler() -> list[str]:
         return ["a C++20 compiler: c++ does not know <span> (g++ 11 or newer does)"]
     faults = []
     for header, package in HEADERS.items():
-        if not compiles(f"#if !__has_include(<{header}>)\n#error\n#endif\n",
-                        "-isystem", str(DEPS / "include")):
-            faults.append(f"<{header}> (package {package}; `make deps` puts it into .deps, "
-                          "which can also be copied from another machine)")
+        if not compiles(
+            f"#if !__has_include(<{header}>)\n#error\n#endif\n", "-isystem", str(DEPS / "include")
+        ):
+            faults.append(
+                f"<{header}> (package {package}; `make deps` puts it into .deps, "
+                "which can also be copied from another machine)"
+            )
     return faults
 
 
 def check_programs(names: set[str]) -> list[str]:
-    return [f"{name} (see tools/requirements-lint.txt)" for name in sorted(names)
-            if shutil.which(name) is None]
+    return [
+        f"{name} (see tools/requirements-lint.txt)"
+        for name in sorted(names)
+        if shutil.which(name) is None
+    ]
 
 
 CHECKS: list[Callable[[], list[str]]] = [
-    check_python, check_torch, check_build_tools, check_compiler,
+    check_python,
+    check_torch,
+    check_build_tools,
+    check_compiler,
 ]
 
 
@@ -145,8 +154,10 @@ def main(arguments: list[str]) -> int:
     print(f"fitstep cannot be built with {sys.executable}; missing or unsuitable:", file=sys.stderr)
     for fault in missing:
         print(f"  - {fault}", file=sys.stderr)
-    print("Nothing was installed. Without PYTHON=..., make sets up a .venv and .deps by itself.",
-          file=sys.stderr)
+    print(
+        "Nothing was installed. Without PYTHON=..., make sets up a .venv and .deps by itself.",
+        file=sys.stderr,
+    )
     return 1
 
 

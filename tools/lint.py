@@ -72,8 +72,10 @@ def mypy(_: Options) -> bool:
 def headers(options: Options) -> bool:
     """Each header of the core compiles alone."""
     include = ["-I.", "-isystem", ".deps/usr/include"]
-    commands = [["c++", "-std=c++20", "-fsyntax-only", *include, "-x", "c++", "-include", name,
-                 "/dev/null"] for name in tracked("fitstep/*.h", "tests/*.h")]
+    commands = [
+        ["c++", "-std=c++20", "-fsyntax-only", *include, "-x", "c++", "-include", name, "/dev/null"]
+        for name in tracked("fitstep/*.h", "tests/*.h")
+    ]
     return all(run_all(commands, options.jobs))
 
 
@@ -84,11 +86,15 @@ def fingerprint(name: str, shared: bytes) -> str:
 def clang_tidy(options: Options) -> bool:
     """All sources of ours that the dev build compiles, tests aside; fitstep_torch if asked."""
     database = json.loads((BUILD / "compile_commands.json").read_text())
-    compiled = {str(Path(entry["file"]).relative_to(ROOT)) for entry in database
-                if Path(entry["file"]).is_relative_to(ROOT)}
+    compiled = {
+        str(Path(entry["file"]).relative_to(ROOT))
+        for entry in database
+        if Path(entry["file"]).is_relative_to(ROOT)
+    }
     patterns = ["fitstep/*.cpp", "cli/*.cpp"] + (["fitstep_torch/*.cpp"] if options.torch else [])
-    names = [name for name in tracked(*patterns)
-             if name in compiled and not name.endswith("_test.cpp")]
+    names = [
+        name for name in tracked(*patterns) if name in compiled and not name.endswith("_test.cpp")
+    ]
     shared = hashlib.sha256()
     for name in [".clang-tidy", *tracked("*.h")]:
         shared.update((ROOT / name).read_bytes())
@@ -107,7 +113,11 @@ def clang_tidy(options: Options) -> bool:
 
 
 STEPS: dict[str, Callable[[Options], bool]] = {
-    "format": format_code, "tidy": tidy, "ruff": ruff, "mypy": mypy, "headers": headers,
+    "format": format_code,
+    "tidy": tidy,
+    "ruff": ruff,
+    "mypy": mypy,
+    "headers": headers,
     "clang-tidy": clang_tidy,
 }
 
@@ -126,8 +136,10 @@ def main(arguments: list[str]) -> int:
     for name in wanted.steps or STEPS:
         start = time.monotonic()
         good = STEPS[name](options)
-        print(f"lint: {name}: {'ok' if good else 'FAILED'} ({time.monotonic() - start:.0f} s)",
-              flush=True)
+        print(
+            f"lint: {name}: {'ok' if good else 'FAILED'} ({time.monotonic() - start:.0f} s)",
+            flush=True,
+        )
         failed += [] if good else [name]
     return 1 if failed else 0
 

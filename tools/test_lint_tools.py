@@ -19,14 +19,24 @@ FAULTS = [
     ("NULL", "int* none() { return 0; }", "modernize-use-nullptr"),
     ("a variable never changed", "int f(int a) { int b = a; return b; }", "misc-const-correctness"),
     ("an included header not used", "#include <vector>\nint a();", "misc-include-cleaner"),
-    ("seven parameters", "int f(int a, int b, int c, int d, int e, int g, int h) { return a + b"
-     " + c + d + e + g + h; }", "readability-function-size"),
-    ("a function of 80 lines", "int f(int a) {\n" + "a = a + 1;\n" * 80 + "return a; }",
-     "readability-function-size"),
+    (
+        "seven parameters",
+        "int f(int a, int b, int c, int d, int e, int g, int h) { return a + b"
+        " + c + d + e + g + h; }",
+        "readability-function-size",
+    ),
+    (
+        "a function of 80 lines",
+        "int f(int a) {\n" + "a = a + 1;\n" * 80 + "return a; }",
+        "readability-function-size",
+    ),
     ("a division by zero", "int f() { int const zero = 0; return 1 / zero; }", "DivideZero"),
-    ("use after move", "#include <string>\n#include <utility>\nstd::size_t f(std::string a) {\n"
-     "std::string const b = std::move(a); return a.size() + b.size(); }",
-     "bugprone-use-after-move"),
+    (
+        "use after move",
+        "#include <string>\n#include <utility>\nstd::size_t f(std::string a) {\n"
+        "std::string const b = std::move(a); return a.size() + b.size(); }",
+        "bugprone-use-after-move",
+    ),
 ]
 
 

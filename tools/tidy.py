@@ -39,14 +39,24 @@ OUTSIDE: dict[str, set[str]] = {
     "nlohmann/": {"machine", "plan", "report", "cli"},
     "zstd.h": {"program", "run"},
     "CLI/": {"cli"},
-    "torch/": TORCH, "ATen/": TORCH, "c10/": TORCH, "pybind11/": TORCH, "Python.h": TORCH,
+    "torch/": TORCH,
+    "ATen/": TORCH,
+    "c10/": TORCH,
+    "pybind11/": TORCH,
+    "Python.h": TORCH,
     "cuda": {"fitstep_cuda", "fitstep_torch_cuda"},
-    "gtest/": set(), "rapidcheck": set(), "benchmark/": set(),
+    "gtest/": set(),
+    "rapidcheck": set(),
+    "benchmark/": set(),
 }
 ADAPTERS = {"fitstep_torch", "fitstep_cuda", "fitstep_torch_cuda"}
 
-LINE_LIMITS = {"README.md": 150, "ARCHITECTURE.md": 120, "CONTRIBUTING.md": 60,
-               "CMakeLists.txt": 150}
+LINE_LIMITS = {
+    "README.md": 150,
+    "ARCHITECTURE.md": 120,
+    "CONTRIBUTING.md": 60,
+    "CMakeLists.txt": 150,
+}
 CODE = {".h", ".cpp", ".py"}
 TEXT = CODE | {".md", ".cmake", ".sh"}
 
@@ -216,8 +226,18 @@ def nolint(path: PurePosixPath, text: str) -> Iterator[Fault]:
             yield number, "a NOLINT names its check"
 
 
-RULES: list[Rule] = [layers, verifier, sizes, columns, functions, headers, core_habits, words,
-                     todo, nolint]
+RULES: list[Rule] = [
+    layers,
+    verifier,
+    sizes,
+    columns,
+    functions,
+    headers,
+    core_habits,
+    words,
+    todo,
+    nolint,
+]
 
 
 def stale_names(root: Path, path: PurePosixPath, text: str) -> Iterator[Fault]:
@@ -238,7 +258,10 @@ def tracked(root: Path) -> list[PurePosixPath]:
     """What git tracks or would track, so that build output is not judged."""
     answer = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
-        cwd=root, capture_output=True, text=True, check=True,
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     paths = sorted({PurePosixPath(line) for line in answer.stdout.splitlines()})
     return [path for path in paths if (root / path).is_file()]

@@ -62,6 +62,7 @@ def compile(  # noqa: A001 - the word that PyTorch's users know.
 
     After each of them everything is as it was.
     """
+
     def find_reach() -> Reach:
         return _reach(function, model, optimizer)
 

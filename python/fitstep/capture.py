@@ -181,9 +181,7 @@ class Capturer:
             kind = _PERSISTENT.get(bound.role, "constant")
             bound.storage = recorder.bind(bound.fake, bound.name, kind, bound.is_home, True)
         recording.with_grads = frozenset(
-            id(real)
-            for real, fake, _ in self.swap.pairs
-            if fake.is_leaf and fake.grad is not None
+            id(real) for real, fake, _ in self.swap.pairs if fake.is_leaf and fake.grad is not None
         )
         fake_leaves = self._bind_inputs(recording, leaves)
         sources = Sources()

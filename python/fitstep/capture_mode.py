@@ -125,9 +125,7 @@ class RecordingMode(TorchDispatchMode):
         self._operators: dict[Any, Any] = {}
         self._silent = False
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if func.namespace in ("profiler", "prim"):
             return func(*args, **kwargs)

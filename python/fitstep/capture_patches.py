@@ -1,9 +1,9 @@
 """What is patched in torch for the time of a recording, because no operator call would show it.
 
-    torch.get_rng_state / set_rng_state   become ops of the program (torch.utils.checkpoint)
-    torch.manual_seed, torch.seed         are refused
-    Tensor.data = ...                     is refused
-    Tensor.item, float(t), int(t)         a number that is only returned is read after the step
+torch.get_rng_state / set_rng_state   become ops of the program (torch.utils.checkpoint)
+torch.manual_seed, torch.seed         are refused
+Tensor.data = ...                     is refused
+Tensor.item, float(t), int(t)         a number that is only returned is read after the step
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """What recordings did to Python state, and whether a compiled step can do the same.
 
-    number of an optimizer, of a scheduler     the host side advances it
-    flag that the first call sets              set by the first run, if both programs are the same
-    counter, annealed weight                   refused: it would be frozen
-    numbers drawn in Python                    refused: they would be drawn once
+number of an optimizer, of a scheduler     the host side advances it
+flag that the first call sets              set by the first run, if both programs are the same
+counter, annealed weight                   refused: it would be frozen
+numbers drawn in Python                    refused: they would be drawn once
 """
 
 from __future__ import annotations

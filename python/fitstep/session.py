@@ -1,7 +1,7 @@
 """A session: one arena, one set of homes, and all variants of all functions that share them.
 
-    arena   | home | home | home |  residencies and scratch of whichever variant runs  | reserve |
-            0                    bottom                                             capacity
+arena   | home | home | home |  residencies and scratch of whichever variant runs  | reserve |
+        0                    bottom                                             capacity
 """
 
 from __future__ import annotations

@@ -154,7 +154,6 @@ class Step:
         ]
         assert variant.planned is not None
         core = variant.planned.variant
-        generators = self._maker.generator_states()
         began = time.perf_counter()
         try:
             todo = self._prepare(variant, leaves, runs)
@@ -165,7 +164,6 @@ class Step:
         seconds = time.perf_counter() - began
         if failure is not None:
             host.undo()
-            generators.restore()
             raise step_failed(variant, *failure)
         host.commit()
         outputs = core.take_outputs()
@@ -376,6 +374,4 @@ class Step:
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"{len(self.variants)} variants"
-        return (
-            f"<fitstep step: budget {_core.format_bytes(self._session.budget_bytes)}, {state}>"
-        )
+        return f"<fitstep step: budget {_core.format_bytes(self._session.budget_bytes)}, {state}>"

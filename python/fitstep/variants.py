@@ -25,7 +25,6 @@ from .shadow import HostSide, OptimizerCall, ShadowOptimizer, Slots, TapeOp, mat
 from .shadow.schedulers import SchedulerState
 from .state import Reach, Swap, swapped
 from .state.guards import Guards, make_guards
-from .state.rng import GeneratorStates
 from .state.snapshot import NumberChange, Snapshot
 
 _AHEAD = 8  # Steps for which optimizers' formulas are looked up at compile.
@@ -106,10 +105,6 @@ class VariantMaker:
             found.recorded_calls += more.recorded_calls
         return found
 
-    def generator_states(self) -> GeneratorStates:
-        """The generators that a step may draw from, as they are now."""
-        return GeneratorStates(self.reach)
-
     def _capture_corrected(
         self, leaves: list[Any], spec: Any, ahead: bool, *, give_grads: bool
     ) -> Capture:
@@ -134,9 +129,7 @@ class VariantMaker:
                 return True
         return False
 
-    def _capture_once(
-        self, leaves: list[Any], spec: Any, ahead: bool, give_grads: bool
-    ) -> Capture:
+    def _capture_once(self, leaves: list[Any], spec: Any, ahead: bool, give_grads: bool) -> Capture:
         self.cache.profile.begin_capture()
         count = 1 + (self._count_ahead() if ahead else 0)
         snapshot = Snapshot.take(self.reach)
@@ -147,9 +140,7 @@ class VariantMaker:
         finally:
             ran = _core.code_trace_end()
         others = self._record_again(leaves, spec, len(recordings), give_grads)
-        in_use = (
-            self.session.grads_in_use or self.keeps_grads or any(map(_reads_grads, recordings))
-        )
+        in_use = self.session.grads_in_use or self.keeps_grads or any(map(_reads_grads, recordings))
         written = _written_or_at_home(recordings, self.session)
         for recording in recordings + others:
             _settle(recording, written, in_use)
@@ -235,12 +226,18 @@ class VariantMaker:
                 if is_known:
                     continue
             step.set_name(recording.label)
-            slots = [
-                self._match(recording, step, number, run) for number, run in enumerate(runs)
-            ]
+            slots = [self._match(recording, step, number, run) for number, run in enumerate(runs)]
             host = HostSide(recording.calls, self.shadows)
             variant = Variant(
-                recording, step, host, slots, guards, swap, formulas, False, HostNumbers(),
+                recording,
+                step,
+                host,
+                slots,
+                guards,
+                swap,
+                formulas,
+                False,
+                HostNumbers(),
                 changes.flags,
             )
             self._find_externals(variant)

