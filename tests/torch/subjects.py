@@ -81,7 +81,8 @@ def resnet18(tiny: bool) -> Subject:
 
 
 def _resnet50(tiny: bool, format_: torch.memory_format) -> Subject:
-    model = zoo.resnet50(10, 4 if tiny else 64).to(memory_format=format_)  # type: ignore[call-overload]
+    model = zoo.resnet50(10, 4 if tiny else 64)
+    model = model.to(memory_format=format_)  # type: ignore[call-overload]
     batches = image_batches(8 if tiny else 16, 32 if tiny else 64, 10, format_)
     return Subject(model, batches, classification_loss)
 
