@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -23,26 +23,19 @@ from .capture_errors import translated
 from .capture_mode import RecordingMode, Sources
 from .capture_patches import patched
 from .errors import CaptureError
+from .recording import PERSISTENT, Awaited, Bound, Recording, Result
 from .shadow import recorded_host_side, storages_of
 from .state import Rebinding, Swap
 
 if TYPE_CHECKING:
     from .session import Session
 
-_PERSISTENT = {
-    "parameter": "parameter",
-    "buffer": "buffer",
-    "optimizer_state": "optimizer_state",
-    "group": "optimizer_state",
-    "grad": "gradient",
-}
-
 
 def _roles(swap: Swap) -> dict[int, str]:
     """The role of each swapped tensor: of all its places, the one that says most about it."""
     roles: dict[int, str] = {}
     places = swap.reach.tensors
-    for wanted in _PERSISTENT:
+    for wanted in PERSISTENT:
         for place in places:
             if place.role == wanted:
                 roles.setdefault(id(place.tensor), wanted)
@@ -50,69 +43,6 @@ def _roles(swap: Swap) -> dict[int, str]:
         if first is not None:
             roles.setdefault(id(real), first.role)
     return roles
-
-
-@dataclass
-class Bound:
-    """A tensor that exists before the recording: the fake, and the real one if there is one yet."""
-
-    name: str
-    role: str
-    fake: torch.Tensor
-    real: torch.Tensor | None
-    storage: int = -1  # Number on the tape.
-
-    @property
-    def is_home(self) -> bool:
-        return self.role in _PERSISTENT
-
-
-@dataclass
-class Result:
-    """How to make one leaf of what the step function returns."""
-
-    index: int = -1  # Among the program's outputs; -1 for a constant.
-    constant: Any = None
-    as_number: bool = False  # `.item()` of the output.
-
-
-@dataclass
-class Awaited:
-    """A tensor of optimizer state that the first step makes."""
-
-    optimizer: torch.optim.Optimizer
-    parameter: torch.Tensor
-    key: str
-    name: str  # Of its home.
-    fake: torch.Tensor
-
-
-@dataclass
-class Recording:
-    """One run of the step function on fakes, before lowering."""
-
-    recorder: Any
-    bound: list[Bound]
-    inputs: list[tuple[int, int, int]]  # (argument leaf, storage on the tape, offset in bytes)
-    spec: Any = None
-    results: list[Result] = field(default_factory=list)
-    rebindings: list[Rebinding] = field(default_factory=list)  # To be bound after each run.
-    fresh: list[tuple[str, str, torch.Tensor]] = field(default_factory=list)  # New homes.
-    cleared: list[torch.Tensor] = field(default_factory=list)  # Owners of gradients set to None.
-    with_grads: frozenset[int] = frozenset()  # Ids of the tensors that start with a gradient.
-    literals: list[bytes] = field(default_factory=list)  # Those made outside optimizers.
-    arguments: list[Any] = field(default_factory=list)  # Leaves.
-    given: list[tuple[torch.Tensor, int]] = field(default_factory=list)  # Fakes given to the user.
-    awaited: list[Awaited] = field(default_factory=list)
-    states: dict[int, Any] = field(default_factory=dict)  # Optimizers, by id of a rebinding.
-    grads: list[torch.Tensor] = field(default_factory=list)  # Real owners of gradients left behind.
-    calls: list[Any] = field(default_factory=list)  # Of optimizers and schedulers, in order.
-    owned: list[dict[int, set[int]]] = field(default_factory=list)  # Per optimizer call.
-    written: set[int] = field(default_factory=set)  # Storages on the tape that ops write.
-    call_count: int = 0
-    grad_owners: dict[str, torch.Tensor] = field(default_factory=dict)  # Of fresh gradients.
-    start: frozenset[str] = frozenset()  # Names of what is at home when the step starts.
-    label: str = "step"
 
 
 class Capturer:
@@ -136,12 +66,13 @@ class Capturer:
         self._names: dict[str, Bound] = {}
         self._done: dict[tuple[str, int], int] = {}  # Rebindings that earlier recordings made.
         self._fakes_of_leaves: dict[int, torch.Tensor] = {}
+        self._twice: dict[int, tuple[torch.Tensor, int]] = {}  # Fake, storage of the real one.
         roles = _roles(swap)
         leaves = [real for real, _, _ in swap.pairs if real.is_leaf]
         owners = {id(leaf.grad): leaf for leaf in leaves if leaf.grad is not None}
         for real, fake, _place in swap.pairs:
             role = roles.get(id(real), "closure")
-            if id(real) in owners and role not in _PERSISTENT:
+            if id(real) in owners and role not in PERSISTENT:
                 role = "grad"
             owner = owners.get(id(real)) if role == "grad" else None
             name = self.grad_name(owner) if owner is not None else self.name_of(real)
@@ -178,7 +109,7 @@ class Capturer:
         recorder = _core.Recorder()
         recording = Recording(recorder, [replace(b) for b in self._bound.values()], [])
         for bound in recording.bound:
-            kind = _PERSISTENT.get(bound.role, "constant")
+            kind = PERSISTENT.get(bound.role, "constant")
             bound.storage = recorder.bind(bound.fake, bound.name, kind, bound.is_home, True)
         recording.with_grads = frozenset(
             id(real) for real, fake, _ in self.swap.pairs if fake.is_leaf and fake.grad is not None
@@ -236,6 +167,7 @@ class Capturer:
         del result, args, kwargs
         self._bind_state(recording)
         recording.written = set(recorder.written_storages())
+        self._check_twice(recording)
         return recording
 
     @staticmethod
@@ -262,12 +194,36 @@ class Capturer:
                 )
             fake = self._fakes_of_leaves.get(i)
             if fake is None:
-                fake = self._fakes_of_leaves[i] = self.fake_mode.from_tensor(leaf)
+                fake = self._fakes_of_leaves[i] = self._fake_of_argument(leaf)
             number = recording.recorder.bind(fake, f"input {i}", "input", False, True)
             offset = int(fake.storage_offset()) * fake.element_size()
             recording.inputs.append((i, number, offset))
             fakes.append(fake)
         return fakes
+
+    def _fake_of_argument(self, leaf: torch.Tensor) -> torch.Tensor:
+        """The fake of an argument. One that the step function also reaches in another way is two
+        things: the next call will bring another argument."""
+        storage = leaf.untyped_storage()._cdata
+        within = any(real.untyped_storage()._cdata == storage for real, _, _ in self.swap.pairs)
+        if not within:
+            return self.fake_mode.from_tensor(leaf)
+        with self.fake_mode:
+            fake = torch.empty_strided(leaf.shape, leaf.stride(), dtype=leaf.dtype)
+        self._twice[fake.untyped_storage()._cdata] = (fake, storage)
+        return fake
+
+    def _check_twice(self, recording: Recording) -> None:
+        """What is an argument and within reach too may be read in both ways, written in none."""
+        storages = {real.untyped_storage()._cdata: fake for real, fake, _ in self.swap.pairs}
+        for fake, real_storage in self._twice.values():
+            both = [fake, storages[real_storage]]
+            if any(recording.recorder.storage_of(f) in recording.written for f in both):
+                raise CaptureError(
+                    "the step writes into a tensor that it is given as an argument and also "
+                    "reaches in another way",
+                    todo="pass a copy as the example and at each call: x.clone()",
+                )
 
     def _bind_results(self, recording: Recording, result: Any, numbers: Any) -> None:
         leaves, recording.spec = tree_flatten(result)

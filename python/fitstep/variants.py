@@ -15,11 +15,12 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from . import _core
-from .capture import Bound, Capturer, Recording
+from .capture import Capturer
 from .errors import CaptureError
 from .host_numbers import HostNumbers, host_numbers, perturbed
 from .profile_cache import ProfileCache
 from .python_changes import PythonChanges
+from .recording import Bound, Recording
 from .session import Planned, Session
 from .shadow import HostSide, OptimizerCall, ShadowOptimizer, Slots, TapeOp, match
 from .shadow.schedulers import SchedulerState

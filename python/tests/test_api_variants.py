@@ -249,3 +249,31 @@ def test_functions_that_name_their_tensors_alike_do_not_mix_them_up() -> None:
         functions[0](job.x, job.y)
         functions[1](job.x, job.y)
     assert same(ours, [p.detach() for m in modules for p in m.parameters()])
+
+
+def test_an_argument_that_is_within_reach_too_is_an_argument() -> None:
+    """The example was an attribute of the job; later calls bring other tensors."""
+
+    def batches(job: Job) -> list[tuple[Tensor, Tensor]]:
+        return [(job.x * scale, (job.y + scale) % 3) for scale in (1, 2, 3)]
+
+    job = Job()
+    with compiled(job.step, (job.x, job.y)) as step:
+        losses = [step(*batch) for batch in batches(job)]
+        ours = job.state()
+    plain = Job()
+    assert same(losses, [plain.step(*batch).detach() for batch in batches(plain)])
+    assert same(ours, plain.state())
+
+
+def test_an_argument_within_reach_that_is_written_is_refused() -> None:
+    job = Job()
+
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        job.x.mul_(0.5)
+        return job.step(x, y)
+
+    before = job.x.clone()
+    with pytest.raises(fitstep.CaptureError, match="in another way"):
+        fitstep.compile(step, example=(job.x, job.y), budget="2MiB")
+    assert torch.equal(job.x, before)
