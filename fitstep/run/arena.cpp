@@ -2,6 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
+#include <memory>
+
+#include "fitstep/base/result.h"
+#include "fitstep/run/device.h"
+
 namespace fitstep {
 
 Result<std::unique_ptr<Arena>> Arena::make(Device& device, int64_t size_bytes) {

@@ -1,5 +1,11 @@
 #include "fitstep/run/executor.h"
 
+#include <cstdint>
+#include <optional>
+
+#include "fitstep/base/result.h"
+#include "fitstep/plan/plan.h"
+
 namespace fitstep {
 
 std::optional<Stopped> execute(const Plan& plan, Kernels& kernels) {

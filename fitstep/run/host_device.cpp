@@ -4,7 +4,10 @@
 #include <sys/mman.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
+
+#include "fitstep/base/result.h"
 
 namespace fitstep {
 
