@@ -351,7 +351,8 @@ def _update_ops(step: Any, recording: Recording) -> set[int]:
 
 
 def _label(recording: Recording, leaves: list[Any]) -> str:
-    what = "first step" if any(f[1] == "optimizer_state" for f in recording.fresh) else "step"
+    is_first = any(kind == "optimizer_state" for _, kind, *_ in recording.fresh)
+    what = "first step" if is_first else "steady step"
     shapes = [tuple(leaf.shape) for leaf in leaves if isinstance(leaf, torch.Tensor)]
     return f"{what} {shapes}"
 

@@ -12,7 +12,7 @@ MIXED = (
     pytest.param(
         "short_batch",
         marks=pytest.mark.xfail(
-            strict=True,
+            strict=False,  # It holds where the shape is in the profile already.
             reason="a shape met after compile is profiled in ordinary memory beside the arena",
         ),
     ),
