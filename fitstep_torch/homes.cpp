@@ -1,21 +1,40 @@
 #include "fitstep_torch/homes.h"
 
-#include <c10/core/CPUAllocator.h>
 #include <malloc.h>
 
+#include <algorithm>
 #include <cstring>
 
+#include "fitstep/run/host_device.h"
 #include "fitstep_torch/allocator.h"
 #include "fitstep_torch/tensors.h"
 
 namespace fitstep::torch_side {
+namespace {
+
+// The bytes of a storage after close(): given back when the last storage that uses them goes.
+struct Home {
+  Home(std::shared_ptr<Arena> in, char* address) : arena(std::move(in)), begin(address) {}
+  ~Home() { arena->discard(begin, size_bytes); }
+  Home(const Home&) = delete;
+  Home& operator=(const Home&) = delete;
+
+  std::shared_ptr<Arena> arena;
+  char* begin;
+  int64_t size_bytes = 0;
+  std::vector<c10::DataPtr> kept;
+};
+
+void leave_home(void* home) { delete static_cast<std::shared_ptr<Home>*>(home); }
+
+}  // namespace
 
 Result<std::unique_ptr<Homes>> Homes::open(int64_t size_bytes, int64_t reserve_bytes) {
   install_allocator();
-  auto device = std::make_unique<HostDevice>();
-  FITSTEP_TRY(std::unique_ptr<Arena> arena, Arena::make(*device, size_bytes));
+  FITSTEP_TRY(std::shared_ptr<Arena> arena,
+              Arena::make(std::make_shared<HostDevice>(), size_bytes));
   FITSTEP_TRY_STATUS(register_arena(arena->base(), arena->size_bytes()));
-  return std::unique_ptr<Homes>(new Homes(std::move(device), std::move(arena), reserve_bytes));
+  return std::unique_ptr<Homes>(new Homes(std::move(arena), reserve_bytes));
 }
 
 Homes::~Homes() { close(); }
@@ -29,7 +48,7 @@ Status Homes::move_in(const at::Tensor& tensor, int64_t offset_bytes, int64_t al
   const bool may_be_seen = static_cast<int64_t>(tensor.storage().use_count()) > aliases + 1;
   c10::DataPtr old =
       storage->set_data_ptr(c10::DataPtr(address, c10::Device(c10::DeviceType::CPU)));
-  if (may_be_seen) kept_.push_back(std::move(old));
+  if (may_be_seen) kept_.emplace(address, std::move(old));
   inside_.emplace_back(tensor.storage().getWeakStorageImpl());
   return Done{};
 }
@@ -49,17 +68,28 @@ bool Homes::is_home(const at::Tensor& tensor, int64_t offset_bytes) const {
 void Homes::close() {
   if (is_closed_) return;
   is_closed_ = true;
-  const char* begin = arena_->base();
-  const char* end = begin + arena_->size_bytes();
+  char* const begin = arena_->base();
+  char* const end = begin + arena_->size_bytes();
+  std::map<char*, std::shared_ptr<Home>> homes;  // One for all storages at the same address.
   for (const auto& weak : inside_) {
     const auto storage = weak.lock();
     if (!storage) continue;
-    const char* at = static_cast<const char*>(storage->data());
+    char* at = static_cast<char*>(storage->mutable_data());
     if (at < begin || at >= end) continue;  // Moved on by somebody else.
-    c10::DataPtr ordinary = c10::GetCPUAllocator()->allocate(storage->nbytes());
-    std::memcpy(ordinary.get(), at, storage->nbytes());
-    storage->set_data_ptr_noswap(std::move(ordinary));
+    std::shared_ptr<Home>& home = homes[at];
+    if (!home) home = std::make_shared<Home>(arena_, at);
+    home->size_bytes = std::max(home->size_bytes, static_cast<int64_t>(storage->nbytes()));
+    storage->set_data_ptr_noswap(c10::DataPtr(at, new std::shared_ptr<Home>(home), &leave_home,
+                                              c10::Device(c10::DeviceType::CPU)));
   }
+  char* rest = begin;
+  for (const auto& [at, home] : homes) {
+    if (rest < at) arena_->discard(rest, at - rest);
+    rest = std::max(rest, at + home->size_bytes);
+    for (auto [kept, last] = kept_.equal_range(at); kept != last; ++kept)
+      home->kept.push_back(std::move(kept->second));
+  }
+  arena_->discard(rest, end - rest);
   kept_.clear();
   unregister_arena(begin);
   malloc_trim(0);

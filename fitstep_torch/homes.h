@@ -1,10 +1,12 @@
 // Homes: where persistent storages are between steps.
 //
 // A persistent storage keeps its StorageImpl, so every alias that user code holds stays true; only
-// its data pointer moves, into the arena at compile and back to ordinary memory at close:
+// its data pointer moves, once, into the arena at compile. At close it stays where it is and owns
+// its bytes from then on; the rest of the arena is given back. So pointers that were taken
+// meanwhile (a numpy view) stay true, and close() needs no memory:
 //
 //   before            compiled                    closed
-//   p -> malloc       p -> arena + offset         p -> malloc
+//   p -> malloc       p -> arena + offset         p -> the same bytes; all others given back
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,10 +15,10 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "fitstep/run/arena.h"
-#include "fitstep/run/host_device.h"
 #include "fitstep_torch/call.h"
 
 namespace fitstep::torch_side {
@@ -31,9 +33,14 @@ class Homes {
   char* reserve() const { return arena_->base() + arena_->size_bytes() - reserve_bytes_; }
   int64_t reserve_bytes() const { return reserve_bytes_; }
 
+  // What nobody uses between steps when homes end at `bottom_bytes`.
+  std::span<char> free_above(int64_t bottom_bytes) const {
+    return {arena_->base() + bottom_bytes, arena_->base() + arena_->size_bytes()};
+  }
+
   // Moves the tensor's storage to `offset_bytes`, content included. Aliases that do not go through
-  // the StorageImpl (a numpy view) would be left behind, so where there may be one the old memory
-  // stays allocated until close(): `aliases` is how many tensors are known to share the storage.
+  // the StorageImpl (an older numpy view) are left behind, so where there may be one the old memory
+  // stays allocated as long as the storage: `aliases` is how many tensors are known to share it.
   Status move_in(const at::Tensor& tensor, int64_t offset_bytes, int64_t aliases);
 
   // A new tensor of that geometry whose storage of `size_bytes` lies at `offset_bytes`.
@@ -42,18 +49,17 @@ class Homes {
   // Whether the tensor's storage still lies at `offset_bytes`.
   bool is_home(const at::Tensor& tensor, int64_t offset_bytes) const;
 
-  // Moves everything back to ordinary memory. Later calls do nothing.
+  // Gives each storage its own bytes and the rest of the arena back. Later calls do nothing.
   void close();
 
  private:
-  Homes(std::unique_ptr<HostDevice> device, std::unique_ptr<Arena> arena, int64_t reserve_bytes)
-      : device_(std::move(device)), arena_(std::move(arena)), reserve_bytes_(reserve_bytes) {}
+  Homes(std::shared_ptr<Arena> arena, int64_t reserve_bytes)
+      : arena_(std::move(arena)), reserve_bytes_(reserve_bytes) {}
 
-  std::unique_ptr<HostDevice> device_;
-  std::unique_ptr<Arena> arena_;
+  std::shared_ptr<Arena> arena_;
   int64_t reserve_bytes_ = 0;
   std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> inside_;
-  std::vector<c10::DataPtr> kept_;  // Old memory that something may still look at.
+  std::multimap<char*, c10::DataPtr> kept_;  // By home: old memory that may still be looked at.
   bool is_closed_ = false;
 };
 

@@ -4,21 +4,22 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 #include "fitstep/base/result.h"
 #include "fitstep/run/device.h"
 
 namespace fitstep {
 
-Result<std::unique_ptr<Arena>> Arena::make(Device& device, int64_t size_bytes) {
+Result<std::unique_ptr<Arena>> Arena::make(std::shared_ptr<Device> device, int64_t size_bytes) {
   if (size_bytes <= 0) {
     return Error{ErrorCode::BadInput, fmt::format("an arena of {} bytes cannot be", size_bytes)};
   }
-  FITSTEP_TRY(char* base, device.reserve(size_bytes));
-  return std::unique_ptr<Arena>(new Arena(device, base, size_bytes));
+  FITSTEP_TRY(char* base, device->reserve(size_bytes));
+  return std::unique_ptr<Arena>(new Arena(std::move(device), base, size_bytes));
 }
 
-Arena::~Arena() { device_.release(base_, size_bytes_); }
+Arena::~Arena() { device_->release(base_, size_bytes_); }
 
 Result<char*> Arena::address(int64_t offset_bytes, int64_t size_bytes) const {
   if (offset_bytes < 0 || size_bytes < 0 || offset_bytes > size_bytes_ - size_bytes) {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 #include "fitstep/base/result.h"
 #include "fitstep/run/device.h"
@@ -14,8 +15,8 @@ namespace fitstep {
 
 class Arena {
  public:
-  // Reserves `size_bytes` on `device`, which must outlive the arena.
-  static Result<std::unique_ptr<Arena>> make(Device& device, int64_t size_bytes);
+  // Reserves `size_bytes` on `device`.
+  static Result<std::unique_ptr<Arena>> make(std::shared_ptr<Device> device, int64_t size_bytes);
 
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
@@ -27,11 +28,14 @@ class Arena {
   // The address of [offset, offset + size), which must lie inside the arena.
   Result<char*> address(int64_t offset_bytes, int64_t size_bytes) const;
 
- private:
-  Arena(Device& device, char* base, int64_t size_bytes)
-      : device_(device), base_(base), size_bytes_(size_bytes) {}
+  // Gives bytes inside the arena back to the device; their addresses stay reserved.
+  void discard(char* begin, int64_t size_bytes) { device_->discard(begin, size_bytes); }
 
-  Device& device_;
+ private:
+  Arena(std::shared_ptr<Device> device, char* base, int64_t size_bytes)
+      : device_(std::move(device)), base_(base), size_bytes_(size_bytes) {}
+
+  std::shared_ptr<Device> device_;
   char* base_;
   int64_t size_bytes_;
 };

@@ -25,6 +25,10 @@ class Device {
 
   // Gives back what reserve() returned. Never fails.
   virtual void release(char* base, int64_t size_bytes) = 0;
+
+  // Gives the bytes of [begin, begin + size) back and keeps the addresses; what is read there
+  // afterwards is undefined. Bytes at the ends that share a page with others stay. Never fails.
+  virtual void discard(char* begin, int64_t size_bytes) = 0;
 };
 
 }  // namespace fitstep

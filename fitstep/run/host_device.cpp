@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdint>
@@ -27,6 +28,14 @@ Result<char*> HostDevice::reserve(int64_t size_bytes) {
 
 void HostDevice::release(char* base, int64_t size_bytes) {
   munmap(base, static_cast<size_t>(size_bytes));
+}
+
+void HostDevice::discard(char* begin, int64_t size_bytes) {
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto first = (reinterpret_cast<uintptr_t>(begin) + page - 1) / page * page;
+  const auto last =
+      (reinterpret_cast<uintptr_t>(begin) + static_cast<uintptr_t>(size_bytes)) / page * page;
+  if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
 }
 
 }  // namespace fitstep

@@ -12,6 +12,7 @@ class HostDevice final : public Device {
   // A private mapping: a forked child that writes to it gets its own copy, never the parent's.
   Result<char*> reserve(int64_t size_bytes) override;
   void release(char* base, int64_t size_bytes) override;
+  void discard(char* begin, int64_t size_bytes) override;
 };
 
 }  // namespace fitstep

@@ -8,6 +8,7 @@ from fitstep.zoo.bits import differences, fingerprint
 from torch import Tensor, nn
 
 import fitstep
+from fitstep import _core
 
 
 def train(bench: Bench, step: Any, steps: int = 4) -> list[Any]:
@@ -55,6 +56,37 @@ def test_results_stay_when_later_steps_run_and_after_close() -> None:
     assert not first["loss"].requires_grad
     addresses = {p.untyped_storage().data_ptr() for p in bench.model.parameters()}
     assert first["parts"][0].untyped_storage().data_ptr() not in addresses
+
+
+def test_a_numpy_view_stays_true_when_its_step_is_closed() -> None:
+    bench = Bench()
+    step = fitstep.compile(bench.plain_step, example=bench.example, budget="100%")
+    train(bench, step)
+    parameter = next(iter(bench.model.parameters()))
+    view = parameter.detach().numpy()
+    step.close()
+    train(bench, bench.plain_step)
+    assert (view == parameter.detach().numpy()).all()
+    view[...] = 1.0
+    assert bool((parameter == 1.0).all())
+
+
+def test_closing_needs_no_memory_and_gives_the_rest_back() -> None:
+    bench = Bench()
+    step = fitstep.compile(bench.plain_step, example=bench.example, budget="100%")
+    train(bench, step)
+    addresses = [p.data_ptr() for p in bench.model.parameters()]
+    _core.reset_counted_peak()
+    before = _core.counted_live_bytes()
+    step.close()
+    assert _core.counted_peak_bytes() == before
+    assert addresses == [p.data_ptr() for p in bench.model.parameters()]
+    again = fitstep.compile(bench.plain_step, example=bench.example, budget="100%")
+    train(bench, again)
+    again.close()
+    plain = Bench()
+    train(plain, plain.plain_step, 8)
+    assert not differences(bench.bits(), plain.bits())
 
 
 def test_a_number_is_read_after_the_step() -> None:
