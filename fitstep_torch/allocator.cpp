@@ -6,7 +6,9 @@
 #include <array>
 #include <atomic>
 #include <cstring>
+#include <map>
 #include <mutex>
+#include <optional>
 
 namespace fitstep::torch_side {
 namespace {
@@ -37,6 +39,37 @@ bool in_arena(const void* address) {
   return false;
 }
 
+// Addresses on loan, first fit. Few requests are live at once: those of one op.
+class Loan {
+ public:
+  Loan(char* base, int64_t size_bytes) : begin_(base), end_(base + size_bytes) {}
+
+  int64_t used_bytes() const {
+    int64_t used = 0;
+    for (const auto& [at, size_bytes] : used_) used += size_bytes;
+    return used;
+  }
+
+  char* take(int64_t size_bytes) {
+    char* at = begin_;
+    for (const auto& [other, size] : used_) {
+      if (other - at >= size_bytes) break;
+      at = other + size;
+    }
+    if (end_ - at < size_bytes) return nullptr;
+    used_.emplace(at, (size_bytes + kAlignment - 1) / kAlignment * kAlignment);
+    return at;
+  }
+
+  void give_back(char* address) { used_.erase(address); }
+
+ private:
+  static constexpr int64_t kAlignment = 64;
+  char* begin_;
+  char* end_;
+  std::map<char*, int64_t> used_;
+};
+
 // What one thread that runs steps shares with the worker threads of its kernels. Never freed: a
 // worker may outlive the thread that adopted it.
 struct Context {
@@ -49,6 +82,7 @@ struct Context {
   char* reserve = nullptr;
   int64_t reserve_bytes = 0;
   int64_t reserve_used = 0;
+  std::optional<Loan> loan;
   std::vector<Event> log;
   AllocatorCounters counters;
 };
@@ -128,6 +162,7 @@ void note_release(void* address, int64_t size_bytes) {
                            .size_bytes = size_bytes,
                            .address = address});
   }
+  if (context.loan) context.loan->give_back(static_cast<char*>(address));
   if (!context.is_active) return;
   for (size_t i = 0; i < context.expected.size(); ++i) {
     if (context.state[i] == 1 && context.expected[i].address == address) {
@@ -169,9 +204,10 @@ class PlannedAllocator final : public c10::Allocator {
     if (adopted == nullptr) return wrap(take_ordinary(size));
     char* address = nullptr;
     Context& context = *adopted;
-    if (context.is_active) {
+    if (context.is_active || context.loan) {
       const Locked locked(context);
-      address = serve(context, static_cast<int64_t>(size));
+      const auto size_bytes = static_cast<int64_t>(size);
+      address = context.is_active ? serve(context, size_bytes) : context.loan->take(size_bytes);
     }
     if (address == nullptr) address = take_ordinary(size);
     if (context.is_logging) {
@@ -253,6 +289,15 @@ void set_reserve(char* address, int64_t size_bytes) {
   Context& context = own_context();
   context.reserve = address;
   context.reserve_bytes = size_bytes;
+}
+
+void lend(char* base, int64_t size_bytes) { own_context().loan.emplace(base, size_bytes); }
+
+int64_t take_back() {
+  Context& context = own_context();
+  const int64_t used = context.loan ? context.loan->used_bytes() : 0;
+  context.loan.reset();
+  return used;
 }
 
 void start_log() {

@@ -64,6 +64,14 @@ void end_op();
 // The reserve that unforeseen requests of an op are served from; empty again at each begin_op().
 void set_reserve(char* address, int64_t size_bytes);
 
+// Lends free addresses of an arena: until take_back(), requests of the calling thread and its
+// workers that no op expects are served from there while they fit.
+// REQUIRES: nothing uses [base, base + size) meanwhile.
+void lend(char* base, int64_t size_bytes);
+
+// Ends the loan; the bytes of it that are still in use, which have to be 0 for a loan well used.
+int64_t take_back();
+
 // Records all requests and releases of the calling thread and its workers until the next call.
 void start_log();
 std::vector<Event> stop_log();

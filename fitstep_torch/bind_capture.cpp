@@ -1,11 +1,14 @@
 #include <torch/csrc/autograd/python_variable.h>
+#include <unistd.h>
 
 #include <set>
+#include <span>
 
 #include "fitstep/program/liveness.h"
 #include "fitstep/program/text.h"
 #include "fitstep_torch/bindings.h"
 #include "fitstep_torch/code_trace.h"
+#include "fitstep_torch/homes.h"
 #include "fitstep_torch/profile.h"
 #include "fitstep_torch/python_values.h"
 
@@ -160,14 +163,24 @@ py::list storages(const StepProgram& step) {
   return found;
 }
 
-StepProgram lower_without_gil(Recorder& recorder, Profile& profile, const py::object& progress) {
+// What calls are measured in before there is an arena: addresses of our own, as many as there is
+// RAM, of which every call touches the same few again. None where the system refuses them.
+std::shared_ptr<Homes> open_scratch() {
+  const int64_t ram_bytes = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+  auto scratch = Homes::open(ram_bytes, /*reserve_bytes=*/0);
+  if (!scratch) return nullptr;
+  return std::move(scratch).value();
+}
+
+StepProgram lower_without_gil(Recorder& recorder, Profile& profile, std::span<char> room,
+                              const py::object& progress) {
   const auto call_progress = [&](size_t done, size_t all) {
     if (progress.is_none()) return;
     const py::gil_scoped_acquire acquire;
     progress(done, all);
   };
   const py::gil_scoped_release release;
-  auto made = lower_and_measure(recorder.tape(), profile, call_progress);
+  auto made = lower_and_measure(recorder.tape(), profile, room, call_progress);
   const py::gil_scoped_acquire acquire;
   return unwrap(std::move(made));
 }
@@ -231,8 +244,7 @@ void bind_capture(py::module_& module) {
       .def("save", &Profile::save)
       .def("load", &Profile::load)
       .def("correction_count", [](const Profile& profile) { return profile.corrections().size(); })
-      .def("begin_capture", &Profile::begin_capture)
-      .def("unrepeatable", &Profile::unrepeatable);
+      .def("begin_capture", &Profile::begin_capture);
   py::class_<StepProgram, std::shared_ptr<StepProgram>>(module, "StepProgram")
       .def("update_ops", &update_ops)
       .def("all_numbers", &all_numbers)
@@ -263,14 +275,23 @@ void bind_capture(py::module_& module) {
            [](const StepProgram& step, int32_t number) {
              return step.storage_of_tape.at(static_cast<size_t>(number));
            })
+      .def("unrepeatable",
+           [](const StepProgram& step) {
+             std::vector<size_t> ops;
+             for (const OpId op : step.unrepeatable) ops.push_back(op.index());
+             return ops;
+           })
       .def("op", [](const StepProgram& step, size_t op) {
         const Op& of = step.program.ops.at(op);
         return py::make_tuple(of.name, of.source.module, of.source.file, of.source.line);
       });
-  module.def("lower_and_measure",
-             [](Recorder& recorder, Profile& profile, const py::object& progress) {
-               return std::make_shared<StepProgram>(lower_without_gil(recorder, profile, progress));
-             });
+  module.def("lower_and_measure", [](Recorder& recorder, Profile& profile,
+                                     const std::shared_ptr<Homes>& homes, int64_t bottom_bytes,
+                                     const py::object& progress) {
+    const std::shared_ptr<Homes> in = homes ? homes : open_scratch();
+    const auto room = in ? in->free_above(homes ? bottom_bytes : 0) : std::span<char>();
+    return std::make_shared<StepProgram>(lower_without_gil(recorder, profile, room, progress));
+  });
 }
 
 }  // namespace fitstep::torch_side

@@ -176,7 +176,7 @@ class Lowering {
   void add_stateless_form(Op& op, const TorchCall& call, const std::string& signature) {
     const OpRule& rule = rule_of(call.handle);
     if (rule.optional_state.empty() || !applies(rule, call)) return;
-    if (!claims_.holds(signature, kPureClaim)) return;
+    if (!claims_.holds(signature, kPureClaim) || !claims_.holds(signature, kRepeatsClaim)) return;
     TorchCall stateless = call;
     for (const std::string& name : rule.optional_state) {
       const auto index = static_cast<size_t>(argument_index(call.handle, name));
@@ -228,11 +228,13 @@ class Lowering {
           .flops = flops_of(call)};
     for (const TensorRef& tensor : tensors_of(call.arguments)) op.bytes += reach_bytes(tensor);
     for (const TensorRef& tensor : tensors_of(call.results)) op.bytes += reach_bytes(tensor);
-    const bool repeats = only_touches_temporaries(effects);
+    const bool repeats = claims_.holds(signature, kRepeatsClaim);
+    if (!repeats) result_.unrepeatable.push_back(OpId(program().ops.size()));
+    const bool may_repeat = repeats && only_touches_temporaries(effects);
     const TorchCall again = call;
     note_literal_clone(again);
     Form form = make_form(effects, add_call(std::move(call)));
-    form.is_pure = repeats && !op.is_random;
+    form.is_pure = may_repeat && !op.is_random;
     StorageId drawn_from;
     if (op.is_random) {
       drawn_from = generator(again);
@@ -240,7 +242,7 @@ class Lowering {
       const Read state{.storage = drawn_from, .version = version};
       form.reads.push_back(state);
       op.forms.push_back(form);
-      if (repeats) {
+      if (may_repeat) {
         form.name = "from the saved generator";
         form.restores_generator = true;
         op.forms.push_back(form);

@@ -38,6 +38,7 @@ struct StepProgram {
   std::vector<int32_t> region_of_op;                        // By OpId: optimizer call; -1 outside.
   std::vector<TensorRef> outputs;                           // What the step function returned.
   std::vector<Split> splits;
+  std::vector<OpId> unrepeatable;  // Do not repeat their own bits from run to run.
 };
 
 // The tape as small ops: views dropped, lists and joint gradients split, rebindings and outputs

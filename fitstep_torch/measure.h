@@ -1,6 +1,11 @@
 // Runs one call alone on made-up data: what it requests, how long it takes, what it makes.
+//
+// Where there is room, in the part of an arena that is free between steps, inputs, results and
+// scratch lie there, so that a budget holds while a call is measured.
 #pragma once
 
+#include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -11,9 +16,12 @@ namespace fitstep::torch_side {
 // REQUIRES: install_allocator() was called. `size_bytes` by storage number.
 class Bench {
  public:
-  explicit Bench(std::vector<int64_t> size_bytes) : size_bytes_(std::move(size_bytes)) {}
+  // REQUIRES: nothing else uses `room` (may be empty) while a call is measured.
+  Bench(std::vector<int64_t> size_bytes, std::span<char> room)
+      : size_bytes_(std::move(size_bytes)), room_(room) {}
 
-  // Time, requests, real geometry. Draws no number from the user's generators.
+  // Time, requests, real geometry, whether it repeats its bits. Draws no number from the user's
+  // generators. Errors: the kernel throws; it requests other memory from run to run; it keeps some.
   Result<Measurement> measure(const TorchCall& call) const;
 
   // A hash of every result's bytes, in order (0 for results that the call does not make), when the
@@ -23,7 +31,14 @@ class Bench {
                                              const std::vector<size_t>& poisoned) const;
 
  private:
+  // Calls `todo` with what it requests served from the room.
+  Status in_room(const TorchCall& call, const std::function<Status()>& todo) const;
+  Status run_timed(const TorchCall& call, Measurement& measured) const;
+  Status run_hashed(const TorchCall& call, const std::vector<size_t>& poisoned,
+                    std::vector<uint64_t>& hashes) const;
+
   std::vector<int64_t> size_bytes_;
+  std::span<char> room_;
 };
 
 }  // namespace fitstep::torch_side

@@ -86,6 +86,12 @@ void add_overwrites(Table& table) {
     table[name].overwrites = true;
 }
 
+void add_undefined(Table& table) {
+  for (const char* name : {"aten::empty.memory_format", "aten::empty_like", "aten::empty_strided",
+                           "aten::empty_permuted", "aten::new_empty", "aten::new_empty_strided"})
+    table[name].is_undefined = true;
+}
+
 const Table& table() {
   static const Table rules = [] {
     Table made;
@@ -93,6 +99,7 @@ const Table& table() {
     add_reads(made);
     add_batch_norm(made);
     add_overwrites(made);
+    add_undefined(made);
     return made;
   }();
   return rules;

@@ -24,7 +24,8 @@ struct OpRule {
   std::vector<std::string> hidden_writes;   // Arguments written though the schema does not say so.
   std::vector<std::string> optional_state;  // Arguments that a pure form leaves out (None).
   std::string only_if;  // A bool argument that must be true for the rule to hold; empty: always.
-  bool overwrites = false;  // The written argument's old bytes are not read.
+  bool overwrites = false;    // The written argument's old bytes are not read.
+  bool is_undefined = false;  // The results' bytes are whatever was there.
 };
 
 // The rule of an operator; one without a row has the default rule.
@@ -53,6 +54,7 @@ int64_t flops_of(const TorchCall& call);
 inline constexpr const char* kSplitClaim = "split";
 inline constexpr const char* kPureClaim = "pure";
 inline constexpr const char* kDrawsClaim = "draws";
+inline constexpr const char* kRepeatsClaim = "repeats";  // Its own bits, from run to run.
 std::string shape_only_claim(const TorchCall& call, size_t argument);
 
 // Claims that the profile has refuted, as "signature|claim".

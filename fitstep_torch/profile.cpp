@@ -107,8 +107,9 @@ void Profile::begin_capture() {
   for (const auto& [signature, measured] : corrections_) applied_.insert(signature);
 }
 
-Status Profile::apply(StepProgram& step, Claims& claims, const Progress& progress) {
-  const Bench bench(sizes_of(step.program));
+Status Profile::apply(StepProgram& step, Claims& claims, std::span<char> room,
+                      const Progress& progress) {
+  const Bench bench(sizes_of(step.program), room);
   WrongStorages wrong;
   for (size_t i = 0; i < step.program.ops.size(); ++i) {
     Op& op = step.program.ops[i];
@@ -136,6 +137,7 @@ Status Profile::apply(StepProgram& step, Claims& claims, const Progress& progres
         known = known_.emplace(signature, measured.value()).first;
       }
       const Measurement& measured = known->second;
+      if (!measured.is_repeatable) claims.refute(signature, kRepeatsClaim);
       for (const std::string& claim : measured.refuted) {
         const CallId of = claim == kPureClaim ? op.forms[0].call : form.call;
         claims.refute(step.program.calls[of.index()].text, claim);
@@ -234,13 +236,13 @@ void Profile::load(const std::map<std::string, std::string>& saved) {
   }
 }
 
-Result<StepProgram> lower_and_measure(const Tape& tape, Profile& profile,
+Result<StepProgram> lower_and_measure(const Tape& tape, Profile& profile, std::span<char> room,
                                       const Profile::Progress& progress) {
   Claims claims;
   while (true) {
     FITSTEP_TRY(StepProgram step, lower(tape, claims));
     const size_t refuted = claims.refuted().size();
-    FITSTEP_TRY_STATUS(profile.apply(step, claims, progress));
+    FITSTEP_TRY_STATUS(profile.apply(step, claims, room, progress));
     if (claims.refuted().size() == refuted) return step;
   }
 }

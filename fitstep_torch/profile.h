@@ -5,7 +5,8 @@
 //                                             real geometry of the results (fakes are sometimes
 //                                             wrong) claims of the operator rules, by bits
 //
-// One call at a time is in memory, so the budget of a step holds here too. Results are kept by
+// One call at a time is in memory, in what the arena has free once there is one, so the budget of a
+// step holds here too. Results are kept by
 // signature; the caller keeps them on disk per machine, torch build and thread count.
 #pragma once
 
@@ -13,6 +14,7 @@
 #include <functional>
 #include <map>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -43,7 +45,9 @@ class Profile {
 
   // Measures what is not known yet and fills in time and requests of every form. `claims` gains
   // what is refuted; then the tape has to be lowered again. Errors name op, file and line.
-  Status apply(StepProgram& step, Claims& claims, const Progress& progress);
+  // Works in `room`, which nothing else may use meanwhile, and in ordinary memory if it is too
+  // small.
+  Status apply(StepProgram& step, Claims& claims, std::span<char> room, const Progress& progress);
 
   // Signatures whose fake results had another geometry than the real ones: capture again with
   // these. Filled by apply().
@@ -56,18 +60,14 @@ class Profile {
   std::map<std::string, std::string> save() const;
   void load(const std::map<std::string, std::string>& saved);  // Skips what it cannot read.
 
-  // Calls that do not repeat their own bits from run to run.
-  const std::vector<std::string>& unrepeatable() const { return unrepeatable_; }
-
  private:
   std::map<std::string, Measurement> known_;
   std::map<std::string, Measurement> corrections_;
   std::set<std::string> applied_;  // Signatures whose corrections were known when it began.
-  std::vector<std::string> unrepeatable_;
 };
 
 // tape -> lower -> measure -> again without what was refuted, until nothing more is.
-Result<StepProgram> lower_and_measure(const Tape& tape, Profile& profile,
+Result<StepProgram> lower_and_measure(const Tape& tape, Profile& profile, std::span<char> room,
                                       const Profile::Progress& progress);
 
 }  // namespace fitstep::torch_side

@@ -33,8 +33,11 @@ Result<std::unique_ptr<Variant>> Variant::make(std::shared_ptr<StepProgram> step
 }
 
 void Variant::set_number(OpId op, size_t number, const c10::IValue& value) {
+  FITSTEP_CHECK(op.index() < step_->program.ops.size(), "the program has no such op");
   const Form& form = step_->program.ops[op.index()].forms[0];
-  kernels_->set_number(op, number_places(step_->calls[form.call.index()])[number], value);
+  const std::vector<NumberPlace> places = number_places(step_->calls[form.call.index()]);
+  FITSTEP_CHECK(number < places.size(), "the call has no such number");
+  kernels_->set_number(op, places[number], value);
 }
 
 std::optional<Stopped> Variant::run(const std::vector<External>& externals,

@@ -43,8 +43,9 @@ def compile(  # noqa: A001 - the word that PyTorch's users know.
         example: the arguments of a call: a tuple, or one tensor. Values do not matter, shapes do.
         budget: bytes, a size such as "6GiB", or a share of the plain peak such as "75%". Covers
             parameters, gradients, optimizer state, inputs, activations and the kernels' own
-            temporaries. None: as much as plain PyTorch needs, or the budget of the compiled step
-            that this model is part of already.
+            temporaries. None: as much as plain PyTorch needs, a little more for a model so small
+            that alignment and reserve show, or the budget of the compiled step that this model is
+            part of already.
         plan: a file from `step.plan.save(path)`: run this plan instead of making one.
         policy: "auto" plans; "none" keeps everything; "recompute-sqrt" is the classic scheme.
         keep_grads: leave `p.grad` set after a step, at the cost of their bytes.

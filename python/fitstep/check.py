@@ -54,12 +54,22 @@ def run_check(step: Step, steps: int, example: Any) -> CheckResult:
         ours = _train(step, args, steps, step)
     for (what, a), (_, b) in zip(plain, ours, strict=True):
         if a != b:
-            raise FitstepError(
-                f"{what} differs from plain PyTorch",
-                todo="please report the model; until then train with plain PyTorch",
-            )
+            raise _difference(what, step.unrepeatable)
     tensors = sum(not what.startswith("what step") for what, _ in plain)
     return CheckResult(steps, tensors, tuple(step.unrepeatable))
+
+
+def _difference(what: str, unrepeatable: list[str]) -> FitstepError:
+    if unrepeatable:
+        return FitstepError(
+            f"{what} differs from plain PyTorch, as it may from one plain step to the next: these "
+            f"operators do not repeat their own bits: {', '.join(unrepeatable)}",
+            todo="replace them, or try torch.use_deterministic_algorithms(True)",
+        )
+    return FitstepError(
+        f"{what} differs from plain PyTorch",
+        todo="please report the model; until then train with plain PyTorch",
+    )
 
 
 def _check_memory(step: Step) -> None:

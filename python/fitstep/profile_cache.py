@@ -10,14 +10,17 @@ import platform
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from . import _core
 from .errors import CaptureError
 
-_FORMAT = 2
+if TYPE_CHECKING:
+    from .session import Session
+
+_FORMAT = 3
 
 
 def default_folder() -> Path:
@@ -80,15 +83,18 @@ class ProfileCache:
             return {}
         return {k: v for k, v in calls.items() if isinstance(k, str) and isinstance(v, str)}
 
-    def lower(self, recorder: Any) -> Any:
-        """The StepProgram of a recording, with all that it needs measured."""
+    def lower(self, recorder: Any, session: Session) -> Any:
+        """The StepProgram of a recording, with all that it needs measured.
+
+        Calls are measured in what the session's arena has free between steps.
+        """
 
         def show(done: int, every: int) -> None:
             if self.progress is not None:
                 self.progress("profiling", done / max(every, 1))
 
         try:
-            return _core.lower_and_measure(recorder, self.profile, show)
+            return session.lower(recorder, self.profile, show)
         except _core.CoreError as error:
             raise CaptureError(
                 str(error.args[1]),

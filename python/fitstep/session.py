@@ -18,7 +18,6 @@ from . import _core
 from .errors import BudgetError, BudgetTooSmall, CaptureError, GuardError, PlanFileError
 
 _ALIGNMENT = 64
-_LEAST_RESERVE = 64 * 1024
 _HUGE_PAGE = 2 * 1024 * 1024
 
 
@@ -83,7 +82,7 @@ class Session:
 
     @property
     def reserve_bytes(self) -> int:
-        return max(_LEAST_RESERVE, self.budget_bytes // 100 // _ALIGNMENT * _ALIGNMENT)
+        return _reserve_of(self.budget_bytes)
 
     def home_of(self, tensor: torch.Tensor) -> Home | None:
         """The home that the tensor's storage has, if it is in this arena."""
@@ -138,6 +137,10 @@ class Session:
         inside = self.budget_bytes - _external_bytes(planned) - self.reserve_bytes
         return inside // _ALIGNMENT * _ALIGNMENT
 
+    def lower(self, recorder: Any, profile: Any, progress: Callable[[int, int], None]) -> Any:
+        """The StepProgram of a recording; what is measured for it uses what the arena has free."""
+        return _core.lower_and_measure(recorder, profile, self._homes, self.bottom_bytes, progress)
+
     def plan(self, new: list[Planned], *, replan: bool) -> list[Planned]:
         """Plans `new`, and with `replan` all others again. Changes nothing; raises BudgetTooSmall
         with the largest floor of all variants."""
@@ -159,7 +162,13 @@ class Session:
                 continue
             plans.append(Planned(one.step, plan, None, one.external_bytes, one.policy, given))
         if failed:
-            raise _joined(failed)
+            error = _joined(failed)
+            least = error.least_found_bytes
+            if self.settings.budget is None and not self.is_open and least is not None:
+                if least > self.budget_bytes:  # A model without slack: alignment and reserve.
+                    self.budget_bytes = least
+                    return self.plan(new, replan=replan)
+            raise error
         self._next_capacity = capacity
         return plans
 
@@ -167,8 +176,7 @@ class Session:
         """The least budget that leaves a capacity of `height_bytes`."""
         budget = height_bytes + external_bytes
         while True:
-            reserve = max(_LEAST_RESERVE, budget // 100 // _ALIGNMENT * _ALIGNMENT)
-            capacity = (budget - external_bytes - reserve) // _ALIGNMENT * _ALIGNMENT
+            capacity = (budget - external_bytes - _reserve_of(budget)) // _ALIGNMENT * _ALIGNMENT
             if capacity >= height_bytes:
                 return budget
             budget += height_bytes - capacity
@@ -296,6 +304,11 @@ class Session:
         self.planned = []
 
 
+def _reserve_of(budget_bytes: int) -> int:
+    """One percent, for requests of kernels that nobody foresaw."""
+    return budget_bytes // 100 // _ALIGNMENT * _ALIGNMENT
+
+
 def _external_bytes(planned: list[Planned]) -> int:
     return max((one.external_bytes for one in planned), default=0)
 
@@ -344,9 +357,14 @@ def parse_budget(budget: int | str | None, plain_peak_bytes: int) -> int:
 def describe(step: Any, culprit: tuple[int, int]) -> str:
     """One readable line for an op that binds a floor."""
     op, size = culprit
+    return f"{describe_op(step, op)}: {_core.format_bytes(size)}"
+
+
+def describe_op(step: Any, op: int) -> str:
+    """Its name, and where the user's code called it."""
     name, module, file, line = step.op(op)
     where = f" at {file}:{line}" if file else ""
-    return f"{name}{f' in {module}' if module else ''}{where}: {_core.format_bytes(size)}"
+    return f"{name}{f' in {module}' if module else ''}{where}"
 
 
 _sessions: weakref.WeakSet[Session] = weakref.WeakSet()

@@ -22,7 +22,7 @@ from .left_behind import (
 )
 from .python_changes import check_flags
 from .report import Measured, Report, SavedText, make_report
-from .session import Planned, Session
+from .session import Planned, Session, describe_op
 from .shadow import HostSide
 from .state.variant import VariantFacts
 from .uninterrupted import uninterrupted
@@ -341,8 +341,11 @@ class Step:
 
     @property
     def unrepeatable(self) -> list[str]:
-        """Operators of the step that do not repeat their own bits from run to run."""
-        return list(self._maker.cache.profile.unrepeatable())
+        """Operators of the step that do not repeat their own bits from run to run, with the place
+        in the user's code. They are kept, never recomputed."""
+        return sorted(
+            {describe_op(v.step, op) for v in self.variants for op in v.step.unrepeatable()}
+        )
 
     @property
     def budget_bytes(self) -> int:
@@ -364,7 +367,8 @@ class Step:
         return run_check(self, steps, example)
 
     def close(self) -> None:
-        """Moves everything back to ordinary memory. The model stays usable; the step does not.
+        """Gives all memory back but that of the model's and the optimizer's tensors, which stay
+        where they are. The model stays usable; the step does not.
 
         Closes all compiled steps that share this step's arena.
         """

@@ -151,7 +151,7 @@ class VariantMaker:
         for variant in variants:
             variant.reads_grads = in_use
             i = next(k for k, r in enumerate(recordings) if r is variant.recording)
-            other = self.cache.lower(others[i].recorder) if others else None
+            other = self.cache.lower(others[i].recorder, self.session) if others else None
             variant.numbers = host_numbers(
                 variant.step, other, leaves, (recordings[i], others[i] if others else None)
             )
@@ -218,7 +218,7 @@ class VariantMaker:
                     variant.recording.with_grads |= recording.with_grads
             if is_known and not (changes.flags and index == 1):
                 continue
-            step = self.cache.lower(recording.recorder)
+            step = self.cache.lower(recording.recorder, self.session)
             if changes.flags and index == 1:
                 changes.compare(
                     (variants[0].step, _update_ops(variants[0].step, recordings[0])),

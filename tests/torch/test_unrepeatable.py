@@ -1,0 +1,78 @@
+"""Operators that do not repeat their own bits are kept, never recomputed, and named."""
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import fitstep
+
+_calls = 0
+
+
+def _next_noise(x: Tensor) -> Tensor:
+    global _calls
+    _calls += 1
+    return x + _calls
+
+
+@pytest.fixture
+def moody() -> Iterator[torch.library.CustomOpDef]:
+    """An operator whose result depends on how often it was called."""
+    op = torch.library.custom_op("fitstep_test::moody", _typed(_next_noise), mutates_args=())
+    op.register_fake(torch.empty_like)
+    op.register_autograd(lambda ctx, grad: grad)
+    yield op
+
+
+def _typed(function: object) -> object:
+    def moody(x: torch.Tensor) -> torch.Tensor:
+        return function(x)
+
+    return moody
+
+
+def test_it_is_named_and_runs_once_in_any_budget(moody: torch.library.CustomOpDef) -> None:
+    torch.manual_seed(0)
+    layers = nn.ModuleList(nn.Linear(64, 64) for _ in range(8))
+    optimizer = torch.optim.SGD(layers.parameters(), lr=0.1)
+
+    def step(x: Tensor) -> Tensor:
+        optimizer.zero_grad()
+        for layer in layers:
+            x = torch.tanh(moody(torch.tanh(layer(x))))
+        loss = x.square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    example = torch.randn(512, 64)
+    with pytest.raises(fitstep.BudgetTooSmall) as refused:
+        fitstep.compile(step, example=(example,), budget=1)
+    compiled = fitstep.compile(step, example=(example,), budget=refused.value.least_found_bytes)
+    assert all("fitstep_test::moody" in name for name in compiled.unrepeatable)
+    assert any(f"{__file__}:" in name for name in compiled.unrepeatable)
+    before = _calls
+    compiled(example)
+    assert _calls == before + len(layers), "kept, not made again"
+    compiled.close()
+
+
+def test_check_says_which_operator_makes_the_difference(
+    moody: torch.library.CustomOpDef,
+) -> None:
+    layer = nn.Linear(8, 8)
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+
+    def step(x: Tensor) -> Tensor:
+        optimizer.zero_grad()
+        loss = moody(layer(x)).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    compiled = fitstep.compile(step, example=(torch.randn(4, 8),), budget="1MiB")
+    with pytest.raises(fitstep.FitstepError, match=r"do not repeat their own bits: .*moody"):
+        compiled.check()
+    compiled.close()
