@@ -1,6 +1,7 @@
 // Golden programs: files in this folder, with their totals. A changed number is a reviewed diff.
 //
-// A program's text here is also a promise to users: files that this release wrote stay readable.
+// mlp, gpt, unet and lstm were captured by tools/golden_programs.py. A program's text here is also
+// a promise to users: files that this release wrote stay readable.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -10,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "fitstep/machine/machine.h"
 #include "fitstep/plan/plan.h"
 #include "fitstep/plan/plan_file.h"
 #include "fitstep/plan/verify.h"
@@ -17,6 +19,7 @@
 #include "fitstep/program/liveness.h"
 #include "fitstep/program/program.h"
 #include "fitstep/program/text.h"
+#include "tests/support/expect_plan.h"
 #include "tests/support/keep_all.h"
 #include "tests/support/pyramid.h"
 #include "tests/support/random_program.h"
@@ -44,6 +47,8 @@ struct Golden {
   int64_t plain_peak_bytes = 0;
   int64_t keep_all_bytes = 0;
   int64_t floor_bytes = 0;
+  int64_t least_bytes = 0;  // The lowest height that the planner finds,
+  int64_t extra_ps = 0;     // and what recomputing costs there.
 };
 
 class GoldenProgram : public testing::TestWithParam<Golden> {};
@@ -56,13 +61,24 @@ TEST_P(GoldenProgram, IsReadableAndHasItsTotals) {
   EXPECT_EQ(hash_program(*program), GetParam().hash);
   EXPECT_EQ(plain_peak_bytes(*program), GetParam().plain_peak_bytes);
   EXPECT_EQ(peak_bytes(*program, /*with_external=*/false), GetParam().keep_all_bytes);
-  EXPECT_EQ(floor_bytes(*program, PlanRequest{}, nullptr), GetParam().floor_bytes);
+  const Frontier frontier = make_frontier(*program, unit_machine(), {});
+  EXPECT_EQ(frontier.floor_bytes, GetParam().floor_bytes);
+  const Point& least = frontier.points.back();
+  EXPECT_EQ(least.height_bytes, GetParam().least_bytes);
+  EXPECT_EQ(least.predicted_ps - frontier.points.front().predicted_ps, GetParam().extra_ps);
+  expect_valid(*program, least.plan);
 }
 
-INSTANTIATE_TEST_SUITE_P(Files, GoldenProgram,
-                         testing::Values(Golden{"pyramid", "4796d62d74c68022", 4, 3, 2},
-                                         Golden{"random", "28aa5bee9cde17c7", 46976, 46912, 41728}),
-                         [](const auto& golden) { return golden.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Files, GoldenProgram,
+    testing::Values(
+        Golden{"pyramid", "4796d62d74c68022", 4, 3, 2, 129, 0},
+        Golden{"random", "28aa5bee9cde17c7", 46976, 46912, 41728, 41728, 8000000000000},
+        Golden{"mlp", "3ce8912be54140a6", 5210316, 4812488, 3366080, 3366080, 643056000},
+        Golden{"gpt", "b8dd19a3be4d99cc", 4698156, 4689960, 1296256, 1465856, 8743066000},
+        Golden{"unet", "f718d88f25d9bd1e", 3047604, 2900144, 1628680, 1647872, 23349856000},
+        Golden{"lstm", "15ebb420a942f8a1", 2655544, 2647348, 1559160, 1564224, 555536000}),
+    [](const auto& golden) { return golden.param.name; });
 
 TEST(Golden, PyramidIsTheOneOfTheTests) { EXPECT_EQ(read_golden("pyramid.program"), kPyramid); }
 
