@@ -12,7 +12,7 @@ from sklearn.datasets import load_digits
 
 import fitstep
 
-BATCH, SIDE = 32, 96
+BATCH, SIDE = 48, 96
 
 
 def setup(steps):

@@ -4,11 +4,14 @@ Counted at PyTorch's own allocator, independently of fitstep: bytes held before 
 most bytes requested and not yet freed during it.
 """
 
+import os
 from collections.abc import Callable, Iterator
 
 from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.profiler import ProfilerActivity, profile
+
+os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # The profiler would announce itself.
 
 
 def held_bytes(*objects: object) -> int:
