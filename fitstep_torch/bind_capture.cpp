@@ -1,7 +1,6 @@
 #include <torch/csrc/autograd/python_variable.h>
 #include <unistd.h>
 
-#include <set>
 #include <span>
 
 #include "fitstep/program/liveness.h"
@@ -125,30 +124,6 @@ py::list all_numbers(const StepProgram& step) {
   return found;
 }
 
-// Numbers of the storages that some call writes; and of those whose bytes some call reads.
-std::set<int32_t> written_storages(Recorder& recorder) {
-  std::set<int32_t> written;
-  for (const TapeOp& op : recorder.tape().ops) {
-    for (size_t i = 0; i < op.call.arguments.size(); ++i) {
-      if (op.call.arguments[i].kind == Value::Kind::Constant || !is_written(op.call, i)) continue;
-      for (const auto& tensor : op.call.arguments[i].tensors) {
-        if (tensor.has_value()) written.insert(tensor->storage);
-      }
-    }
-  }
-  return written;
-}
-
-std::set<int32_t> read_storages(Recorder& recorder) {
-  std::set<int32_t> read;
-  for (const TapeOp& op : recorder.tape().ops) {
-    const std::string name = full_name(op.call.handle);
-    if (name == "aten::detach") continue;
-    for (const TensorRef& tensor : tensors_of(op.call.arguments)) read.insert(tensor.storage);
-  }
-  return read;
-}
-
 py::list storages(const StepProgram& step) {
   py::list found;
   for (const Storage& storage : step.program.storages) {
@@ -223,8 +198,10 @@ void bind_capture(py::module_& module) {
            [](Recorder& recorder, const at::Tensor& fake) {
              recorder.tape().outputs.push_back(recorder.reference(fake));
            })
-      .def("written_storages", &written_storages)
-      .def("read_storages", &read_storages)
+      .def("written_storages",
+           [](Recorder& recorder) { return written_storages(recorder.tape()); })
+      .def("read_storages",
+           [](Recorder& recorder) { return read_storages(recorder.tape()); })
       .def("make_persistent",
            [](Recorder& recorder, int32_t number, const std::string& kind) {
              TapeStorage& storage = recorder.tape().storages.at(static_cast<size_t>(number));

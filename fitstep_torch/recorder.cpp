@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "fitstep_torch/op_rules.h"
+
 namespace fitstep::torch_side {
 
 int32_t Recorder::storage_of(const at::Tensor& fake) const {
@@ -53,6 +55,28 @@ void Recorder::sweep_dead() {
 void Recorder::record(TorchCall call, Source source, int32_t region) {
   sweep_dead();
   tape_.ops.push_back({.call = std::move(call), .source = std::move(source), .region = region});
+}
+
+std::set<int32_t> written_storages(const Tape& tape) {
+  std::set<int32_t> written;
+  for (const TapeOp& op : tape.ops) {
+    for (size_t i = 0; i < op.call.arguments.size(); ++i) {
+      if (op.call.arguments[i].kind == Value::Kind::Constant || !is_written(op.call, i)) continue;
+      for (const auto& tensor : op.call.arguments[i].tensors) {
+        if (tensor.has_value()) written.insert(tensor->storage);
+      }
+    }
+  }
+  return written;
+}
+
+std::set<int32_t> read_storages(const Tape& tape) {
+  std::set<int32_t> read;
+  for (const TapeOp& op : tape.ops) {
+    if (full_name(op.call.handle) == "aten::detach") continue;
+    for (const TensorRef& tensor : tensors_of(op.call.arguments)) read.insert(tensor.storage);
+  }
+  return read;
 }
 
 }  // namespace fitstep::torch_side

@@ -5,8 +5,8 @@
 // recorder holds only weak references to them, so autograd steals gradients exactly as it does when
 // nobody records, and a storage's death is seen at the next call.
 //
-//   call       aten::addmm   aten::relu_   aten::t      (views are recorded, and dropped by
-//   lowering) storage    2 = f(0, 1)   2 = g(2)      alias of 1
+//   call       aten::addmm   aten::relu_   aten::t       (a view: recorded, dropped by lowering)
+//   storage    2 = f(0, 1)   2 = g(2)      alias of 1
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -28,8 +29,7 @@ struct TapeOp {
   TorchCall call;
   Source source;
   int32_t region = -1;  // Which call of an optimizer's step it is part of; -1 outside.
-  std::shared_ptr<const TorchCall> joint =
-      nullptr;  // The call that this one and those behind it split.
+  std::shared_ptr<const TorchCall> joint = nullptr;  // What this one and those behind it split.
 };
 
 struct TapeStorage {
@@ -48,9 +48,12 @@ struct Tape {
   std::vector<TapeOp> ops;
   std::vector<TapeStorage> storages;
   std::vector<TensorRef> outputs;  // What the step function returned.
-  std::vector<std::pair<TensorRef, TensorRef>>
-      rebindings;  // (new content, the home it belongs in).
+  std::vector<std::pair<TensorRef, TensorRef>> rebindings;  // (new content, its home).
 };
+
+// Numbers of the storages that some call writes; of those whose bytes some call reads.
+std::set<int32_t> written_storages(const Tape& tape);
+std::set<int32_t> read_storages(const Tape& tape);
 
 class Recorder {
  public:

@@ -153,19 +153,6 @@ void own_outputs(Tape& tape, std::vector<TapeOp>& ops) {
 }
 
 // Storages that some recorded call writes.
-std::set<int32_t> written_storages(const Tape& tape) {
-  std::set<int32_t> written;
-  for (const TapeOp& op : tape.ops) {
-    for (size_t i = 0; i < op.call.arguments.size(); ++i) {
-      if (op.call.arguments[i].kind == Value::Kind::Constant || !is_written(op.call, i)) continue;
-      for (const auto& tensor : op.call.arguments[i].tensors) {
-        if (tensor.has_value()) written.insert(tensor->storage);
-      }
-    }
-  }
-  return written;
-}
-
 // A literal that is written, or that outlives the step, is made anew in every step: a clone of its
 // bytes, at the place where the step function made it. Returns the clones by that place.
 std::multimap<int64_t, TapeOp> make_literals_anew(Tape& tape) {
