@@ -198,10 +198,8 @@ void bind_capture(py::module_& module) {
            [](Recorder& recorder, const at::Tensor& fake) {
              recorder.tape().outputs.push_back(recorder.reference(fake));
            })
-      .def("written_storages",
-           [](Recorder& recorder) { return written_storages(recorder.tape()); })
-      .def("read_storages",
-           [](Recorder& recorder) { return read_storages(recorder.tape()); })
+      .def("written_storages", [](Recorder& recorder) { return written_storages(recorder.tape()); })
+      .def("read_storages", [](Recorder& recorder) { return read_storages(recorder.tape()); })
       .def("make_persistent",
            [](Recorder& recorder, int32_t number, const std::string& kind) {
              TapeStorage& storage = recorder.tape().storages.at(static_cast<size_t>(number));
