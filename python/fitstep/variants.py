@@ -20,6 +20,7 @@ from .errors import CaptureError
 from .host_numbers import HostNumbers, host_numbers, perturbed
 from .profile_cache import ProfileCache
 from .python_changes import PythonChanges
+from .recorded_state import leaves_grads, reads_grads, settle, uses, written_or_at_home
 from .recording import Bound, Recording
 from .session import Planned, Session
 from .shadow import HostSide, OptimizerCall, ShadowOptimizer, Slots, TapeOp, match
@@ -141,11 +142,17 @@ class VariantMaker:
         finally:
             ran = _core.code_trace_end()
         others = self._record_again(leaves, spec, len(recordings), give_grads)
-        in_use = self.session.grads_in_use or self.keeps_grads or any(map(_reads_grads, recordings))
-        written = _written_or_at_home(recordings, self.session)
+        in_use = self.session.grads_in_use or self.keeps_grads
+        in_use = in_use or any(reads_grads(r) or leaves_grads(r) for r in recordings)
+        written = written_or_at_home(recordings, self.session)
         for recording in recordings + others:
-            _settle(recording, written, in_use)
-        guards = make_guards(snapshot, ran, exempt=changes.flag_paths)
+            settle(recording, written, in_use)
+        guards = make_guards(
+            snapshot,
+            ran,
+            exempt=changes.flag_paths,
+            optimizers=[o for _, o in self.reach.optimizers if uses(recordings, o)],
+        )
         guards.grads_count = in_use
         variants = self._finish(recordings, guards, swap, changes)
         for variant in variants:
@@ -300,40 +307,6 @@ class VariantMaker:
             offset = int(bound.fake.storage_offset()) * bound.fake.element_size()
             variant.externals.append((storage, offset))
             variant.sources.append(bound.real)
-
-
-def _reads_grads(recording: Recording) -> bool:
-    read = set(recording.recorder.read_storages())
-    return any(b.role == "grad" and b.storage in read for b in recording.bound)
-
-
-def _written_or_at_home(recordings: list[Recording], session: Session) -> set[str]:
-    """Names of closed-over tensors that some recording writes, or that another compiled function
-    has brought home."""
-    return {
-        bound.name
-        for recording in recordings
-        for bound in recording.bound
-        if bound.storage in recording.written
-        or (bound.real is not None and session.home_of(bound.real) is not None)
-    }
-
-
-def _settle(recording: Recording, written: set[str], in_use: bool) -> None:
-    """Decides what is at home: gradients if they are in use, and `written` tensors."""
-    recorder = recording.recorder
-    for path, kind, fake in recording.fresh:
-        if kind != "gradient" or in_use:
-            recorder.adopt(fake, path, kind)
-    for bound in recording.bound:
-        if bound.role == "grad" and not in_use:
-            recorder.forget(bound.storage)
-        elif not bound.is_home and bound.name in written:
-            bound.role = "buffer"
-            recorder.make_persistent(bound.storage, "buffer")
-    if not in_use:
-        recording.fresh = [f for f in recording.fresh if f[1] != "gradient"]
-        recording.bound = [b for b in recording.bound if b.role != "grad"]
 
 
 def _is_same(variant: Variant, formulas: tuple[Any, ...], recording: Recording) -> bool:

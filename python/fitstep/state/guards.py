@@ -43,18 +43,21 @@ def make_guards(
     ran_code: Iterable[CodeType],
     *,
     exempt: Collection[str] | Callable[[str], bool] = (),
+    optimizers: Collection[torch.optim.Optimizer] | None = None,
 ) -> Guards:
     """Guards for one recording, from the snapshot before it and the code that ran during it.
 
     Numbers whose path is `exempt` are not guarded: host parameters, and numbers that the caller
     advances itself. Numbers of optimizers and schedulers, and `training` flags, never are.
+    `optimizers` are those whose groups and state the recording uses; None: all within reach. Others
+    may be stepped outside, and make and replace their state there.
 
     REQUIRES: the swap of the recording has ended, so that all is again as in the snapshot.
     """
     is_exempt = exempt if callable(exempt) else frozenset(exempt).__contains__
     reach = snapshot.reach
     ran = RanCode(ran_code, reach)
-    guards = Guards(snapshot)
+    guards = Guards(snapshot, optimizers)
     for node in reach.nodes:
         if node.large or node.owned_by in ("optimizer", "scheduler") or node.holder is not None:
             continue
@@ -89,7 +92,9 @@ class _Guard:
 class Guards:
     """The guards of one recording. Made by `make_guards`."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(
+        self, snapshot: Snapshot, optimizers: Collection[torch.optim.Optimizer] | None = None
+    ) -> None:
         reach = snapshot.reach
         self._reach = reach
         self._fast: list[_Guard] = []
@@ -106,7 +111,17 @@ class Guards:
         self._hooks: list[dict[Any, Any]] = [*_GLOBAL_HOOKS]
         for _, module in reach.all_modules:
             self._hooks += [module.__dict__[name] for name in _HOOKS if name in module.__dict__]
-        self._optimizers = [OptimizerGuards(path, o, reach) for path, o in reach.optimizers]
+        self._optimizers = [
+            OptimizerGuards(path, optimizer, reach)
+            for path, optimizer in reach.optimizers
+            if optimizers is None or optimizer in optimizers
+        ]
+        # The step may still clear the gradients of the others' parameters.
+        self._others = [
+            (path, optimizer, _parameters_of(optimizer))
+            for path, optimizer in reach.optimizers
+            if optimizers is not None and optimizer not in optimizers
+        ]
         self._baseline()
 
     def __len__(self) -> int:
@@ -144,6 +159,14 @@ class Guards:
                 "compiled",
                 todo=f"register hooks before compiling, or {_AGAIN}",
             )
+        for path, optimizer, known in self._others:
+            now = _parameters_of(optimizer)
+            if len(now) != len(known) or not all(map(operator.is_, now, known)):
+                raise GuardError(
+                    *(f"{path}.param_groups", len(known), len(now)),
+                    problem=f"{path} has other parameters than when the step was compiled",
+                    todo=f"{_AGAIN} after adding or replacing parameters",
+                )
         return [found for guards in self._optimizers for found in guards.check()]
 
     def accept_grads(self) -> None:
@@ -253,6 +276,10 @@ class Guards:
                     "now",
                     todo=_AGAIN,
                 )
+
+
+def _parameters_of(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
+    return [p for group in optimizer.param_groups for p in group["params"]]
 
 
 def _is_module_table(node: Node) -> bool:

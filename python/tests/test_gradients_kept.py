@@ -1,0 +1,115 @@
+"""Gradients that no optimizer of the step uses are for somebody else: they are there afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from api_models import Job, compiled, same
+from torch import Tensor, nn
+
+import fitstep
+
+
+def grads(job: Job) -> list[Tensor | None]:
+    found = [parameter.grad for parameter in job.model.parameters()]
+    return [None if grad is None else grad.detach().clone() for grad in found]
+
+
+def same_grads(a: list[Tensor | None], b: list[Tensor | None]) -> bool:
+    return all(
+        x is y is None or (x is not None and y is not None and torch.equal(x, y))
+        for x, y in zip(a, b, strict=True)
+    )
+
+
+def flagged(job: Job) -> Callable[..., Any]:
+    def step(x: Tensor, y: Tensor, last: bool) -> Tensor:
+        loss = nn.functional.cross_entropy(job.model(x), y)
+        loss.backward()
+        if last:
+            job.optimizer.step()
+            job.optimizer.zero_grad()
+        return loss
+
+    return step
+
+
+@pytest.mark.parametrize("is_last_in_example", [False, True])
+def test_gradients_accumulate_behind_a_flag(is_last_in_example: bool) -> None:
+    job, plain = Job(), Job()
+    with compiled(flagged(job), (job.x, job.y, is_last_in_example)) as step:
+        for i in range(6):
+            torch.manual_seed(i)
+            step(job.x, job.y, i % 3 == 2)
+            torch.manual_seed(i)
+            flagged(plain)(plain.x, plain.y, i % 3 == 2)
+            assert same_grads(grads(job), grads(plain))
+        assert same(job.state(), plain.state())
+
+
+def backward_only(job: Job, *, clears: bool) -> Callable[..., Any]:
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        if clears:
+            job.optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(job.model(x), y)
+        loss.backward()
+        return loss
+
+    return step
+
+
+@pytest.mark.parametrize("keep_grads", [False, True])
+@pytest.mark.parametrize("clears", [False, True])
+def test_an_optimizer_that_is_stepped_outside_trains(clears: bool, keep_grads: bool) -> None:
+    job, plain = Job(), Job()
+    options: dict[str, Any] = {"optimizer": job.optimizer, "keep_grads": keep_grads}
+    with compiled(backward_only(job, clears=clears), (job.x, job.y), **options) as step:
+        for i in range(4):
+            for one, function in ((job, step), (plain, backward_only(plain, clears=clears))):
+                torch.manual_seed(i)
+                function(one.x, one.y)
+                one.optimizer.step()
+                if not clears:
+                    one.optimizer.zero_grad()
+        assert same(job.state(), plain.state())
+
+
+def test_a_flag_that_asks_for_gradients_only_keeps_them() -> None:
+    def make(job: Job) -> Callable[..., Any]:
+        inner = backward_only(job, clears=True)
+
+        def step(x: Tensor, y: Tensor, mode: str) -> Tensor:
+            loss: Tensor = inner(x, y)
+            if mode == "train":
+                job.optimizer.step()
+            return loss
+
+        return step
+
+    job, plain = Job(), Job()
+    with compiled(make(job), (job.x, job.y, "train")) as step:
+        for one, function in ((job, step), (plain, make(plain))):
+            torch.manual_seed(1)
+            function(one.x, one.y, "train")
+            function(one.x, one.y, "gradients")
+            one.optimizer.step()
+        assert same(job.state(), plain.state())
+
+
+def test_gradients_that_the_step_used_are_not_kept() -> None:
+    job = Job()
+    with compiled(job.step, (job.x, job.y)) as step:
+        step(job.x, job.y)
+        assert all(grad is None for grad in grads(job))
+
+
+def test_parameters_added_to_an_outer_optimizer_are_noticed() -> None:
+    job = Job()
+    with compiled(backward_only(job, clears=True), (job.x, job.y)) as step:
+        step(job.x, job.y)
+        job.optimizer.add_param_group({"params": [nn.Parameter(torch.zeros(2))]})
+        with pytest.raises(fitstep.GuardError, match="other parameters"):
+            step(job.x, job.y)
