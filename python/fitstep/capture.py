@@ -26,6 +26,7 @@ from .errors import CaptureError
 from .recording import PERSISTENT, Awaited, Bound, Recording, Result
 from .shadow import recorded_host_side, storages_of
 from .state import Rebinding, Swap
+from .state.variant import argument_fact, guarded, refused_argument
 
 if TYPE_CHECKING:
     from .session import Session
@@ -114,7 +115,7 @@ class Capturer:
         recording.with_grads = frozenset(
             id(real) for real, fake, _ in self.swap.pairs if fake.is_leaf and fake.grad is not None
         )
-        fake_leaves = self._bind_inputs(recording, leaves)
+        fake_leaves = self._bind_inputs(recording, leaves, spec)
         sources = Sources()
 
         def external(real: torch.Tensor) -> torch.Tensor:
@@ -175,9 +176,14 @@ class Capturer:
         for parameter, storages in found.items():
             owned.setdefault(parameter, set()).update(storages)
 
-    def _bind_inputs(self, recording: Recording, leaves: list[Any]) -> list[Any]:
+    def _bind_inputs(self, recording: Recording, leaves: list[Any], spec: Any) -> list[Any]:
         fakes = []
+        known = guarded(self.swap.reach)
         for i, leaf in enumerate(leaves):
+            try:
+                argument_fact(leaf, known)
+            except CaptureError as error:
+                raise refused_argument(error, leaves, spec, i) from None
             if not isinstance(leaf, torch.Tensor):
                 fakes.append(leaf)
                 continue

@@ -11,14 +11,25 @@ A key is a tuple of tuples: hashable, comparable, and cheap enough to be made be
 
 from __future__ import annotations
 
+import dataclasses
 import operator
+import types
+from collections.abc import Mapping
 from itertools import repeat
 from typing import Any, NamedTuple
 
 import torch
-from torch.utils._pytree import tree_flatten
+from torch.utils._pytree import (
+    TreeSpec,
+    keystr,
+    tree_flatten,
+    tree_flatten_with_path,
+    tree_unflatten,
+)
 
-from fitstep.state.nodes import Reach
+from fitstep.errors import CaptureError
+from fitstep.state.discover import discover
+from fitstep.state.nodes import Reach, is_number
 
 _requires_grad = operator.attrgetter("requires_grad")
 
@@ -62,15 +73,16 @@ class VariantFacts:
         self._modules = [module.__dict__ for _, module in reach.all_modules]
         self.leaves = [place.tensor for place in reach.leaves()]
         self._optimizers = [optimizer for _, optimizer in reach.optimizers]
+        self._guarded = guarded(reach)
 
     def key(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> VariantKey:
         """The key for a call with these arguments, now.
 
         Numbers among the arguments count by type only, as they are host parameters; strings, flags
-        and None by value.
+        and None by value. Raises CaptureError for an argument that a program cannot be given.
         """
         return VariantKey(
-            _inputs(args, kwargs or {}),
+            _inputs(args, kwargs or {}, self._guarded),
             tuple(map(operator.getitem, self._modules, repeat("training"))),
             tuple(map(_requires_grad, self.leaves)),
             tuple([leaf.grad is not None for leaf in self.leaves]),
@@ -127,7 +139,86 @@ def ambient() -> tuple[object, ...]:
     )
 
 
-def _inputs(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[object, ...]:
+def guarded(reach: Reach) -> frozenset[int]:
+    """Ids of the objects within reach: what changes in them is noticed by the guards."""
+    return frozenset(id(node.owner) for node in reach.nodes)
+
+
+def argument_fact(leaf: object, known: frozenset[int]) -> object:
+    """What of an argument selects a variant. Equal facts, equal programs.
+
+    `known`: see `guarded`. Raises CaptureError for an object whose contents no fact stands for:
+    what it holds at compile time would be used in every step.
+    """
+    if isinstance(leaf, torch.Tensor):
+        if leaf.layout is not torch.strided or leaf.is_quantized:
+            raise CaptureError(f"it is not dense ({leaf.layout})", todo="pass x.to_dense()")
+        return (leaf.shape, leaf.stride(), leaf.dtype, leaf.device, leaf.requires_grad)
+    if leaf is None or isinstance(leaf, bool | str):
+        return leaf
+    if isinstance(leaf, int | float):
+        return type(leaf)
+    if is_number(leaf):
+        return (type(leaf), repr(leaf))
+    if id(leaf) in known:
+        return ("object", id(leaf))
+    if _is_constant(leaf):
+        return leaf
+    raise CaptureError(
+        f"it is a {type(leaf).__name__}, and a captured step would see what is in it now, for ever",
+        todo=_instead(leaf),
+    )
+
+
+def refused_argument(
+    error: CaptureError, leaves: list[Any], spec: TreeSpec, i: int
+) -> CaptureError:
+    """`error` of `argument_fact` with the name of the argument, leaf `i` of (args, kwargs)."""
+    path = tree_flatten_with_path(tree_unflatten(leaves, spec))[0][i][0]
+    name = str(path[1].key) if path[0].idx else str(path[1].idx)  # type: ignore[attr-defined]
+    return CaptureError(
+        f"argument {name}{keystr(path[2:])} of the step function cannot be followed from step to "
+        f"step: {error.problem}",
+        todo=error.todo,
+    )
+
+
+def _is_constant(leaf: object) -> bool:
+    """Whether an object means the same for ever: a class, a function that has no state."""
+    if isinstance(leaf, type | types.ModuleType) or leaf is ... or leaf is NotImplemented:
+        return True
+    if isinstance(leaf, types.BuiltinFunctionType):
+        return leaf.__self__ is None or isinstance(leaf.__self__, type | types.ModuleType)
+    if not isinstance(leaf, types.FunctionType):
+        return False
+    reach = discover(leaf)
+    return not reach.tensors and not reach.generators and not any(True for _ in reach.numbers())
+
+
+def _instead(leaf: object) -> str:
+    """What to pass in place of an argument."""
+    if any(base.__name__ == "ndarray" for base in type(leaf).__mro__):
+        return "pass a tensor: torch.from_numpy(x), or torch.as_tensor(x)"
+    if isinstance(leaf, Mapping):
+        return "pass a dict of tensors: dict(x)"
+    if dataclasses.is_dataclass(leaf):
+        return "pass a dict of its fields, vars(x), or its tensors themselves"
+    if hasattr(type(leaf), "__next__"):
+        return "pass the batch itself: next(x)"
+    if isinstance(leaf, torch.nn.Module | torch.optim.Optimizer):
+        return (
+            "let the step function reach it (closure, global, self), or pass it as model= or "
+            "optimizer= too"
+        )
+    return (
+        "pass its tensors and numbers themselves, or let the step function reach it: in its "
+        "closure, as a global, or as an attribute of self"
+    )
+
+
+def _inputs(
+    args: tuple[Any, ...], kwargs: dict[str, Any], known: frozenset[int]
+) -> tuple[object, ...]:
     leaves: list[Any]
     layout: object
     if not kwargs and all(type(a) is torch.Tensor for a in args):
@@ -136,14 +227,11 @@ def _inputs(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[object, ...]
         leaves, layout = tree_flatten((args, kwargs))
     storages: dict[int, int] = {}
     found: list[object] = [layout]
-    for leaf in leaves:
+    for i, leaf in enumerate(leaves):
+        try:
+            found.append(argument_fact(leaf, known))
+        except CaptureError as error:
+            raise refused_argument(error, *tree_flatten((args, kwargs)), i) from None
         if isinstance(leaf, torch.Tensor):
-            first = storages.setdefault(leaf.untyped_storage()._cdata, len(storages))
-            found.append(
-                (leaf.shape, leaf.stride(), leaf.dtype, leaf.device, leaf.requires_grad, first)
-            )
-        elif leaf is None or isinstance(leaf, bool | str):
-            found.append(leaf)
-        else:
-            found.append(type(leaf))
+            found.append(storages.setdefault(leaf.untyped_storage()._cdata, len(storages)))
     return tuple(found)
