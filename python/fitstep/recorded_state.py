@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import torch
 
-from .recording import Recording
+from .errors import CaptureError
+from .recording import PERSISTENT, Recording
 from .session import Session
 from .shadow import OptimizerCall
+from .state import Rebinding
 
 
 def reads_grads(recording: Recording) -> bool:
@@ -35,6 +37,38 @@ def leaves_grads(recording: Recording) -> bool:
             parameters = [p for group in call.optimizer.param_groups for p in group["params"]]
             used |= {id(p) for p, has_grad in zip(parameters, call.mask, strict=True) if has_grad}
     return any(id(owner) not in used for owner in recording.grads)
+
+
+def check_given(recordings: list[Recording], final: list[Rebinding]) -> None:
+    """Raises CaptureError if the step reads a tensor that an earlier call has bound in Python: each
+    run gives the user a tensor of his own, and the program would read the first for ever.
+
+    `final` is what is bound anew after the last of the recordings, since before the first."""
+    last = recordings[-1]
+    read = set(last.recorder.read_storages())
+    given = {id(fake): r for r in recordings for fake, _ in r.given}
+    bound = {one.storage for one in last.bound}
+    fresh = {id(fake) for r in recordings for _, _, fake in r.fresh}
+    for rebinding in final:
+        if rebinding.role in PERSISTENT:
+            continue
+        for path, fake in rebinding.tensors:
+            is_told = id(fake) in given or id(fake) in fresh
+            if not is_told and last.recorder.storage_of(fake) not in bound:
+                raise _not_in_place(path)
+    for earlier in recordings[:-1]:
+        for rebinding in earlier.rebindings:
+            for path, fake in rebinding.tensors:
+                if given.get(id(fake)) is earlier and last.recorder.storage_of(fake) in read:
+                    raise _not_in_place(path)
+
+
+def _not_in_place(path: str) -> CaptureError:
+    return CaptureError(
+        f"the step binds {path} to a new tensor each time and may read the one of the time before",
+        todo="keep one tensor and update it in place, as with total.add_(loss.detach()) or "
+        "h.copy_(new.detach())",
+    )
 
 
 def written_or_at_home(recordings: list[Recording], session: Session) -> set[str]:

@@ -20,7 +20,7 @@ from .errors import CaptureError
 from .host_numbers import HostNumbers, host_numbers, perturbed
 from .profile_cache import ProfileCache
 from .python_changes import PythonChanges
-from .recorded_state import leaves_grads, reads_grads, settle, uses, written_or_at_home
+from .recorded_state import check_given, leaves_grads, reads_grads, settle, uses, written_or_at_home
 from .recording import Bound, Recording
 from .session import Planned, Session
 from .shadow import HostSide, OptimizerCall, ShadowOptimizer, Slots, TapeOp, match
@@ -182,7 +182,10 @@ class VariantMaker:
                 recording = capturer.record(self.function, leaves, spec)
                 changes.look(len(recordings), swap.drawn(), recording.literals)
                 recordings.append(recording)
+                check_given(recordings, swap.final())
                 recording.label = _label(recording, leaves)
+                if recording.given:
+                    count = max(count, 2)  # Does the next one read what this one gave away?
                 if changes.want_more(len(recordings)):
                     count = max(count, len(recordings) + 1)
                 elif not recording.fresh and not recording.grads and len(recordings) >= 2:
@@ -249,6 +252,7 @@ class VariantMaker:
                 changes.flags,
             )
             self._find_externals(variant)
+            guards.keep(source for source in variant.sources if isinstance(source, torch.Tensor))
             variants.append(variant)
         return variants
 

@@ -102,6 +102,7 @@ class Guards:
         self._keys: list[Any] = []
         self._expected: list[object] = []
         self._slow: list[_Guard] = []
+        self._kept: dict[int, torch.Tensor] = {}
         self._sized: list[Any] = []
         self._sizes: list[int] = []
         self._size_nodes: list[Node] = []
@@ -173,13 +174,22 @@ class Guards:
         """Takes the present gradients as the expected ones: a run made or cleared some."""
         self._grads = [leaf.grad for leaf in self._leaves]
 
+    def keep(self, tensors: Iterable[torch.Tensor]) -> None:
+        """The program reads these very tensors: `accept` takes no others in their place."""
+        self._kept.update((id(tensor), tensor) for tensor in tensors)
+
+    def _holds_kept(self, value: object) -> bool:
+        if isinstance(value, tuple):
+            return any(map(self._holds_kept, value))
+        return id(value) in self._kept
+
     def accept(self) -> None:
         """Takes the present objects (not numbers) as the expected ones.
 
         To be called after a run that bound something anew, right after the bindings were applied.
         """
         for guard in self._fast + self._slow:
-            if not is_number(guard.expected):
+            if not is_number(guard.expected) and not self._holds_kept(guard.expected):
                 guard.expected = guard.now()
         self._expected = [guard.expected for guard in self._fast]
         self._sizes = list(map(len, self._sized))
