@@ -20,9 +20,9 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from . import _core
 from .capture_errors import translated
-from .capture_mode import RecordingMode, Sources
+from .capture_mode import RecordingMode, Sources, content
 from .capture_patches import patched
-from .errors import CaptureError
+from .errors import CaptureError, user_location
 from .recording import PERSISTENT, Awaited, Bound, Recording, Result
 from .shadow import recorded_host_side, storages_of
 from .state import Rebinding, Swap
@@ -46,6 +46,10 @@ def _roles(swap: Swap) -> dict[int, str]:
     return roles
 
 
+def _look(real: torch.Tensor) -> tuple[Any, ...]:
+    return (real.data_ptr(), real.shape, real.stride(), real.dtype)
+
+
 class Capturer:
     """Records a function inside one swap, again and again from the state that it left.
 
@@ -67,6 +71,7 @@ class Capturer:
         self._names: dict[str, Bound] = {}
         self._done: dict[tuple[str, int], int] = {}  # Rebindings that earlier recordings made.
         self._fakes_of_leaves: dict[int, torch.Tensor] = {}
+        self._met: list[tuple[torch.Tensor, str | None]] = []  # Externals, with the place.
         self._twice: dict[int, tuple[torch.Tensor, int]] = {}  # Fake, storage of the real one.
         roles = _roles(swap)
         leaves = [real for real, _, _ in swap.pairs if real.is_leaf]
@@ -117,9 +122,11 @@ class Capturer:
         )
         fake_leaves = self._bind_inputs(recording, leaves, spec)
         sources = Sources()
+        met: dict[int, tuple[torch.Tensor, str | None]] = {}
 
         def external(real: torch.Tensor) -> torch.Tensor:
             fake = self.swap.external(real)
+            met.setdefault(id(fake), (real, user_location()))
             if recorder.storage_of(fake) < 0:
                 proposal = f"closed-over tensor {tuple(real.shape)}"
                 name = self._session.name_of(real, proposal)
@@ -164,12 +171,31 @@ class Capturer:
         recording.arguments = leaves
         recording.literals = mode.literals
         recording.calls = list(calls)
+        self._check_externals(list(met.values()))
         self._bind_results(recording, result, numbers)
         del result, args, kwargs
         self._bind_state(recording)
         recording.written = set(recorder.written_storages())
         self._check_twice(recording)
         return recording
+
+    def _check_externals(self, met: list[tuple[torch.Tensor, str | None]]) -> None:
+        """Tensors that come from out of reach must be the same in each recording."""
+        before = {_look(real) for real, _ in self._met}
+        now = {_look(real) for real, _ in met}
+        gone = [real for real, _ in self._met if _look(real) not in now]
+        for real, where in met:
+            if _look(real) in before:
+                continue
+            others = [one for one in gone if _look(one)[1:] == _look(real)[1:]]
+            if others and all(content(one) != content(real) for one in others):
+                raise CaptureError(
+                    f"the step takes a tensor of shape {tuple(real.shape)} that is another one each"
+                    " time from where fitstep cannot see it (an iterator, a queue, numpy)",
+                    where=where,
+                    todo="pass it to the step as an argument",
+                )
+        self._met = met
 
     @staticmethod
     def _own(owned: dict[int, set[int]], found: dict[int, set[Any]]) -> None:

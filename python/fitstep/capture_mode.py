@@ -42,7 +42,8 @@ def user_frame() -> tuple[str, int]:
     return "", 0
 
 
-def _content(tensor: torch.Tensor) -> bytes:
+def content(tensor: torch.Tensor) -> bytes:
+    """The bytes of a real tensor's elements, in their order."""
     flat = tensor.contiguous().reshape(-1)
     return flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""
 
@@ -143,7 +144,7 @@ class RecordingMode(TorchDispatchMode):
             # On a fake that knows its number, an in-place op may give back another fake.
             results = args[0] if args and isinstance(args[0], FakeTensor) else results
         if func in _FACTORIES and results.dim() == 0:
-            self._know_content(func, args, kwargs, results)
+            self._knowcontent(func, args, kwargs, results)
         if self._profile.correction_count():
             results = self._corrected(func, args, kwargs, results)
         if isinstance(results, tuple):
@@ -173,7 +174,7 @@ class RecordingMode(TorchDispatchMode):
             self._fake_mode.fake_tensor_converter.add_constant_storage_mapping(view)
         return view
 
-    def _know_content(self, func: Any, args: Any, kwargs: Any, fake: Any) -> None:
+    def _knowcontent(self, func: Any, args: Any, kwargs: Any, fake: Any) -> None:
         """Optimizers make 0-dim state by `torch.ones(())` and read it by `.item()`."""
         with _disable_current_modes():
             fake.constant = func(*args, **kwargs)
@@ -271,7 +272,7 @@ class RecordingMode(TorchDispatchMode):
         with _disable_current_modes():
             kept = real.clone()
             if self._region() < 0:
-                self.literals.append(_content(kept))
+                self.literals.append(content(kept))
         self._literals[fake.untyped_storage()._cdata] = fake
         self.recorder.literal(fake, kept)
         return fake

@@ -7,6 +7,7 @@ tensor hooks, Python attributes, and the numbers in 0-dim tensors that optimizer
 
 from __future__ import annotations
 
+import io
 import types
 import weakref
 from collections.abc import Iterator
@@ -21,8 +22,34 @@ from torch.utils._python_dispatch import _disable_current_modes
 from fitstep.errors import CaptureError, user_location
 from fitstep.state import forms
 from fitstep.state.nodes import Place
+from fitstep.state.walk import is_open
 
 Geometry = tuple[int, torch.Size, tuple[int, ...], torch.dtype]
+
+
+class HeldIterator:
+    """Stands for an iterator while a step is recorded, as nothing could put back what it gave."""
+
+    def __init__(self, real: object) -> None:
+        self._real = real
+
+    def __iter__(self) -> HeldIterator:
+        return self
+
+    def __next__(self) -> object:
+        raise CaptureError(
+            f"the step takes its data from an iterator itself (a {type(self._real).__name__}); a "
+            "captured step would see the first of them for ever",
+            where=user_location(),
+            todo="draw the batch before the step and pass it as an argument: step(*next(iterator))",
+        )
+
+    def send(self, _value: object) -> object:
+        """As `next`: the `send` of a generator."""
+        return self.__next__()
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._real, name)
 
 
 @dataclass(slots=True, eq=False)
@@ -81,6 +108,8 @@ class Fakes:
             value.__self__, torch.Tensor
         ):
             return getattr(self.of(value.__self__), value.__name__)
+        if is_hidden_iterator(value):
+            return HeldIterator(value)
         return value
 
     def _make(self, real: torch.Tensor) -> Pair:
@@ -183,6 +212,16 @@ class Externals:
                 todo="keep it in the closure, an attribute, a list or a dict of the step function, "
                 "or pass the module that owns it as model=",
             )
+
+
+def is_hidden_iterator(value: object) -> bool:
+    """Whether a value is an iterator whose position cannot be seen: a generator, a DataLoader's.
+
+    Those of a user's own classes can: their attributes are within reach.
+    """
+    if not hasattr(type(value), "__next__") or isinstance(value, io.IOBase):
+        return False
+    return forms.attributes_of(value) is None or not is_open(type(value))
 
 
 @contextmanager

@@ -134,7 +134,7 @@ class Walk:
                 self._add(form, value, value, above, root, "", style="item")
             else:  # model.weight, not model._parameters['weight'].
                 self._add(form, value, value, inside.above, inside.root, "", style="modules")
-        if not _is_open(type(value)):
+        if not is_open(type(value)):
             return
         attributes = forms.attributes_of(value)
         if attributes is not None:
@@ -298,7 +298,7 @@ def _role_of(form: forms.Form) -> Role:
     return "dict" if isinstance(form, forms.DictForm) else "list"
 
 
-def _is_open(kind: type) -> bool:
+def is_open(kind: type) -> bool:
     """Whether to look at the attributes of a class's objects."""
     if issubclass(kind, (torch.nn.Module, torch.optim.Optimizer, *SCHEDULERS)):
         return True
