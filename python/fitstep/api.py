@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,10 +12,12 @@ import torch
 from torch.utils._pytree import tree_flatten
 
 from . import _core
+from .budget import budget_for
 from .errors import CaptureError, FitstepError, PlanFileError
 from .profile_cache import ProfileCache
 from .progress import progress_line
-from .session import Session, Settings, session_for
+from .session import Planned, Session, session_for
+from .settings import Settings, check_int, check_path, check_switch, several
 from .state import Reach, discover
 from .step import Step
 from .variants import VariantMaker
@@ -64,12 +67,14 @@ def compile(  # noqa: A001 - the word that PyTorch's users know.
     After each of them everything is as it was.
     """
 
-    def find_reach() -> Reach:
-        return _reach(function, model, optimizer)
-
-    reach = find_reach()
     settings = Settings(budget, policy=policy, seed=seed, effort=effort)
-    args = example if isinstance(example, tuple) else (example,)
+    check_int("max_variants", max_variants, 1, 2**31)
+    check_switch("keep_grads", keep_grads)
+    check_switch("progress", progress, may_be_none=True)
+    check_path("plan", plan)
+    find_reach = _reach_finder(function, model, optimizer)
+    reach = find_reach()
+    args = _arguments(function, example)
     given_plan = _read_plan(plan) if plan is not None else None
     _core.install_allocator()
     session = session_for([place.tensor for place in reach.unique()], settings)
@@ -82,8 +87,12 @@ def compile(  # noqa: A001 - the word that PyTorch's users know.
         try:
             step.add_variants(args, {}, ahead=True, plan=given_plan)
         except _core.CoreError as error:
-            kind = PlanFileError if given_plan is not None else FitstepError
-            raise kind(str(error.args[1]), todo="compile without plan=") from None
+            if given_plan is not None:
+                raise PlanFileError(str(error.args[1]), todo="compile without plan=") from None
+            raise FitstepError(
+                str(error.args[1]),
+                todo="give another budget=; if that does not help, please report the model",
+            ) from None
         finally:
             session.settings.progress = None
             cache.progress = None
@@ -139,16 +148,17 @@ def curve(
     Takes the arguments of `compile`, and raises what it raises but for budgets. Trains nothing and
     changes nothing.
     """
-    args = example if isinstance(example, tuple) else (example,)
-    _core.install_allocator()
     session = Session(Settings("100%", seed=seed, effort=effort))
+    check_switch("progress", progress, may_be_none=True)
+    find_reach = _reach_finder(function, model, optimizer)
+    find_reach()
+    args = _arguments(function, example)
+    _core.install_allocator()
     with progress_line(progress) as show:
         cache = ProfileCache()
         cache.progress = show
         session.settings.progress = show
-        maker = VariantMaker(
-            function, lambda: _reach(function, model, optimizer), session, cache, keep_grads=False
-        )
+        maker = VariantMaker(function, find_reach, session, cache, keep_grads=False)
         leaves, spec = tree_flatten((args, {}))
         capture = maker.capture(leaves, spec, ahead=True)
         cache.write()
@@ -156,32 +166,61 @@ def curve(
         variant = capture.variants[-1]
         step._add_homes(capture.variants)
         session.budget_bytes = variant.step.plain_peak_bytes()
-        from .session import Planned
-
-        one = Planned(variant.step, external_bytes=variant.step.external_bytes())
-        floor, plans, _ = _core.frontier_of(
-            variant.step, torch.get_num_threads(), session.plan_options(one, 0)
-        )
-    around = one.external_bytes + session.reserve_bytes
+        every = [Planned(v.step, external_bytes=v.step.external_bytes()) for v in capture.variants]
+        floor = session.floor_of(every)
+        plans = _core.frontier_of(
+            variant.step, torch.get_num_threads(), session.plan_options(every[-1], 0)
+        )[1]
+    outside = max(one.external_bytes for one in every)
     points = [
         CurvePoint(
-            plan.certificate()["height_bytes"] + around,
+            max(floor, budget_for(plan.certificate()["height_bytes"], outside)),
             plan.certificate()["predicted_s"],
             plan.run_counts(variant.step)[1],
         )
         for plan in plans
     ]
     bound = min((plan.certificate()["bound_s"] for plan in plans), default=0.0)
-    return Curve(floor + around, variant.step.plain_peak_bytes(), bound, tuple(points))
+    return Curve(floor, variant.step.plain_peak_bytes(), bound, tuple(points))
 
 
-def _reach(function: Callable[..., Any], model: Any, optimizer: Any) -> Reach:
+def _arguments(function: Callable[..., Any], example: Any) -> tuple[Any, ...]:
+    """Raises CaptureError if the function cannot be called with the example."""
+    args = example if isinstance(example, tuple) else (example,)
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return args  # A builtin: the call will tell.
+    try:
+        signature.bind(*args)
+    except TypeError as error:
+        kind = type(example).__name__
+        if isinstance(example, tuple):
+            todo = "give example= a tuple of all positional arguments"
+        else:
+            todo = f"a {kind} is one argument: give several in a tuple, example=(x, y)"
+        name = getattr(function, "__qualname__", type(function).__name__)
+        raise CaptureError(f"{name} cannot be called with example: {error}", todo=todo) from None
+    return args
+
+
+def _reach_finder(function: Callable[..., Any], model: Any, optimizer: Any) -> Callable[[], Reach]:
     if not callable(function):
         raise CaptureError(
             f"fitstep was given {type(function).__name__}, not a step function",
             todo="pass a function that does one whole training step",
         )
-    reach = discover(function, model=model, optimizer=optimizer)
+    models = several("model", model, torch.nn.Module, "a torch.nn.Module")
+    optimizers = several("optimizer", optimizer, torch.optim.Optimizer, "a torch optimizer")
+    return lambda: _reach(function, models, optimizers)
+
+
+def _reach(
+    function: Callable[..., Any],
+    models: list[torch.nn.Module],
+    optimizers: list[torch.optim.Optimizer],
+) -> Reach:
+    reach = discover(function, model=models, optimizer=optimizers)
     for obstacle in reach.obstacles:
         raise CaptureError(f"{obstacle.path}: {obstacle.reason}", todo=obstacle.todo)
     for place in reach.unique():

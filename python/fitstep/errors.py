@@ -64,6 +64,16 @@ class GuardError(FitstepError):
         )
 
 
+class SettingError(FitstepError, ValueError):
+    """An argument of `compile` or `curve` that cannot be meant. Raised before anything runs."""
+
+    def __init__(self, name: str, value: object, allowed: str) -> None:
+        shown = repr(value)
+        if len(shown) > 80:
+            shown = f"a {type(value).__name__}"
+        super().__init__(f"{name}={shown} is not possible", todo=f"give {name}= {allowed}")
+
+
 class BudgetError(FitstepError, ValueError):
     """A budget that cannot be understood ("6 Gibi"), is negative, or contradicts another one."""
 

@@ -15,10 +15,9 @@ from typing import Any
 import torch
 
 from . import _core
+from .budget import ALIGNMENT, budget_for, capacity_of, joined, parse_budget, reserve_of
 from .errors import BudgetError, BudgetTooSmall, CaptureError, GuardError, PlanFileError
-
-_ALIGNMENT = 64
-_HUGE_PAGE = 2 * 1024 * 1024
+from .settings import Settings
 
 
 @dataclass(eq=False)
@@ -44,17 +43,6 @@ class Planned:
     given_plan: Any = None  # A plan from a file, to be used as it is.
 
 
-@dataclass(eq=False)
-class Settings:
-    """What the user decided."""
-
-    budget: int | str | None
-    policy: str = "auto"
-    seed: int = 1
-    effort: int = 8
-    progress: Callable[[str, float], None] | None = None
-
-
 class Session:
     """REQUIRES: storages are brought in by `add_homes` before the variants that use them."""
 
@@ -75,6 +63,7 @@ class Session:
         self._homes: Any = None  # _core.Homes
         self._capacity_bytes = 0
         self._next_capacity = 0
+        self._at_home: tuple[list[torch.Tensor], list[int]] | None = None  # And their addresses.
 
     @property
     def is_open(self) -> bool:
@@ -82,7 +71,7 @@ class Session:
 
     @property
     def reserve_bytes(self) -> int:
-        return _reserve_of(self.budget_bytes)
+        return reserve_of(self.budget_bytes)
 
     def home_of(self, tensor: torch.Tensor) -> Home | None:
         """The home that the tensor's storage has, if it is in this arena."""
@@ -120,7 +109,7 @@ class Session:
         home = Home(name, self.bottom_bytes, size_bytes)
         self.homes[name] = home
         self._by_offset[home.offset_bytes] = home
-        self.bottom_bytes += -(-size_bytes // _ALIGNMENT) * _ALIGNMENT
+        self.bottom_bytes += -(-size_bytes // ALIGNMENT) * ALIGNMENT
         return home
 
     def remove_homes_from(self, bottom_bytes: int) -> None:
@@ -134,8 +123,7 @@ class Session:
         self.budget_bytes = parse_budget(self.settings.budget, plain_peak_bytes)
 
     def capacity_for(self, planned: list[Planned]) -> int:
-        inside = self.budget_bytes - _external_bytes(planned) - self.reserve_bytes
-        return inside // _ALIGNMENT * _ALIGNMENT
+        return capacity_of(self.budget_bytes, _external_bytes(planned))
 
     def lower(self, recorder: Any, profile: Any, progress: Callable[[int, int], None]) -> Any:
         """The StepProgram of a recording; what is measured for it uses what the arena has free."""
@@ -162,24 +150,25 @@ class Session:
                 continue
             plans.append(Planned(one.step, plan, None, one.external_bytes, one.policy, given))
         if failed:
-            error = _joined(failed)
-            least = error.least_found_bytes
-            if self.settings.budget is None and not self.is_open and least is not None:
-                if least > self.budget_bytes:  # A model without slack: alignment and reserve.
-                    self.budget_bytes = least
-                    return self.plan(new, replan=replan)
-            raise error
+            too_small = joined(failed)
+            least = too_small.least_found_bytes or 0
+            is_free = self.settings.budget is None and not self.is_open
+            if is_free and least > self.budget_bytes:  # No slack: alignment and reserve show.
+                self.budget_bytes = least
+                return self.plan(new, replan=replan)
+            raise too_small
         self._next_capacity = capacity
         return plans
 
-    def budget_for(self, height_bytes: int, external_bytes: int) -> int:
-        """The least budget that leaves a capacity of `height_bytes`."""
-        budget = height_bytes + external_bytes
-        while True:
-            capacity = (budget - external_bytes - _reserve_of(budget)) // _ALIGNMENT * _ALIGNMENT
-            if capacity >= height_bytes:
-                return budget
-            budget += height_bytes - capacity
+    def floor_of(self, planned: list[Planned]) -> int:
+        """No budget below this works for these variants: what BudgetTooSmall would name."""
+        external_bytes = _external_bytes(planned)
+        heights = []
+        for one in planned:
+            threads, options = torch.get_num_threads(), self.plan_options(one, 0)
+            outcome = _core.plan_step(one.step, threads, options)
+            heights.append(outcome[1] if outcome[0] == "too small" else 0)
+        return max(budget_for(height, external_bytes) for height in heights)
 
     def _plan_one(
         self,
@@ -210,8 +199,8 @@ class Session:
         floor = outcome[1] if outcome[0] == "too small" else outcome[2]
         raise BudgetTooSmall(
             self.budget_bytes,
-            self.budget_for(floor, external_bytes),
-            None if least is None else self.budget_for(least, external_bytes),
+            budget_for(floor, external_bytes),
+            None if least is None else budget_for(least, external_bytes),
             [describe(one.step, c) for c in outcome[-1]],
         )
 
@@ -262,7 +251,7 @@ class Session:
             home = self.homes[name]
             if not self._homes.is_home(tensor, home.offset_bytes):
                 self._homes.move_in(tensor.detach(), home.offset_bytes, 2)
-            home.tensor = tensor
+            self._settle(home, tensor)
 
     def make_tensor(self, home: Home, fake: torch.Tensor) -> torch.Tensor:
         """A tensor of the fake's geometry over a home."""
@@ -274,7 +263,7 @@ class Session:
             home.size_bytes,
             home.offset_bytes,
         )
-        home.tensor = made
+        self._settle(home, made)
         return made
 
     def bring_back(self, home: Home, tensor: torch.Tensor) -> None:
@@ -287,7 +276,33 @@ class Session:
                 todo="close() the compiled step and compile again after replacing tensors",
             )
         self._homes.move_in(tensor.detach(), home.offset_bytes, 2)
+        self._settle(home, tensor)
+
+    def _settle(self, home: Home, tensor: torch.Tensor) -> None:
         home.tensor = tensor
+        self._at_home = None
+
+    def check_homes(self) -> None:
+        """Raises GuardError if the bytes of a tensor at home have been moved elsewhere."""
+        if self._at_home is None:
+            tensors = [home.tensor for home in self.homes.values() if home.tensor is not None]
+            addresses = list(map(torch.Tensor.data_ptr, tensors))
+        else:
+            tensors, addresses = self._at_home
+            if list(map(torch.Tensor.data_ptr, tensors)) == addresses:
+                return
+        for home in self.homes.values():
+            if home.tensor is None or not home.size_bytes:
+                continue
+            if not self.is_home(home.tensor, home):
+                raise GuardError(
+                    *(home.name, "in the arena", "elsewhere"),
+                    problem=f"the memory of {home.name} was moved out of the arena between two "
+                    "steps (share_memory() does so)",
+                    todo="call close() on the compiled step before moving tensors, and compile "
+                    "again afterwards",
+                )
+        self._at_home = tensors, addresses
 
     def is_home(self, tensor: torch.Tensor, home: Home) -> bool:
         return bool(self._homes.is_home(tensor, home.offset_bytes))
@@ -304,54 +319,8 @@ class Session:
         self.planned = []
 
 
-def _reserve_of(budget_bytes: int) -> int:
-    """One percent, for requests of kernels that nobody foresaw."""
-    return budget_bytes // 100 // _ALIGNMENT * _ALIGNMENT
-
-
 def _external_bytes(planned: list[Planned]) -> int:
     return max((one.external_bytes for one in planned), default=0)
-
-
-def _joined(failed: list[BudgetTooSmall]) -> BudgetTooSmall:
-    """One error for all variants that do not fit: what is needed is what the largest needs."""
-    worst = max(failed, key=lambda error: error.floor_bytes)
-    found = [error.least_found_bytes for error in failed]
-    known = [least for least in found if least is not None]
-    least = max(known) if len(known) == len(found) else None
-    return BudgetTooSmall(worst.budget_bytes, worst.floor_bytes, least, worst.culprits)
-
-
-def parse_budget(budget: int | str | None, plain_peak_bytes: int) -> int:
-    """Bytes of a budget: an int, "6GiB", or a share of the plain peak such as "75%".
-
-    Raises BudgetError for anything else.
-    """
-    todo = 'give bytes as an int, a size such as "6GiB", or a share such as "75%"'
-    if budget is None:
-        return plain_peak_bytes
-    if isinstance(budget, bool) or not isinstance(budget, int | str):
-        raise BudgetError(f"budget={budget!r} is no number of bytes", todo=todo)
-    if isinstance(budget, int):
-        if budget <= 0:
-            raise BudgetError(f"budget={budget} bytes is not positive", todo=todo)
-        return budget
-    text = budget.strip()
-    if text.endswith("%"):
-        try:
-            share = float(text[:-1])
-        except ValueError:
-            raise BudgetError(f"budget={budget!r} is no share", todo=todo) from None
-        if not 0 < share <= 1000:
-            raise BudgetError(f"budget={budget!r} is not between 0 and 1000 %", todo=todo)
-        return int(plain_peak_bytes * share / 100)
-    try:
-        parsed = int(_core.parse_bytes(text))
-    except _core.CoreError as error:
-        raise BudgetError(f"budget={budget!r}: {error.args[1]}", todo=todo) from None
-    if parsed <= 0:
-        raise BudgetError(f"budget={budget!r} is not positive", todo=todo)
-    return parsed
 
 
 def describe(step: Any, culprit: tuple[int, int]) -> str:

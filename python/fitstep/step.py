@@ -205,6 +205,8 @@ class Step:
             for guards in {id(variant.guards): variant.guards for variant in found}.values():
                 for replaced in guards.check():
                     bring_back(replaced)
+            if found:
+                self._session.check_homes()
             chosen = self._among(found)
             if chosen is not None:
                 self._check_grads(chosen[0])

@@ -1,0 +1,82 @@
+"""Budgets: what the user may write, and what of it the arena gets.
+
+budget   | inputs, outputs, constants |        arena        | reserve 1 % |
+"""
+
+from __future__ import annotations
+
+from . import _core
+from .errors import BudgetError, BudgetTooSmall
+
+ALIGNMENT = 64
+_MOST_BYTES = 2**48  # What a process can address.
+
+
+def reserve_of(budget_bytes: int) -> int:
+    """One percent, for requests of kernels that nobody foresaw."""
+    return budget_bytes // 100 // ALIGNMENT * ALIGNMENT
+
+
+def capacity_of(budget_bytes: int, external_bytes: int) -> int:
+    """What a budget leaves to the arena beside tensors outside it and the reserve."""
+    inside = budget_bytes - external_bytes - reserve_of(budget_bytes)
+    return inside // ALIGNMENT * ALIGNMENT
+
+
+def budget_for(height_bytes: int, external_bytes: int) -> int:
+    """The least budget that leaves a capacity of `height_bytes`."""
+    budget = height_bytes + external_bytes
+    while True:
+        capacity = capacity_of(budget, external_bytes)
+        if capacity >= height_bytes:
+            return budget
+        budget += height_bytes - capacity
+
+
+def joined(failed: list[BudgetTooSmall]) -> BudgetTooSmall:
+    """One error for all variants that do not fit: what is needed is what the largest needs."""
+    worst = max(failed, key=lambda error: error.floor_bytes)
+    found = [error.least_found_bytes for error in failed]
+    known = [least for least in found if least is not None]
+    least = max(known) if len(known) == len(found) else None
+    return BudgetTooSmall(worst.budget_bytes, worst.floor_bytes, least, worst.culprits)
+
+
+def parse_budget(budget: int | str | None, plain_peak_bytes: int) -> int:
+    """Bytes of a budget: an int, "6GiB", or a share of the plain peak such as "75%".
+
+    Raises BudgetError for anything else.
+    """
+    todo = 'give bytes as an int, a size such as "6GiB", or a share such as "75%"'
+    if budget is None:
+        return plain_peak_bytes
+    if isinstance(budget, bool) or not isinstance(budget, int | str):
+        raise BudgetError(f"budget={budget!r} is no number of bytes", todo=todo)
+    if isinstance(budget, str) and budget.strip().endswith("%"):
+        return _share(budget, plain_peak_bytes, todo)
+    parsed = budget if isinstance(budget, int) else _size(budget, todo)
+    if parsed <= 0:
+        raise BudgetError(f"budget={budget!r} is not positive", todo=todo)
+    if parsed > _MOST_BYTES:
+        raise BudgetError(
+            f"budget={budget!r} is more than any machine has, {_core.format_bytes(_MOST_BYTES)}",
+            todo=todo,
+        )
+    return parsed
+
+
+def _share(budget: str, plain_peak_bytes: int, todo: str) -> int:
+    try:
+        share = float(budget.strip()[:-1])
+    except ValueError:
+        raise BudgetError(f"budget={budget!r} is no share", todo=todo) from None
+    if not 0 < share <= 1000:
+        raise BudgetError(f"budget={budget!r} is not between 0 and 1000 %", todo=todo)
+    return int(plain_peak_bytes * share / 100)
+
+
+def _size(budget: str, todo: str) -> int:
+    try:
+        return int(_core.parse_bytes(budget.strip()))
+    except _core.CoreError as error:
+        raise BudgetError(f"budget={budget!r}: {error.args[1]}", todo=todo) from None

@@ -1,0 +1,69 @@
+"""What the user decides beside the budget, looked at before anything runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from .budget import parse_budget
+from .errors import SettingError
+
+POLICIES = ("auto", "none", "recompute-sqrt")
+_MOST_EFFORT = 1_000_000
+
+
+@dataclass(eq=False)
+class Settings:
+    """Of a session. Raises BudgetError or SettingError for what cannot be meant."""
+
+    budget: int | str | None
+    policy: str = "auto"
+    seed: int = 1
+    effort: int = 8
+    progress: Callable[[str, float], None] | None = None
+
+    def __post_init__(self) -> None:
+        parse_budget(self.budget, 1)
+        if self.policy not in POLICIES:
+            names = ", ".join(f'"{name}"' for name in POLICIES)
+            raise SettingError("policy", self.policy, f"one of {names}")
+        check_int("seed", self.seed, 0, 2**64 - 1)
+        check_int("effort", self.effort, 1, _MOST_EFFORT)
+
+
+def check_int(name: str, value: object, least: int, most: int) -> None:
+    """Raises SettingError unless the value is an int in this range."""
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise SettingError(name, value, f"an int from {least} to {most}")
+
+
+def check_switch(name: str, value: object, *, may_be_none: bool = False) -> None:
+    """Raises SettingError unless the value is True or False."""
+    if not (isinstance(value, bool) or (may_be_none and value is None)):
+        raise SettingError(name, value, "True, False or None" if may_be_none else "True or False")
+
+
+def check_path(name: str, value: object) -> None:
+    """Raises SettingError unless the value is a path or None."""
+    if value is not None and not isinstance(value, str | os.PathLike):
+        raise SettingError(name, value, "the path of a file")
+
+
+def several(name: str, given: Any, kind: type, what: str) -> list[Any]:
+    """The one or more objects of a kind that were given, in a list."""
+    if given is None:
+        return []
+    if isinstance(given, kind):
+        return [given]
+    allowed = f"{what}, or several in a list"
+    if isinstance(given, torch.nn.Module) or not isinstance(given, Iterable):
+        raise SettingError(name, given, allowed)
+    found = list(given)
+    for one in found:
+        if not isinstance(one, kind):
+            raise SettingError(name, one, allowed)
+    return found
