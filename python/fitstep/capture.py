@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
-from torch.utils._pytree import tree_flatten, tree_unflatten
+from torch.utils._pytree import keystr, tree_flatten_with_path, tree_unflatten
 
 from . import _core
 from .capture_errors import translated
 from .capture_mode import RecordingMode, Sources, content
 from .capture_patches import patched
+from .capture_results import check_constant, in_parts
 from .errors import CaptureError, user_location
 from .recording import PERSISTENT, Awaited, Bound, Recording, Result
 from .shadow import recorded_host_side, storages_of
@@ -258,11 +259,12 @@ class Capturer:
                 )
 
     def _bind_results(self, recording: Recording, result: Any, numbers: Any) -> None:
-        leaves, recording.spec = tree_flatten(result)
-        for leaf in leaves:
+        paths, recording.spec = tree_flatten_with_path(in_parts(result))
+        for path, leaf in paths:
             item = numbers.tensor_of(leaf)
             tensor = leaf if isinstance(leaf, torch.Tensor) else item
             if tensor is None:
+                check_constant(leaf, f"result{keystr(path)}", self.swap.reach, numbers)
                 recording.results.append(Result(constant=leaf))
                 continue
             if not isinstance(tensor, FakeTensor):

@@ -50,6 +50,10 @@ class Walk:
         self.module_paths: list[tuple[torch.nn.Module, Above | None, str]] = []
         self.found: list[tuple[list[tuple[str, Any]], Any, Above | None, str]] = []
 
+    def leave_out(self, known: Reach) -> None:
+        """Objects of another walk are not entered."""
+        self._seen.update(id(one) for node in known.nodes for one in (node.owner, node.container))
+
     def add_root(self, value: object, path: str) -> None:
         """Walks from one more root. A function's own path is empty: "closure.model"."""
         self._queue.append((value, None, path))
