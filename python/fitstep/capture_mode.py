@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
-from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 from . import _core
 from .errors import CaptureError, user_location
@@ -94,6 +94,17 @@ class Sources:
         if torch.is_grad_enabled():
             self._forward[torch.autograd._get_sequence_nr() - 1] = source
         return source
+
+
+def _not_dense(func: Any, tensor: torch.Tensor, source: _Source) -> CaptureError:
+    module, file, line = source
+    where = f"{file}:{line}" + (f" in {module}" if module else "") if file else user_location()
+    return CaptureError(
+        f"{func._schema.name} works on a tensor that is not dense ({tensor.layout}), which has no "
+        "one storage to plan",
+        where=where,
+        todo="use dense tensors: nn.Embedding(sparse=False), x.to_dense()",
+    )
 
 
 class RecordingMode(TorchDispatchMode):
@@ -256,10 +267,12 @@ class RecordingMode(TorchDispatchMode):
     def record(self, func: Any, args: Any, kwargs: Any, results: Any) -> Any:
         operator = self._operator(func)
         mode = torch.is_grad_enabled()
+        source = self._sources.now()
+        for value in tree_leaves((args, kwargs, results)):
+            if isinstance(value, torch.Tensor) and value.layout is not torch.strided:
+                raise _not_dense(func, value, source)
         self.calls += 1
-        self.recorder.record(
-            operator, tuple(args), kwargs, results, self._sources.now(), self._region(), mode
-        )
+        self.recorder.record(operator, tuple(args), kwargs, results, source, self._region(), mode)
         return results
 
     def _as_fake(self, value: Any) -> Any:
