@@ -101,11 +101,13 @@ class RanCode:
         return any(names.has(name, called) for names in who)
 
     def _reads_container(self, container: object, seen: set[int]) -> bool:
-        """Whether any of the names of a list or dict was read; it may have several."""
+        """Whether any of the names of a list or dict was read; it may have several. One without
+        a name, such as the keywords of a partial, is read."""
         if id(container) in seen:
             return False
         seen.add(id(container))
-        return any(self._reads_above(above, seen) for above in self._reach.edges[id(container)])
+        edges = self._reach.edges.get(id(container))
+        return edges is None or any(self._reads_above(above, seen) for above in edges)
 
     def _reads_above(self, above: Above, seen: set[int]) -> bool:
         node = above.node
