@@ -113,6 +113,12 @@ class Capturer:
 
         Raises CaptureError, with the user's file and line, for what cannot be captured.
         """
+        if torch.is_anomaly_enabled() and torch.is_anomaly_check_nan_enabled():
+            raise CaptureError(
+                "a step is captured under torch.autograd.detect_anomaly(), which looks at the "
+                "values of all gradients",
+                todo="compile outside it, or use detect_anomaly(check_nan=False)",
+            )
         recorder = _core.Recorder()
         recording = Recording(recorder, [replace(b) for b in self._bound.values()], [])
         for bound in recording.bound:

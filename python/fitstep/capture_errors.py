@@ -39,11 +39,13 @@ def translate(error: Exception) -> CaptureError | None:
         )
     if isinstance(error, fake_tensor.UnsupportedFakeTensorException | _device_errors()):
         return CaptureError(text, where=where, todo="keep model, data and constants on the CPU")
-    if isinstance(error, RuntimeError) and "on FakeTensor" in text:
+    is_memory = "on FakeTensor" in text or "supported for tensor subclasses" in text
+    if isinstance(error, RuntimeError) and is_memory:
         return CaptureError(
             f"the step looks at a tensor's memory ({text})",
             where=where,
-            todo="numpy and data_ptr() see no values while a step is captured: use torch operators",
+            todo="numpy and data_ptr() see no values while a step is captured: use torch "
+            "operators, or return the tensor and convert it after the step",
         )
     return None
 

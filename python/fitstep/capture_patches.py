@@ -4,11 +4,13 @@ torch.get_rng_state / set_rng_state   become ops of the program (torch.utils.che
 torch.manual_seed, torch.seed         are refused
 Tensor.data = ...                     is refused
 Tensor.item, float(t), int(t)         a number that is only returned is read after the step
+fitstep's own compiled steps          are refused
 """
 
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -63,6 +65,8 @@ class Numbers:
 @contextlib.contextmanager
 def patched(mode: RecordingMode) -> Iterator[Numbers]:
     """Patches torch, and puts everything back whatever happens."""
+    from .step import Step
+
     numbers = Numbers()
     original_item = torch.Tensor.item
 
@@ -95,6 +99,18 @@ def patched(mode: RecordingMode) -> Iterator[Numbers]:
             todo="write into the tensor in place, under torch.no_grad(): p.copy_(new)",
         )
 
+    thread = threading.get_ident()
+    original_call = Step.__call__
+
+    def refuse_compiled(step: Step, *args: Any, **kwargs: Any) -> Any:
+        if threading.get_ident() != thread:
+            return original_call(step, *args, **kwargs)
+        raise CaptureError(
+            "the step function is a step that is compiled already, or calls one",
+            where=user_location(),
+            todo="compile the plain function, step.function, and let others call that one",
+        )
+
     data = property(vars(torch._C.TensorBase)["data"].__get__, refuse_data)
     patches: list[tuple[Any, str, Any]] = [
         (torch.Tensor, "data", data),
@@ -106,6 +122,7 @@ def patched(mode: RecordingMode) -> Iterator[Numbers]:
         (torch, "seed", refuse_seed),
         (torch.random, "manual_seed", refuse_seed),
         (torch.Tensor, "item", item),
+        (Step, "__call__", refuse_compiled),
     ]
     with contextlib.ExitStack() as stack:
         for owner, name, replacement in patches:
