@@ -8,10 +8,13 @@ numbers drawn in Python                    refused: they would be drawn once
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from .errors import CaptureError
-from .state.snapshot import NumberChange, Snapshot, same_number
+from .state import Reach
+from .state.code import written_at
+from .state.snapshot import MISSING, NumberChange, Snapshot, same_number
 
 
 class PythonChanges:
@@ -49,7 +52,7 @@ class PythonChanges:
         for change in found:
             before = known.get(change.path)
             if before is None or not same_number(before.new, change.new):
-                raise _frozen(before or change, change.new)
+                raise _frozen(before or change, self._snapshot.reach)
 
     def want_more(self, count: int) -> bool:
         """Whether one recording more is needed to know a flag from a counter."""
@@ -61,8 +64,9 @@ class PythonChanges:
         if _outline(*first) != _outline(*second):
             flag = self.flags[0]
             raise CaptureError(
-                f"the first call of the step sets {flag.path} from {flag.old!r} to {flag.new!r} "
-                "and does something else than later calls",
+                f"the first call of the step {_sets(flag)}, and does something else than later "
+                "calls",
+                where=written_at(self._snapshot.reach, flag.node, flag.key),
                 todo="run the step once with plain PyTorch before compiling it",
             )
 
@@ -79,7 +83,7 @@ def check_flags(flags: list[NumberChange]) -> list[NumberChange]:
         if same_number(now, flag.new):
             continue
         if not same_number(now, flag.old):
-            raise _frozen(flag, now)
+            raise _frozen(replace(flag, new=now))
         todo.append(flag)
     return todo
 
@@ -101,9 +105,20 @@ def _is_understood(change: NumberChange) -> bool:
     return change.owned_by in ("optimizer", "scheduler") or change.role == "optimizer_state"
 
 
-def _frozen(change: NumberChange, new: object) -> CaptureError:
+def _frozen(change: NumberChange, reach: Reach | None = None) -> CaptureError:
     return CaptureError(
-        f"the step changes the Python value {change.path} from {change.old!r} to {new!r}; a "
-        "captured step would change it once and never again",
+        f"the step {_sets(change)}; a captured step would do so once and never again",
+        where=written_at(reach, change.node, change.key) if reach else None,
         todo="keep it in a tensor (a buffer), or change it outside the step",
     )
+
+
+def _sets(change: NumberChange) -> str:
+    if change.old is MISSING:
+        return f"sets the Python value {change.path}, which was not there, to {change.new!r}"
+    if change.new is MISSING:
+        return (
+            f"deletes the Python value {change.path}, which was {change.old!r}, or puts an object "
+            "or a tensor in its place"
+        )
+    return f"changes the Python value {change.path} from {change.old!r} to {change.new!r}"

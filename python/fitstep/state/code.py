@@ -13,19 +13,20 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from types import CodeType
+from types import CodeType, FunctionType
 
 import torch
 
 from fitstep.errors import is_user_file
 from fitstep.state import forms
 from fitstep.state.nodes import Above, Node, Reach
-from fitstep.state.walk import is_user_class
+from fitstep.state.walk import innermost, is_user_class
 
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _READ_BY_TORCH = tuple(_TORCH + folder for folder in ("nn", "optim", "distributions", "amp"))
 _INDIRECT = frozenset({"getattr", "attrgetter", "vars", "__dict__", "__getattribute__"})
+_STORES = frozenset({"STORE_ATTR", "STORE_DEREF", "STORE_GLOBAL"})
 _STDLIB = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 
 
@@ -114,6 +115,48 @@ class RanCode:
         if node.form.plain:
             return self._reads_container(node.container, seen)
         return self.reads(node, above.key)
+
+
+def written_at(reach: Reach, node: Node, key: object) -> str | None:
+    """ "file:line in function" of the one place in the user's code that sets an entry by its name;
+    None where there is no such place, or there are several."""
+    if not isinstance(key, str | int):
+        return None
+    found = {place for code in _user_codes(reach) for place in _writes(code, node, key)}
+    return found.pop() if len(found) == 1 else None
+
+
+def _user_codes(reach: Reach) -> set[CodeType]:
+    values = [innermost(reach.function)]
+    for node in reach.nodes:
+        values += [node.owner, *(value for _, value in node.entries())]
+        if isinstance(node.form, forms.ClassForm):
+            values += vars(node.container).values()
+    todo = [innermost(value) for value in values]
+    codes = [f.__code__ for f in todo if isinstance(f, FunctionType)]
+    for code in codes:  # Grows meanwhile: functions in functions.
+        codes += [one for one in code.co_consts if isinstance(one, CodeType)]
+    return {c for c in codes if is_user_file(c.co_filename) and c.co_name != "__init__"}
+
+
+def _writes(code: CodeType, node: Node, key: object) -> Iterator[str]:
+    line: int | None = None
+    constants: list[object] = []  # Of the line.
+    for one in dis.get_instructions(code):
+        if one.starts_line:
+            line = _line_of(one, line)
+            constants = []
+        if one.opname == "LOAD_CONST":
+            constants.append(one.argval)
+        is_item = node.form.plain and one.opname == "STORE_SUBSCR" and key in constants
+        if is_item or (not node.form.plain and one.opname in _STORES and one.argval == key):
+            yield f"{code.co_filename}:{line} in {code.co_name}"
+
+
+def _line_of(instruction: dis.Instruction, line: int | None) -> int | None:
+    """The line that an instruction begins (a flag from Python 3.13 on); `line` if it is unknown."""
+    found = getattr(instruction, "line_number", None) or instruction.starts_line
+    return int(found) if found else line
 
 
 def _may_read_state(file: str) -> bool:

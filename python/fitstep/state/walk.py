@@ -192,7 +192,7 @@ class Walk:
         if not names:
             return
         home = scope.get("__name__")
-        root_home = getattr(_innermost(self.reach.function), "__globals__", {}).get("__name__")
+        root_home = getattr(innermost(self.reach.function), "__globals__", {}).get("__name__")
         path = "global" if home == root_home else str(home)
         self._add(forms.NamesForm(names), scope, scope, None, path, "", role="global")
         for name in names:
@@ -327,7 +327,8 @@ def _is_numpy_generator(value: object) -> bool:
     )
 
 
-def _innermost(function: object) -> object:
+def innermost(function: object) -> object:
+    """The function inside partials and methods."""
     while True:
         if isinstance(function, functools.partial):
             function = function.func
