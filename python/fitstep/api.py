@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ import torch
 from torch.utils._pytree import tree_flatten
 
 from . import _core
+from .arguments import arguments_of
 from .budget import budget_for
 from .errors import CaptureError, FitstepError, PlanFileError
 from .profile_cache import ProfileCache
@@ -43,7 +43,10 @@ def compile(  # noqa: A001 - the word that PyTorch's users know.
     Args:
         function: one training step, written as for plain PyTorch. The model and the optimizer are
             found in what it can reach; `model` and `optimizer` name more.
-        example: the arguments of a call: a tuple, or one tensor. Values do not matter, shapes do.
+        example: the arguments of a call: a tuple of all positional ones, or a single one. A list
+            or a dict is a single one; what is called with keywords is given here by position.
+            Arguments may be nested. Their tensors must not require a gradient. Values do not
+            matter; shapes, dtypes, strides, strings, flags and None select the program.
         budget: bytes, a size such as "6GiB", or a share of the plain peak such as "75%". Covers
             parameters, gradients, optimizer state, inputs, activations and the kernels' own
             temporaries. None: as much as plain PyTorch needs, a little more for a model so small
@@ -51,13 +54,20 @@ def compile(  # noqa: A001 - the word that PyTorch's users know.
             part of already.
         plan: a file from `step.plan.save(path)`: run this plan instead of making one.
         policy: "auto" plans; "none" keeps everything; "recompute-sqrt" is the classic scheme.
-        keep_grads: leave `p.grad` set after a step, at the cost of their bytes.
-        max_variants: programs of the step (shapes, flags) before a new one is an error.
+        keep_grads: leave `p.grad` set after a step, at the cost of their bytes. Otherwise it is
+            None after a step in which an optimizer has used it. Gradients that no optimizer of the
+            step has used (accumulation, an update outside) are always kept.
+        max_variants: programs of the step before a new one is an error. Shapes, flags, training
+            modes and numbers that Python computes with make new ones; learning rates, numbers that
+            are given to operators, and contents of tensors do not.
         seed: of the planner; equal seeds give equal plans.
         effort: rounds of the planner per target; more is slower and better.
         progress: a progress line while profiling and planning; None: if stderr is a terminal.
 
+    Tensors that the step returns are detached.
+
     Raises:
+        SettingError: a setting is of a kind or in a range that cannot be meant.
         CaptureError: the step does something that cannot be captured; says where and what to do.
         BudgetTooSmall: no plan was found; names the floor, the least budget known to work, and the
             ops that bind it.
@@ -74,7 +84,7 @@ def compile(  # noqa: A001 - the word that PyTorch's users know.
     check_path("plan", plan)
     find_reach = _reach_finder(function, model, optimizer)
     reach = find_reach()
-    args = _arguments(function, example)
+    args = arguments_of(function, example)
     given_plan = _read_plan(plan) if plan is not None else None
     _core.install_allocator()
     session = session_for([place.tensor for place in reach.unique()], settings)
@@ -85,7 +95,7 @@ def compile(  # noqa: A001 - the word that PyTorch's users know.
         maker = VariantMaker(function, find_reach, session, cache, keep_grads)
         step = Step(maker, session, max_variants)
         try:
-            step.add_variants(args, {}, ahead=True, plan=given_plan)
+            step._add_variants(args, {}, ahead=True, plan=given_plan)
         except _core.CoreError as error:
             if given_plan is not None:
                 raise PlanFileError(str(error.args[1]), todo="compile without plan=") from None
@@ -112,7 +122,7 @@ class CurvePoint:
 class Curve:
     """The whole trade between memory and time, for the steady step."""
 
-    floor_bytes: int  # Proven: no budget below this works.
+    floor_bytes: int  # Proven: no budget below this works; what BudgetTooSmall names too.
     plain_peak_bytes: int
     bound_s: float  # No plan is faster than this.
     points: tuple[CurvePoint, ...]  # From the most bytes to the fewest.
@@ -152,7 +162,7 @@ def curve(
     check_switch("progress", progress, may_be_none=True)
     find_reach = _reach_finder(function, model, optimizer)
     find_reach()
-    args = _arguments(function, example)
+    args = arguments_of(function, example)
     _core.install_allocator()
     with progress_line(progress) as show:
         cache = ProfileCache()
@@ -182,26 +192,6 @@ def curve(
     ]
     bound = min((plan.certificate()["bound_s"] for plan in plans), default=0.0)
     return Curve(floor, variant.step.plain_peak_bytes(), bound, tuple(points))
-
-
-def _arguments(function: Callable[..., Any], example: Any) -> tuple[Any, ...]:
-    """Raises CaptureError if the function cannot be called with the example."""
-    args = example if isinstance(example, tuple) else (example,)
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):
-        return args  # A builtin: the call will tell.
-    try:
-        signature.bind(*args)
-    except TypeError as error:
-        kind = type(example).__name__
-        if isinstance(example, tuple):
-            todo = "give example= a tuple of all positional arguments"
-        else:
-            todo = f"a {kind} is one argument: give several in a tuple, example=(x, y)"
-        name = getattr(function, "__qualname__", type(function).__name__)
-        raise CaptureError(f"{name} cannot be called with example: {error}", todo=todo) from None
-    return args
 
 
 def _reach_finder(function: Callable[..., Any], model: Any, optimizer: Any) -> Callable[[], Reach]:

@@ -93,7 +93,7 @@ def _available_bytes() -> int | None:
 @contextlib.contextmanager
 def _kept(step: Step) -> Iterator[Callable[[], None]]:
     """Yields a function that puts everything back, and calls it at the end too."""
-    reach = step.find_reach()
+    reach = step._find_reach()
     snapshot = Snapshot.take(reach)
     entries = [(node, node.entries()) for node in reach.nodes]
     saved = [(place.tensor, place.tensor.detach().clone()) for place in reach.unique()]
@@ -110,7 +110,7 @@ def _kept(step: Step) -> Iterator[Callable[[], None]]:
             tensor.grad = grad
         snapshot.restore()
         torch.set_rng_state(generator)
-        step.accept_state()
+        step._accept_state()
 
     try:
         yield put_back
@@ -127,7 +127,7 @@ def _train(
         result = function(*args)
         for k, leaf in enumerate(tree_flatten(result)[0]):
             found.append((f"what step {i + 1} returned ({k})", _digest(leaf)))
-    reach = step.find_reach()
+    reach = step._find_reach()
     owned: list[tuple[str, str]] = []
     for place in reach.unique("parameter", "buffer", "optimizer_state", "closure", "list", "dict"):
         owned.append((place.path, _digest(place.tensor)))

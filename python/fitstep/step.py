@@ -10,8 +10,8 @@ import torch
 from torch.utils._pytree import tree_flatten
 
 from . import _core
+from .arguments import describe_change
 from .errors import CaptureError, FitstepError, GuardError
-from .host_numbers import is_number
 from .left_behind import (
     bring_back,
     leave_state,
@@ -52,7 +52,7 @@ class Step:
 
     # -- making variants ---------------------------------------------------------------------
 
-    def add_variants(
+    def _add_variants(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], *, ahead: bool, plan: Any = None
     ) -> None:
         """Captures, plans, verifies and makes ready what these arguments lead to.
@@ -94,7 +94,7 @@ class Step:
         if capture.grads_in_use and not session.grads_in_use:
             session.grads_in_use = True
             for step in list(session.steps):
-                step.forget_variants()  # They took no notice of gradients. Made anew when called.
+                step._forget_variants()  # They took no notice of gradients. Made anew when called.
         base = self._key(args, kwargs)
         for variant in capture.variants:
             self._variants.setdefault(base, []).append(variant)
@@ -128,6 +128,23 @@ class Step:
     # -- running -----------------------------------------------------------------------------
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Runs one training step and returns what the step function returns.
+
+        Parameters, buffers, optimizer state, learning rate schedules and the generator change as
+        plain PyTorch would have changed them, bit for bit. Returned tensors are detached and the
+        caller's own. A call with other shapes, dtypes, strides, strings, flags or training modes
+        makes a new program first, up to `max_variants` of them, and so may a number that Python
+        computes with; other contents of tensors do not.
+
+        `p.grad` is None afterwards, unless no optimizer in the step has used the gradient or
+        `keep_grads=True` was given.
+
+        Raises:
+            GuardError: something that the programs rely on has changed; nothing has run.
+            CaptureError, BudgetTooSmall: of a new program; nothing has run.
+            StepFailed: the step stopped half-way; says what is unusable, if anything.
+            FitstepError: the step was closed, or runs already.
+        """
         if self._closed or self._session.is_closed:
             raise FitstepError(
                 "this compiled step was closed, or another one that shares its model was",
@@ -168,7 +185,7 @@ class Step:
         host.commit()
         outputs = core.take_outputs()
         if leave_state(self._session, variant, outputs, todo):
-            self.accept_state()
+            self._accept_state()
         self._note(variant, seconds)
         return make_results(variant, outputs)
 
@@ -195,7 +212,7 @@ class Step:
         leaves = tree_flatten((args, kwargs))[0]
         for _ in range(2):
             if take_in_state(self._session, self.variants):
-                self.accept_state()
+                self._accept_state()
             present = frozenset(id(t) for t in self._facts.leaves if t.grad is not None)
             found = [
                 variant
@@ -257,25 +274,23 @@ class Step:
     def _make_variant(self, args: tuple[Any, ...], kwargs: dict[str, Any], base: Any) -> None:
         count = sum(map(len, self._variants.values()))
         if count >= self._most_variants:
-            known = next(iter(self._variants))
+            why = "; ".join(self._differences(args, kwargs, base))
             raise GuardError(
                 "the number of variants",
                 count,
                 count + 1,
-                problem=f"this call needs variant number {count + 1} of the step: "
-                + "; ".join(
-                    self._facts.explain(known, base) or [self._other_numbers(args, kwargs)]
-                ),
+                problem=f"this call needs variant number {count + 1} of the step: {why}",
                 todo="keep shapes and flags the same from step to step, or raise max_variants=",
             )
-        self.add_variants(args, kwargs, ahead=False)
+        self._add_variants(args, kwargs, ahead=False)
 
-    @staticmethod
-    def _other_numbers(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-        numbers = [leaf for leaf in tree_flatten((args, kwargs))[0] if is_number(leaf)]
-        if numbers:
-            return f"its numeric arguments are {numbers}"
-        return "the optimizer does something else"
+    def _differences(self, args: tuple[Any, ...], kwargs: dict[str, Any], base: Any) -> list[str]:
+        """In words, what this call does not share with the example."""
+        known = next(iter(self._variants))
+        function = self._maker.function
+        lines = self._facts.explain(known._replace(inputs=base.inputs), base)
+        lines += describe_change(function, (self.example, {}), (args, kwargs))
+        return lines or ["the optimizer does something else"]
 
     def _key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         # Among the variants of a key, gradients, optimizer state and numbers decide.
@@ -294,7 +309,7 @@ class Step:
         del measured.seconds[:-1000]
         self._last = variant
 
-    def forget_variants(self) -> None:
+    def _forget_variants(self) -> None:
         """Drops all variants: the next call captures anew. To be followed by a call or close()."""
         dropped = [v.planned for found in self._variants.values() for v in found]
         session = self._session
@@ -307,7 +322,8 @@ class Step:
 
     @property
     def variants(self) -> list[Variant]:
-        """All variants, in the order in which they were made."""
+        """The programs of the step, in the order in which they were made: one for its first call,
+        which makes optimizer state, one for later calls, more for other shapes and flags."""
         found = [variant for found in self._variants.values() for variant in found]
         return found or self._forgotten
 
@@ -332,11 +348,11 @@ class Step:
         """The step function that was compiled."""
         return self._maker.function
 
-    def find_reach(self) -> Any:
+    def _find_reach(self) -> Any:
         """All that the step function can reach, as it is now."""
         return self._maker.find_reach()
 
-    def accept_state(self) -> None:
+    def _accept_state(self) -> None:
         """Takes the present objects within reach as those that the guards expect."""
         for guards in self._session.guards:
             guards.accept()
@@ -351,6 +367,7 @@ class Step:
 
     @property
     def budget_bytes(self) -> int:
+        """The budget in bytes, which all compiled steps of the model share."""
         return self._session.budget_bytes
 
     def report(self) -> Report:

@@ -23,7 +23,7 @@ from .python_changes import PythonChanges
 from .recorded_state import check_given, leaves_grads, reads_grads, settle, uses, written_or_at_home
 from .recording import Bound, Recording
 from .session import Planned, Session
-from .shadow import HostSide, OptimizerCall, ShadowOptimizer, Slots, TapeOp, match
+from .shadow import HostSide, OptimizerCall, SchedulerCall, ShadowOptimizer, Slots, TapeOp, match
 from .shadow.schedulers import SchedulerState
 from .state import Reach, Swap, swapped
 from .state.guards import Guards, make_guards
@@ -138,7 +138,7 @@ class VariantMaker:
         changes = PythonChanges(snapshot)
         _core.code_trace_begin()
         try:
-            recordings, swap = self._record(leaves, spec, count, give_grads, changes)
+            recordings, swap = self._record(leaves, spec, count, give_grads, changes, snapshot)
         finally:
             ran = _core.code_trace_end()
         others = self._record_again(leaves, spec, len(recordings), give_grads)
@@ -171,8 +171,10 @@ class VariantMaker:
         count: int,
         give_grads: bool,
         changes: PythonChanges,
+        snapshot: Snapshot,
     ) -> tuple[list[Recording], Swap]:
         recordings: list[Recording] = []
+        of_groups: list[NumberChange] = []
         fake_mode = FakeTensorMode(allow_fallback_kernels=False)
         with swapped(self.reach, fake_mode) as swap:
             capturer = Capturer(swap, fake_mode, self.cache.profile, self.session)
@@ -181,6 +183,8 @@ class VariantMaker:
                     capturer.give_grads()
                 recording = capturer.record(self.function, leaves, spec)
                 changes.look(len(recordings), swap.drawn(), recording.literals)
+                if not any(isinstance(call, SchedulerCall) for call in recording.calls):
+                    of_groups += [c for c in snapshot.changes() if c.role == "group"]
                 recordings.append(recording)
                 check_given(recordings, swap.final())
                 recording.label = _label(recording, leaves)
@@ -191,7 +195,22 @@ class VariantMaker:
                 elif not recording.fresh and not recording.grads and len(recordings) >= 2:
                     break
                 capturer.go_on(recording)
+        self._check_groups(of_groups)
         return recordings, swap
+
+    def _check_groups(self, changes: list[NumberChange]) -> None:
+        """Raises CaptureError if the step itself, not the optimizer, set a number of a group."""
+        for change in changes:
+            for optimizer, shadow in self.shadows.items():
+                if not any(change.node.container is group for group in optimizer.param_groups):
+                    continue
+                if change.key not in shadow.sets_itself():
+                    raise CaptureError(
+                        f"the step sets {change.path} from {change.old!r} to {change.new!r}, and "
+                        "a captured step would not",
+                        todo="set it before the call of the compiled step, which takes it from "
+                        "there each time",
+                    )
 
     def _record_again(
         self, leaves: list[Any], spec: Any, count: int, give_grads: bool
@@ -201,8 +220,9 @@ class VariantMaker:
         if changed is None:
             return []
         try:
-            changes = PythonChanges(Snapshot.take(self.reach))
-            return self._record(changed, spec, count, give_grads, changes)[0]
+            snapshot = Snapshot.take(self.reach)
+            changes = PythonChanges(snapshot)
+            return self._record(changed, spec, count, give_grads, changes, snapshot)[0]
         except Exception:
             return []  # Not every number will do. What was recorded is one variant among others.
 

@@ -181,6 +181,12 @@ class _Names:
     def __init__(self, optimizer: torch.optim.Optimizer, shadow: ShadowOptimizer) -> None:
         self._name = type(optimizer).__name__
         self._shadow = shadow
+        self.tensors = [  # A learning rate, say.
+            f"param_groups[{i}][{key!r}]"
+            for i, group in enumerate(optimizer.param_groups)
+            for key, value in group.items()
+            if isinstance(value, torch.Tensor)
+        ]
 
     def of(self, parameter: int) -> str:
         return f"parameter {parameter} (of group {self._shadow.group_of(parameter)})"
@@ -191,6 +197,17 @@ class _Names:
             where=user_location(),
             todo="use an optimizer whose step does the same to every parameter whatever its shape "
             "and values, or call its step() outside the compiled function",
+        )
+
+    def ownerless(self, op: TapeOp) -> CaptureError:
+        if not self.tensors:
+            return self.refusal(f"its {op.name} belongs to no parameter")
+        place = self.tensors[0]
+        return CaptureError(
+            f"{self._name} cannot be part of a compiled step: its {op.name} computes with "
+            f"{place}, a tensor that belongs to no parameter",
+            where=user_location(),
+            todo=f"make {place} a Python number: it may change from step to step all the same",
         )
 
 
@@ -232,7 +249,7 @@ def _owners(
     for op in ops:
         owner = _owner(op, owner_of, who)
         if owner is None:
-            raise who.refusal(f"its {op.name} belongs to no parameter")
+            raise who.ownerless(op)
         owners.append(owner)
     return owners
 

@@ -154,6 +154,11 @@ class ShadowOptimizer:
             group.update(one.replica.changed_group())
             self._real.__dict__.update(one.replica.changed_attributes())
 
+    def sets_itself(self) -> set[str]:
+        """The entries of groups that the optimizer's own step sets, such as a count of steps."""
+        self.run()
+        return {key for one in self._classes for key in one.replica.changed_group()}
+
     def formulas_ahead(self, mask: Mask | None = None, count: int = 8) -> list[Formula]:
         """The formulas of the next `count` steps with one mask and unchanged groups: where two
         neighbours differ, another program is needed."""
