@@ -10,7 +10,14 @@
 namespace fitstep::torch_side {
 namespace {
 
-std::string constant_text(const c10::IValue& value) {
+std::string constant_text(const c10::IValue& value, bool hides_numbers) {
+  if (hides_numbers && value.isDouble()) return "number";
+  if (hides_numbers && value.isList()) {
+    const auto list = value.toListRef();
+    if (std::any_of(list.begin(), list.end(),
+                    [](const c10::IValue& one) { return one.isDouble(); }))
+      return "numbers";
+  }
   if (value.isDouble()) return fmt::format("{:a}", value.toDouble());
   if (value.isGenerator()) return "generator";
   std::ostringstream text;
@@ -26,6 +33,8 @@ void append_tensor(std::string& text, const TensorRef& tensor, std::vector<int32
   if (is_new) seen.push_back(tensor.storage);
   fmt::format_to(std::back_inserter(text), "#{} {}[{}]s[{}]", ordinal, c10::toString(tensor.dtype),
                  fmt::join(tensor.sizes, ","), fmt::join(tensor.strides, ","));
+  if (tensor.is_conjugate) text += " conjugate";
+  if (tensor.is_negative) text += " negative";
   if (tensor.offset != 0) fmt::format_to(std::back_inserter(text), "+{}", tensor.offset);
   if (is_new) {
     fmt::format_to(std::back_inserter(text), "/{}",
@@ -74,7 +83,7 @@ std::string signature_of(const TorchCall& call, const std::vector<int64_t>& size
     const Value& value = call.arguments[i];
     if (i > 0) text += ", ";
     if (value.kind == Value::Kind::Constant) {
-      text += constant_text(value.constant);
+      text += constant_text(value.constant, call.has_host_numbers);
       continue;
     }
     if (value.kind != Value::Kind::Tensor) text += "[";

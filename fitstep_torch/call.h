@@ -23,6 +23,8 @@ struct TensorRef {
   std::vector<int64_t> strides;
   int64_t offset = 0;  // In elements.
   c10::ScalarType dtype = c10::ScalarType::Float;
+  bool is_conjugate = false;  // Its bytes are to be read as their conjugates,
+  bool is_negative = false;   // or with the other sign: views that PyTorch resolves late.
 
   bool operator==(const TensorRef&) const = default;
 };
@@ -42,16 +44,19 @@ struct Value {
 
 struct TorchCall {
   c10::OperatorHandle handle;
-  std::vector<Value> arguments;  // One per argument of the schema.
-  std::vector<Value> results;    // One per return of the schema.
-  bool grad_mode = false;        // As it was recorded: some kernels look at it.
+  std::vector<Value> arguments;   // One per argument of the schema.
+  std::vector<Value> results;     // One per return of the schema.
+  bool grad_mode = false;         // As it was recorded: some kernels look at it.
+  bool has_host_numbers = false;  // An optimizer's: its numbers change from step to step.
 };
 
 // "aten::add_.Tensor"
 std::string full_name(const c10::OperatorHandle& handle);
 
 // All that decides what the kernel does except the bytes: operator, constants, geometries, which
-// tensors share a storage and how large it is, grad mode. Equal text means equal calls.
+// tensors share a storage and how large it is, grad mode. Equal text means equal calls, but for
+// floating-point numbers of an optimizer, which are not in it: a program is the same at any
+// learning rate and step count.
 // `size_bytes` is indexed by storage number.
 std::string signature_of(const TorchCall& call, const std::vector<int64_t>& size_bytes);
 

@@ -183,6 +183,18 @@ void PlannedKernels::place_result(PreparedRun::Made& made, const at::Tensor& res
   made.planned.copy_(result);
 }
 
+void PlannedKernels::place_results(PreparedRun& prepared) {
+  for (PreparedRun::Made& made : prepared.made) {
+    const c10::IValue& returned = stack_[made.result];
+    if (made.entry < 0) {
+      const at::Tensor& result = returned.toTensor();
+      if (result.defined() && result.storage().nbytes() > 0) place_result(made, result);
+    } else {
+      place_result(made, returned.toTensorVector()[static_cast<size_t>(made.entry)]);
+    }
+  }
+}
+
 Status PlannedKernels::run(int32_t position) {
   PreparedRun& prepared = prepared_[static_cast<size_t>(position)];
   // Kernels take their arguments off the stack, so each run works on a copy.
@@ -197,6 +209,8 @@ Status PlannedKernels::run(int32_t position) {
   begin_op(prepared.expected);
   try {
     prepared.handle->callBoxed(stack_);
+    end_op();
+    place_results(prepared);
   } catch (const std::exception& error) {
     end_op();
     stack_.clear();
@@ -206,17 +220,7 @@ Status PlannedKernels::run(int32_t position) {
     return Error{ErrorCode::Device, fmt::format("{} ({}:{}) failed: {}", op.name, op.source.file,
                                                 op.source.line, what.substr(0, what.find('\n')))};
   }
-  end_op();
   if (prepared.restores) load_generator(*prepared.restores, kept);
-  for (PreparedRun::Made& made : prepared.made) {
-    const c10::IValue& returned = stack_[made.result];
-    if (made.entry < 0) {
-      const at::Tensor& result = returned.toTensor();
-      if (result.defined() && result.storage().nbytes() > 0) place_result(made, result);
-    } else {
-      place_result(made, returned.toTensorVector()[static_cast<size_t>(made.entry)]);
-    }
-  }
   stack_.clear();
   return Done{};
 }

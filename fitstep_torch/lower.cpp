@@ -205,12 +205,11 @@ class Lowering {
   }
 
   Status check(const TapeOp& op) const {
-    const std::string& name = op.call.handle.operator_name().name;
-    if (name == "aten::set_" || name == "aten::resize_" || name == "aten::resize_as_") {
+    if (changes_memory(op.call.handle)) {
       return Error{ErrorCode::Unsupported,
                    fmt::format("{} at {}:{} changes which memory a tensor uses; make a new tensor "
                                "instead",
-                               name, op.source.file, op.source.line)};
+                               full_name(op.call.handle), op.source.file, op.source.line)};
     }
     return Done{};
   }

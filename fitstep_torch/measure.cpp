@@ -9,7 +9,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <random>
@@ -26,13 +28,16 @@ constexpr int kHashedRuns = 3;
 constexpr int64_t kLongRunPs =
     int64_t{200} * 1000 * 1000 * 1000;  // Above this, one timed run is enough.
 
+constexpr Fill kFills[] = {Fill::Signed, Fill::Probabilities, Fill::Positive};
+
 template <class T>
-std::vector<char> random_pattern() {
+std::vector<char> random_pattern(Fill fill) {
   constexpr size_t kElements = 16384;
   std::mt19937_64 random(42);  // NOLINT(cert-msc51-cpp): the same data in every run is the point.
   std::vector<char> bytes(kElements * sizeof(T));
   for (size_t i = 0; i < kElements; ++i) {
-    const auto value = static_cast<T>(static_cast<float>(random() % 2048) / 1024.0F - 0.984375F);
+    const float number = static_cast<float>(random() % 2048) / 1024.0F - 0.984375F;
+    const auto value = static_cast<T>(fill == Fill::Signed ? number : std::abs(number) / 2);
     std::memcpy(bytes.data() + i * sizeof(T), &value, sizeof(T));
   }
   return bytes;
@@ -46,27 +51,47 @@ std::vector<char> not_a_number() {
   return bytes;
 }
 
-// Valid data of any type: integers are 0, a legal index everywhere; booleans alternate.
-std::vector<char> pattern_for(c10::ScalarType dtype, bool is_poisoned) {
+template <class T>
+std::vector<char> one() {
+  const T value = 1;
+  std::vector<char> bytes(sizeof(T));
+  std::memcpy(bytes.data(), &value, sizeof(T));
+  return bytes;
+}
+
+std::vector<char> integer_pattern(c10::ScalarType dtype) {
   switch (dtype) {
-    case c10::ScalarType::Float:
-    case c10::ScalarType::ComplexFloat:
-      return is_poisoned ? not_a_number<float>() : random_pattern<float>();
-    case c10::ScalarType::Double:
-    case c10::ScalarType::ComplexDouble:
-      return is_poisoned ? not_a_number<double>() : random_pattern<double>();
-    case c10::ScalarType::BFloat16:
-      return is_poisoned ? not_a_number<c10::BFloat16>() : random_pattern<c10::BFloat16>();
-    case c10::ScalarType::Half:
-      return is_poisoned ? not_a_number<c10::Half>() : random_pattern<c10::Half>();
-    case c10::ScalarType::Bool:
-      return {0, 1, 1, 0, 1};
+    case c10::ScalarType::Int:
+      return one<int32_t>();
+    case c10::ScalarType::Long:
+      return one<int64_t>();
     default:
       return {0};
   }
 }
 
-void fill(char* address, int64_t size_bytes, const std::vector<char>& pattern) {
+// Valid data of any type: integers are 0, a legal index everywhere, unless they have to be
+// positive; booleans alternate.
+std::vector<char> pattern_for(c10::ScalarType dtype, Fill fill, bool is_poisoned) {
+  switch (dtype) {
+    case c10::ScalarType::Float:
+    case c10::ScalarType::ComplexFloat:
+      return is_poisoned ? not_a_number<float>() : random_pattern<float>(fill);
+    case c10::ScalarType::Double:
+    case c10::ScalarType::ComplexDouble:
+      return is_poisoned ? not_a_number<double>() : random_pattern<double>(fill);
+    case c10::ScalarType::BFloat16:
+      return is_poisoned ? not_a_number<c10::BFloat16>() : random_pattern<c10::BFloat16>(fill);
+    case c10::ScalarType::Half:
+      return is_poisoned ? not_a_number<c10::Half>() : random_pattern<c10::Half>(fill);
+    case c10::ScalarType::Bool:
+      return {0, 1, 1, 0, 1};
+    default:
+      return fill == Fill::Positive ? integer_pattern(dtype) : std::vector<char>{0};
+  }
+}
+
+void write_pattern(char* address, int64_t size_bytes, const std::vector<char>& pattern) {
   const auto width = static_cast<int64_t>(pattern.size());
   for (int64_t at = 0; at < size_bytes; at += width) {
     std::memcpy(address + at, pattern.data(),
@@ -107,8 +132,9 @@ class KeepGenerators {
 // The inputs of a call, made once.
 class Inputs {
  public:
-  Inputs(const TorchCall& call, const std::vector<int64_t>& size_bytes,
-         const std::vector<size_t>& poisoned) {
+  Inputs(const TorchCall& call, const std::vector<int64_t>& size_bytes, Fill fill,
+         const std::vector<size_t>& poisoned)
+      : fill_(fill) {
     for (size_t i = 0; i < call.arguments.size(); ++i) {
       const bool poison = std::find(poisoned.begin(), poisoned.end(), i) != poisoned.end();
       for (const auto& tensor : call.arguments[i].tensors) {
@@ -136,7 +162,8 @@ class Inputs {
     auto storage = c10::Storage(c10::make_intrusive<c10::StorageImpl>(
         c10::StorageImpl::use_byte_size_t(), static_cast<size_t>(size), c10::GetCPUAllocator(),
         /*resizable=*/false));
-    fill(static_cast<char*>(storage.mutable_data()), size, pattern_for(ref.dtype, poison));
+    write_pattern(static_cast<char*>(storage.mutable_data()), size,
+                  pattern_for(ref.dtype, fill_, poison));
     storages_.emplace(ref.storage, std::move(storage));
   }
 
@@ -148,6 +175,7 @@ class Inputs {
                   std::min(storage.nbytes(), state.nbytes()));
   }
 
+  Fill fill_;
   std::map<int32_t, c10::Storage> storages_;
 };
 
@@ -273,10 +301,19 @@ Status note_run(const TorchCall& call, const Inputs& inputs, const std::vector<E
 
 }  // namespace
 
-Status Bench::in_room(const TorchCall& call, const std::function<Status()>& todo) const {
-  if (room_.empty()) return todo();
+Status Bench::in_room(const TorchCall& call, const std::function<Status(Fill)>& todo) const {
+  Status first = in_room(call, todo, kFills[0]);
+  for (size_t i = 1; i < std::size(kFills) && !first; ++i) {
+    if (in_room(call, todo, kFills[i])) return Done{};
+  }
+  return first;
+}
+
+Status Bench::in_room(const TorchCall& call, const std::function<Status(Fill)>& todo,
+                      Fill fill) const {
+  if (room_.empty()) return todo(fill);
   lend(room_.data(), static_cast<int64_t>(room_.size()));
-  const Status status = todo();
+  const Status status = todo(fill);
   if (take_back() != 0 && status) {
     return Error{ErrorCode::Unsupported,
                  fmt::format("{} keeps memory that it requested after it has returned",
@@ -285,9 +322,9 @@ Status Bench::in_room(const TorchCall& call, const std::function<Status()>& todo
   return status;
 }
 
-Status Bench::run_timed(const TorchCall& call, Measurement& measured) const {
+Status Bench::run_timed(const TorchCall& call, Fill fill, Measurement& measured) const {
   const KeepGenerators generators(call);
-  const Inputs inputs(call, size_bytes_, {});
+  const Inputs inputs(call, size_bytes_, fill, {});
   std::vector<int64_t> times_ps;
   std::vector<uint64_t> first_bits;
   for (int i = 0; i <= kTimedRuns; ++i) {
@@ -321,10 +358,10 @@ Status Bench::run_timed(const TorchCall& call, Measurement& measured) const {
   return Done{};
 }
 
-Status Bench::run_hashed(const TorchCall& call, const std::vector<size_t>& poisoned,
+Status Bench::run_hashed(const TorchCall& call, Fill fill, const std::vector<size_t>& poisoned,
                          std::vector<uint64_t>& hashes) const {
   const KeepGenerators generators(call);
-  const Inputs inputs(call, size_bytes_, poisoned);
+  const Inputs inputs(call, size_bytes_, fill, poisoned);
   torch::jit::Stack stack = inputs.stack(call);
   FITSTEP_TRY_STATUS(run(call, stack));
   hashes = hashes_of(result_tensors(call, stack));
@@ -333,7 +370,10 @@ Status Bench::run_hashed(const TorchCall& call, const std::vector<size_t>& poiso
 
 Result<Measurement> Bench::measure(const TorchCall& call) const {
   Measurement measured;
-  FITSTEP_TRY_STATUS(in_room(call, [&] { return run_timed(call, measured); }));
+  FITSTEP_TRY_STATUS(in_room(call, [&](Fill fill) {
+    measured = {};
+    return run_timed(call, fill, measured);
+  }));
   if (rule_of(call.handle).is_undefined || works_on_the_same(call)) return measured;
   std::vector<uint64_t> first;
   for (int i = 0; i < kHashedRuns && measured.is_repeatable; ++i) {
@@ -349,7 +389,8 @@ Result<Measurement> Bench::measure(const TorchCall& call) const {
 Result<std::vector<uint64_t>> Bench::hash_results(const TorchCall& call,
                                                   const std::vector<size_t>& poisoned) const {
   std::vector<uint64_t> hashes;
-  FITSTEP_TRY_STATUS(in_room(call, [&] { return run_hashed(call, poisoned, hashes); }));
+  FITSTEP_TRY_STATUS(
+      in_room(call, [&](Fill fill) { return run_hashed(call, fill, poisoned, hashes); }));
   return hashes;
 }
 

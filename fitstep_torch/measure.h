@@ -13,6 +13,10 @@
 
 namespace fitstep::torch_side {
 
+// What made-up inputs hold. A kernel that refuses one kind (a probability above 1, a pivot of 0) is
+// given the next.
+enum class Fill { Signed, Probabilities, Positive };
+
 // REQUIRES: install_allocator() was called. `size_bytes` by storage number.
 class Bench {
  public:
@@ -31,10 +35,11 @@ class Bench {
                                              const std::vector<size_t>& poisoned) const;
 
  private:
-  // Calls `todo` with what it requests served from the room.
-  Status in_room(const TorchCall& call, const std::function<Status()>& todo) const;
-  Status run_timed(const TorchCall& call, Measurement& measured) const;
-  Status run_hashed(const TorchCall& call, const std::vector<size_t>& poisoned,
+  // Calls `todo` with what it requests served from the room, until one kind of inputs will do.
+  Status in_room(const TorchCall& call, const std::function<Status(Fill)>& todo) const;
+  Status in_room(const TorchCall& call, const std::function<Status(Fill)>& todo, Fill fill) const;
+  Status run_timed(const TorchCall& call, Fill fill, Measurement& measured) const;
+  Status run_hashed(const TorchCall& call, Fill fill, const std::vector<size_t>& poisoned,
                     std::vector<uint64_t>& hashes) const;
 
   std::vector<int64_t> size_bytes_;

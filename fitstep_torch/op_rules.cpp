@@ -177,6 +177,11 @@ bool draws_random_numbers(const c10::OperatorHandle& handle) {
   return handle.hasTag(at::Tag::nondeterministic_seeded);
 }
 
+bool changes_memory(const c10::OperatorHandle& handle) {
+  const std::string& name = handle.operator_name().name;
+  return name == "aten::set_" || name.starts_with("aten::resize_");
+}
+
 bool is_written(const TorchCall& call, size_t index) {
   const c10::Argument& argument = call.handle.schema().arguments()[index];
   if (const auto* alias = argument.alias_info(); alias != nullptr) {

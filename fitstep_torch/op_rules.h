@@ -44,6 +44,9 @@ std::vector<size_t> shape_only_arguments(const TorchCall& call);
 // Whether the call draws random numbers, by its schema's tag.
 bool draws_random_numbers(const c10::OperatorHandle& handle);
 
+// Whether the call gives a tensor other memory (set_, resize_), which no plan can follow.
+bool changes_memory(const c10::OperatorHandle& handle);
+
 // Whether argument `index` is written, by schema or rule.
 bool is_written(const TorchCall& call, size_t index);
 

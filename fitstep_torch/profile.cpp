@@ -29,16 +29,34 @@ bool has_geometry(const TensorRef& recorded, const TensorRef& real) {
          recorded.offset == real.offset && recorded.dtype == real.dtype;
 }
 
-bool agrees(const TorchCall& call, const Measurement& measured, const Program& program) {
+bool agrees(const TorchCall& call, const Measurement& measured) {
   const std::vector<TensorRef> recorded = tensors_of(call.results);
   if (recorded.size() != measured.results.size()) return false;
   for (size_t i = 0; i < recorded.size(); ++i) {
     if (!has_geometry(recorded[i], measured.results[i])) return false;
-    const int64_t bytes = program.storages[static_cast<size_t>(recorded[i].storage)].size_bytes;
-    const bool is_made_here = measured.results[i].storage == -1;
-    if (is_made_here && measured.result_bytes[i] > bytes) return false;
   }
   return true;
+}
+
+// Some kernels leave a result in a larger storage than it needs (mse_loss: its mean in what held
+// the terms). The program has to know, for the request becomes that storage.
+Status enlarge_storages(const TorchCall& call, const Measurement& measured, Program& program) {
+  const std::vector<TensorRef> recorded = tensors_of(call.results);
+  if (recorded.size() != measured.results.size()) return Done{};
+  for (size_t i = 0; i < recorded.size(); ++i) {
+    Storage& storage = program.storages[static_cast<size_t>(recorded[i].storage)];
+    const bool is_made_here = measured.results[i].storage == -1;
+    if (!is_made_here || measured.result_bytes[i] <= storage.size_bytes) continue;
+    if (storage.is_persistent) {
+      return Error{ErrorCode::Unsupported,
+                   fmt::format("{} leaves its result '{}' in a storage of {} bytes, of which it "
+                               "needs {}; clone() it before it is kept",
+                               full_name(call.handle), storage.name, measured.result_bytes[i],
+                               storage.size_bytes)};
+    }
+    storage.size_bytes = measured.result_bytes[i];
+  }
+  return Done{};
 }
 
 void fill_form(Form& form, const TorchCall& call, const Measurement& measured) {
@@ -145,7 +163,9 @@ Status Profile::apply(StepProgram& step, Claims& claims, std::span<char> room,
       // Our own two operators read and set the generator; whether it moved says nothing of them.
       const bool is_own = op.name.starts_with("fitstep::");
       if (op.is_random && !measured.draws && !is_own) claims.refute(signature, kDrawsClaim);
-      if (!agrees(call, measured, step.program)) {
+      if (const Status enlarged = enlarge_storages(call, measured, step.program); !enlarged)
+        return with_source(enlarged.error(), op);
+      if (!agrees(call, measured)) {
         corrections_.insert_or_assign(signature, measured);
         if (!applied_.contains(signature)) wrong.add_results(call);
       }

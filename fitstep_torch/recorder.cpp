@@ -39,7 +39,9 @@ TensorRef Recorder::reference(const at::Tensor& fake) {
           .sizes = fake.sizes().vec(),
           .strides = fake.strides().vec(),
           .offset = fake.storage_offset(),
-          .dtype = fake.scalar_type()};
+          .dtype = fake.scalar_type(),
+          .is_conjugate = fake.is_conj(),
+          .is_negative = fake.is_neg()};
 }
 
 void Recorder::sweep_dead() {
@@ -54,6 +56,7 @@ void Recorder::sweep_dead() {
 
 void Recorder::record(TorchCall call, Source source, int32_t region) {
   sweep_dead();
+  call.has_host_numbers = region >= 0;
   tape_.ops.push_back({.call = std::move(call), .source = std::move(source), .region = region});
 }
 

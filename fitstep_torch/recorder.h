@@ -47,7 +47,7 @@ struct TapeStorage {
 struct Tape {
   std::vector<TapeOp> ops;
   std::vector<TapeStorage> storages;
-  std::vector<TensorRef> outputs;  // What the step function returned.
+  std::vector<TensorRef> outputs;                           // What the step function returned.
   std::vector<std::pair<TensorRef, TensorRef>> rebindings;  // (new content, its home).
 };
 

@@ -15,9 +15,10 @@ std::vector<int64_t> sizes_of(const Tape& tape) {
   return sizes;
 }
 
-// A view only gives a name to bytes that are there already: nothing is written, and every result
-// lies in the storage of an argument.
+// A view only gives a name to bytes that are there already: nothing is written but perhaps the
+// tensor's own geometry (transpose_), and every result lies in the storage of an argument.
 bool is_view(const TorchCall& call) {
+  if (call.handle.hasTag(at::Tag::inplace_view)) return !changes_memory(call.handle);
   for (size_t i = 0; i < call.arguments.size(); ++i) {
     if (call.arguments[i].kind != Value::Kind::Constant && is_written(call, i)) return false;
   }
@@ -117,8 +118,10 @@ TapeOp make_clone(const TensorRef& source, const TensorRef& fresh) {
   return op;
 }
 
-TensorRef fresh_like(Tape& tape, const TensorRef& source) {
+// A tensor of the same values, first used by the op at `position`.
+TensorRef fresh_like(Tape& tape, const TensorRef& source, int64_t position) {
   TensorRef fresh = source;
+  fresh.is_conjugate = fresh.is_negative = false;
   fresh.storage = static_cast<int32_t>(tape.storages.size());
   fresh.offset = 0;
   int64_t stride = 1;
@@ -128,7 +131,7 @@ TensorRef fresh_like(Tape& tape, const TensorRef& source) {
   }
   TapeStorage storage;
   storage.size_bytes = reach_bytes(fresh);
-  storage.born = static_cast<int64_t>(tape.ops.size());
+  storage.born = position;
   tape.storages.push_back(storage);
   return fresh;
 }
@@ -142,7 +145,7 @@ void own_outputs(Tape& tape, std::vector<TapeOp>& ops) {
       storage.kind = StorageKind::Output;
       continue;
     }
-    const TensorRef fresh = fresh_like(tape, output);
+    const TensorRef fresh = fresh_like(tape, output, static_cast<int64_t>(ops.size()));
     tape.storages.back().kind = StorageKind::Output;
     TapeOp clone = make_clone(output, fresh);
     clone.call.arguments[1].constant =

@@ -51,6 +51,8 @@ at::Tensor tensor_over(const c10::Storage& storage, const TensorRef& ref) {
                                                          c10::DispatchKeySet(c10::DispatchKey::CPU),
                                                          c10::scalarTypeToTypeMeta(ref.dtype));
   tensor.unsafeGetTensorImpl()->set_sizes_and_strides(ref.sizes, ref.strides, ref.offset);
+  if (ref.is_conjugate) tensor._set_conj(true);
+  if (ref.is_negative) tensor._set_neg(true);
   return tensor;
 }
 
