@@ -113,20 +113,8 @@ class Capturer:
 
         Raises CaptureError, with the user's file and line, for what cannot be captured.
         """
-        if torch.is_anomaly_enabled() and torch.is_anomaly_check_nan_enabled():
-            raise CaptureError(
-                "a step is captured under torch.autograd.detect_anomaly(), which looks at the "
-                "values of all gradients",
-                todo="compile outside it, or use detect_anomaly(check_nan=False)",
-            )
-        recorder = _core.Recorder()
-        recording = Recording(recorder, [replace(b) for b in self._bound.values()], [])
-        for bound in recording.bound:
-            kind = PERSISTENT.get(bound.role, "constant")
-            bound.storage = recorder.bind(bound.fake, bound.name, kind, bound.is_home, True)
-        recording.with_grads = frozenset(
-            id(real) for real, fake, _ in self.swap.pairs if fake.is_leaf and fake.grad is not None
-        )
+        recording = self._begin()
+        recorder = recording.recorder
         fake_leaves = self._bind_inputs(recording, leaves, spec)
         sources = Sources()
         met: dict[int, tuple[torch.Tensor, str | None]] = {}
@@ -184,6 +172,24 @@ class Capturer:
         self._bind_state(recording)
         recording.written = set(recorder.written_storages())
         self._check_twice(recording)
+        return recording
+
+    def _begin(self) -> Recording:
+        """A recording that knows the tensors that there are."""
+        if torch.is_anomaly_enabled() and torch.is_anomaly_check_nan_enabled():
+            raise CaptureError(
+                "a step is captured under torch.autograd.detect_anomaly(), which looks at the "
+                "values of all gradients",
+                todo="compile outside it, or use detect_anomaly(check_nan=False)",
+            )
+        recorder = _core.Recorder()
+        recording = Recording(recorder, [replace(b) for b in self._bound.values()], [])
+        for bound in recording.bound:
+            kind = PERSISTENT.get(bound.role, "constant")
+            bound.storage = recorder.bind(bound.fake, bound.name, kind, bound.is_home, True)
+        recording.with_grads = frozenset(
+            id(real) for real, fake, _ in self.swap.pairs if fake.is_leaf and fake.grad is not None
+        )
         return recording
 
     def _check_externals(self, met: list[tuple[torch.Tensor, str | None]]) -> None:

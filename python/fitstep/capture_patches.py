@@ -86,11 +86,8 @@ def patched(mode: RecordingMode) -> Iterator[Numbers]:
         )
 
     def item(tensor: torch.Tensor) -> Any:
-        if getattr(tensor, "constant", None) is not None or not mode.is_fake(tensor):
-            return original_item(tensor)
-        if tensor.numel() != 1:
-            return original_item(tensor)
-        return numbers.later(tensor)
+        is_known = getattr(tensor, "constant", None) is not None or not mode.is_fake(tensor)
+        return original_item(tensor) if is_known or tensor.numel() != 1 else numbers.later(tensor)
 
     def refuse_data(tensor: torch.Tensor, _value: torch.Tensor) -> None:
         raise CaptureError(

@@ -165,7 +165,8 @@ def argument_fact(leaf: object, known: frozenset[int]) -> object:
     if _is_constant(leaf):
         return leaf
     raise CaptureError(
-        f"it is of type {type(leaf).__name__}, and a captured step would see what is in it now, for ever",
+        f"it is of type {type(leaf).__name__}, and a captured step would see what "
+        "is in it now, for ever",
         todo=_instead(leaf),
     )
 
