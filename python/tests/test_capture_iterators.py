@@ -128,3 +128,17 @@ def test_a_batch_out_of_a_queue_is_not_trained_on_for_ever() -> None:
     with pytest.raises(CaptureError, match="another one each time") as raised:
         fitstep.compile(step, example=(), budget="300%")
     assert __file__ in str(raised.value)
+
+
+def test_a_generator_that_the_step_closes_stays_open() -> None:
+    torch.manual_seed(0)
+    train = make_train(nn.Linear(8, 5))
+    data = generated()
+
+    def step(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        data.close()  # type: ignore[attr-defined]
+        return train((x, y))
+
+    with pytest.raises(CaptureError, match="from an iterator itself"):
+        fitstep.compile(step, example=batches(1)[0], budget="300%")
+    assert len(list(data)) == 4

@@ -44,11 +44,11 @@ class HeldIterator:
             todo="draw the batch before the step and pass it as an argument: step(*next(iterator))",
         )
 
-    def send(self, _value: object) -> object:
-        """As `next`: the `send` of a generator."""
-        return self.__next__()
-
     def __getattr__(self, name: str) -> object:
+        if name in ("send", "throw", "close"):  # They move a generator too.
+            return lambda *_args: self.__next__()
+        if name == "_real":  # Asked by copies, before they have one.
+            raise AttributeError(name)
         return getattr(self._real, name)
 
 
