@@ -6,6 +6,7 @@ import functools
 import sys
 from collections import deque
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -252,10 +253,10 @@ def test_in_place_through_data_is_fine() -> None:
 
 def test_a_parameter_on_a_hidden_path_is_an_error() -> None:
     model = nn.Linear(3, 3)
-    hidden = iter(list(model.parameters()))
+    hidden = MappingProxyType({"weight": model.weight})
 
     def step(x: torch.Tensor) -> torch.Tensor:
-        return model(x).sum() + next(hidden).sum()
+        return model(x).sum() + hidden["weight"].sum()
 
     with pytest.raises(CaptureError, match=r"model\.weight is also reached") as caught:
         record(step, torch.ones(2, 3))
@@ -265,10 +266,10 @@ def test_a_parameter_on_a_hidden_path_is_an_error() -> None:
 
 
 def test_a_plain_tensor_on_a_hidden_path_is_an_external() -> None:
-    hidden = iter([torch.arange(6.0)[2:], torch.arange(6.0)])
+    hidden = MappingProxyType({"first": torch.arange(6.0)[2:], "second": torch.arange(6.0)})
 
     def step(x: torch.Tensor) -> torch.Tensor:
-        first = next(hidden)
+        first = hidden["first"]
         return first.sum() + first.detach().sum() + x.sum()
 
     _, swap = record(step, torch.ones(1))
