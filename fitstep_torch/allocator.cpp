@@ -1,14 +1,19 @@
 #include "fitstep_torch/allocator.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/TensorIterator.h>
+#include <ATen/ops/empty.h>
 #include <c10/core/CPUAllocator.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstring>
 #include <map>
 #include <mutex>
 #include <optional>
+
+#include "fitstep_torch/tensors.h"
 
 namespace fitstep::torch_side {
 namespace {
@@ -100,6 +105,7 @@ struct Locked {
 
 thread_local Context* adopted = nullptr;  // The context that this thread's requests belong to.
 thread_local bool is_owner = false;
+thread_local int32_t thread_number = 0;  // Among the owner's workers; 0 for itself.
 
 Context& own_context() {
   if (!is_owner) {
@@ -158,7 +164,7 @@ void note_release(void* address, int64_t size_bytes) {
   const Locked locked(context);
   if (context.is_logging) {
     context.log.push_back({.is_release = true,
-                           .is_other_thread = !is_owner,
+                           .thread = thread_number,
                            .size_bytes = size_bytes,
                            .address = address});
   }
@@ -166,7 +172,8 @@ void note_release(void* address, int64_t size_bytes) {
   if (!context.is_active) return;
   for (size_t i = 0; i < context.expected.size(); ++i) {
     if (context.state[i] == 1 && context.expected[i].address == address) {
-      context.state[i] = 2;
+      context.state[i] = context.expected[i].is_reusable ? 0 : 2;
+      if (context.state[i] == 0) context.next = std::min(context.next, i);
       return;
     }
   }
@@ -213,7 +220,7 @@ class PlannedAllocator final : public c10::Allocator {
     if (context.is_logging) {
       const Locked locked(context);
       context.log.push_back({.is_release = false,
-                             .is_other_thread = !is_owner,
+                             .thread = thread_number,
                              .size_bytes = static_cast<int64_t>(size),
                              .address = address});
     }
@@ -264,10 +271,20 @@ void unregister_arena(const char* base) {
 
 void adopt_worker_threads() {
   Context* context = &own_context();
+  const BelowAutograd below;
+  // An element for every thread. Never freed: a thread may end after what frees tensors has gone.
+  thread_local auto& one_each = *new at::Tensor;
   const int64_t threads = at::get_num_threads();
-  at::parallel_for(0, threads, 1, [context](int64_t, int64_t) {
-    if (!is_owner) adopted = context;
-  });
+  if (!one_each.defined() || one_each.numel() != threads) one_each = at::empty({threads});
+  // Through PyTorch's own iterator: at::parallel_for would be compiled here, where it may be
+  // serial.
+  at::TensorIterator::borrowing_nullary_op(one_each).for_each(
+      [context](char**, const int64_t*, int64_t, int64_t) {
+        if (is_owner) return;
+        adopted = context;
+        thread_number = at::get_thread_num();
+      },
+      /*grain_size=*/1);
 }
 
 void begin_op(std::span<const Expected> expected) {

@@ -25,13 +25,14 @@ struct Expected {
   int64_t size_bytes = 0;
   char* address = nullptr;  // Null: ordinary memory (an output that the user gets).
   bool is_any_thread = false;
+  bool is_reusable = false;               // Answers again once it was released.
   std::vector<int32_t> after_release_of;  // Requests whose bytes it reuses.
 };
 
 // What the allocator saw during one op.
 struct Event {
   bool is_release = false;
-  bool is_other_thread = false;
+  int32_t thread = 0;  // 0 is the one that runs the op; its kernels' workers follow.
   int64_t size_bytes = 0;
   void* address = nullptr;
 };

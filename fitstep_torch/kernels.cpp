@@ -105,6 +105,7 @@ Status PlannedKernels::prepare_expected(const Run& run, const Form& form, Prepar
     Expected answer{.size_bytes = request.size_bytes,
                     .address = nullptr,
                     .is_any_thread = request.is_any_thread,
+                    .is_reusable = request.is_any_thread && request.output.is_none(),
                     .after_release_of = {}};
     const bool is_external =
         !request.output.is_none() &&

@@ -1,6 +1,7 @@
 #include "fitstep_torch/measure.h"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Parallel.h>
 #include <ATen/core/Generator.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/core/CPUAllocator.h>
@@ -229,6 +230,43 @@ std::vector<MeasuredRequest> requests_from(const std::vector<Event>& events,
   return requests;
 }
 
+// Where worker threads ask too, who asks when differs from run to run. So every result has its
+// block, and beside them each thread may at any time hold as many blocks of a size as one thread
+// was seen to hold at once.
+std::vector<MeasuredRequest> requests_of_all_threads(const std::vector<MeasuredRequest>& of_owner,
+                                                     const std::vector<Event>& events) {
+  struct Use {
+    std::map<int32_t, int64_t> live;  // By thread.
+    int64_t most = 0;
+    bool is_shared = false;
+  };
+  std::map<int64_t, Use> uses;                           // By size.
+  std::map<void*, std::pair<int64_t, int32_t>> holders;  // By address: size and thread.
+  for (const Event& event : events) {
+    if (!event.is_release) {
+      Use& use = uses[event.size_bytes];
+      use.most = std::max(use.most, ++use.live[event.thread]);
+      use.is_shared = use.is_shared || event.thread != 0;
+      holders[event.address] = {event.size_bytes, event.thread};
+    } else if (const auto held = holders.find(event.address); held != holders.end()) {
+      --uses[held->second.first].live[held->second.second];
+      holders.erase(held);
+    }
+  }
+  std::vector<MeasuredRequest> requests;
+  for (const MeasuredRequest& request : of_owner) {
+    if (request.result < 0) continue;
+    requests.push_back(request);
+    requests.back().live = {.begin = 0, .end = 1};
+  }
+  for (const auto& [size_bytes, use] : uses) {
+    const int64_t blocks = use.most * (use.is_shared ? at::get_num_threads() : 1);
+    requests.insert(requests.end(), static_cast<size_t>(blocks),
+                    {.size_bytes = size_bytes, .live = {.begin = 0, .end = 1}});
+  }
+  return requests;
+}
+
 bool same_sequence(const std::vector<MeasuredRequest>& a, const std::vector<MeasuredRequest>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
     return x.size_bytes == y.size_bytes && x.live == y.live && x.result == y.result;
@@ -273,13 +311,18 @@ bool works_on_the_same(const TorchCall& call) {
 Status note_run(const TorchCall& call, const Inputs& inputs, const std::vector<Event>& events,
                 const std::vector<at::Tensor>& results, bool is_first, Measurement& measured) {
   std::vector<MeasuredRequest> requests = requests_from(events, results);
-  if (!is_first && !same_sequence(requests, measured.requests))
-    return kernel_error(call, "it requests other memory from run to run");
-  measured.requests = std::move(requests);
+  const bool had_workers = measured.is_any_thread;
   measured.is_any_thread =
-      measured.is_any_thread || std::any_of(events.begin(), events.end(), [](const Event& event) {
-        return !event.is_release && event.is_other_thread;
+      had_workers || std::any_of(events.begin(), events.end(), [](const Event& event) {
+        return !event.is_release && event.thread != 0;
       });
+  if (measured.is_any_thread) {
+    requests = requests_of_all_threads(requests, events);
+    if (had_workers && measured.requests.size() > requests.size()) requests = measured.requests;
+  } else if (!is_first && !same_sequence(requests, measured.requests)) {
+    return kernel_error(call, "it requests other memory from run to run");
+  }
+  measured.requests = std::move(requests);
   measured.results.clear();
   measured.result_bytes.clear();
   for (const at::Tensor& result : results) {
@@ -325,6 +368,7 @@ Status Bench::in_room(const TorchCall& call, const std::function<Status(Fill)>& 
 Status Bench::run_timed(const TorchCall& call, Fill fill, Measurement& measured) const {
   const KeepGenerators generators(call);
   const Inputs inputs(call, size_bytes_, fill, {});
+  adopt_worker_threads();
   std::vector<int64_t> times_ps;
   std::vector<uint64_t> first_bits;
   for (int i = 0; i <= kTimedRuns; ++i) {

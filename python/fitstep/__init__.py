@@ -17,6 +17,7 @@ from .errors import (
     FitstepError,
     GuardError,
     PlanFileError,
+    SettingError,
     StepFailed,
 )
 from .report import Report
@@ -32,6 +33,7 @@ __all__ = [
     "GuardError",
     "PlanFileError",
     "Report",
+    "SettingError",
     "Step",
     "StepFailed",
     "compile",

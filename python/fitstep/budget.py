@@ -1,6 +1,6 @@
 """Budgets: what the user may write, and what of it the arena gets.
 
-budget   | inputs, outputs, constants |        arena        | reserve 1 % |
+budget   | inputs, outputs, constants |        arena        | reserve 1 % | host 0.1 % |
 """
 
 from __future__ import annotations
@@ -17,9 +17,15 @@ def reserve_of(budget_bytes: int) -> int:
     return budget_bytes // 100 // ALIGNMENT * ALIGNMENT
 
 
+def host_of(budget_bytes: int) -> int:
+    """For the numbers that Python computes beside a step (learning rates, step counts), and for
+    what capturing one takes: small tensors outside the arena."""
+    return max(256, min(64 * 1024, budget_bytes // 1000 // ALIGNMENT * ALIGNMENT))
+
+
 def capacity_of(budget_bytes: int, external_bytes: int) -> int:
-    """What a budget leaves to the arena beside tensors outside it and the reserve."""
-    inside = budget_bytes - external_bytes - reserve_of(budget_bytes)
+    """What a budget leaves to the arena beside tensors outside it, the reserve and the host."""
+    inside = budget_bytes - external_bytes - reserve_of(budget_bytes) - host_of(budget_bytes)
     return inside // ALIGNMENT * ALIGNMENT
 
 

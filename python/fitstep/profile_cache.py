@@ -20,7 +20,7 @@ from .errors import CaptureError
 if TYPE_CHECKING:
     from .session import Session
 
-_FORMAT = 3
+_FORMAT = 4
 
 
 def default_folder() -> Path:

@@ -15,7 +15,15 @@ from typing import Any
 import torch
 
 from . import _core
-from .budget import ALIGNMENT, budget_for, capacity_of, joined, parse_budget, reserve_of
+from .budget import (
+    ALIGNMENT,
+    budget_for,
+    capacity_of,
+    host_of,
+    joined,
+    parse_budget,
+    reserve_of,
+)
 from .errors import BudgetError, BudgetTooSmall, CaptureError, GuardError, PlanFileError
 from .settings import Settings
 
@@ -72,6 +80,10 @@ class Session:
     @property
     def reserve_bytes(self) -> int:
         return reserve_of(self.budget_bytes)
+
+    @property
+    def host_bytes(self) -> int:
+        return host_of(self.budget_bytes)
 
     def home_of(self, tensor: torch.Tensor) -> Home | None:
         """The home that the tensor's storage has, if it is in this arena."""

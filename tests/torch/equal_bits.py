@@ -82,8 +82,9 @@ def compile_all(trainee: Trainee, budget: int | str) -> list[Any]:
 class Watched:
     """A compiled step that is watched from outside: what does it hold, really?
 
-    Certified is what its plans take: arena, inputs, outputs, constants. Whatever its calls request
-    from ordinary memory beyond the results they return comes on top.
+    Certified is what its plans take: arena, inputs, outputs, constants, and a little for the host.
+    Whatever its calls request from ordinary memory beyond that and the results they return comes
+    on top.
     """
 
     def __init__(self, step: Any) -> None:
@@ -100,7 +101,8 @@ class Watched:
 
     def held_bytes(self) -> int:
         """The most that any call so far held."""
-        return certified_bytes(self.step.report()) + self.excess_bytes
+        report = self.step.report()
+        return certified_bytes(report) + max(0, self.excess_bytes - report.host_bytes)
 
 
 def certified_bytes(report: Any) -> int:

@@ -1,20 +1,17 @@
 """Captures the golden programs of tests/golden/ anew from real models.
 
-    python tools/golden_programs.py
+    PYTHONPATH=python python tests/torch/golden_programs.py
 
 Needed only when the text form of programs or what capture records has changed: times are those of
 the machine it runs on, so every number in golden_test.cpp changes with it.
 """
 
-import sys
 from pathlib import Path
-
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tests" / "torch"))
 
 from cases import CASES, build
 from equal_bits import close_all, compile_all
 
+ROOT = Path(__file__).resolve().parents[2]
 NAMES = ("mlp", "gpt", "unet", "lstm")
 
 
