@@ -218,6 +218,11 @@ class Lowering {
     FITSTEP_TRY_STATUS(check(from));
     TorchCall call = std::move(from.call);
     renumber(call);
+    if (std::optional<TorchCall> ours = faster(call);
+        ours.has_value() && claims_.holds(signature_of(call, sizes()), kFasterClaim)) {
+      result_.replaced.push_back(
+          {.original = std::exchange(call, *std::move(ours)), .op = OpId(program().ops.size())});
+    }
     const std::string signature = signature_of(call, sizes());
     const Effects effects = effects_of(call, signature);
     Op op{.name = full_name(call.handle),

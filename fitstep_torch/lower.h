@@ -27,6 +27,12 @@ struct Split {
   int32_t parts = 2;
 };
 
+// A call that lowering replaced by a faster one of ours: a claim for the profile to test.
+struct Replaced {
+  TorchCall original;
+  OpId op;
+};
+
 // A program with what its calls mean to PyTorch. Storage numbers in calls are the program's.
 struct StepProgram {
   Program program;
@@ -38,6 +44,7 @@ struct StepProgram {
   std::vector<int32_t> region_of_op;                        // By OpId: optimizer call; -1 outside.
   std::vector<TensorRef> outputs;                           // What the step function returned.
   std::vector<Split> splits;
+  std::vector<Replaced> replaced;
   std::vector<OpId> unrepeatable;  // Do not repeat their own bits from run to run.
 };
 

@@ -9,13 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "fitstep_torch/made_up.h"
 #include "fitstep_torch/profile.h"
 
 namespace fitstep::torch_side {
-
-// What made-up inputs hold. A kernel that refuses one kind (a probability above 1, a pivot of 0) is
-// given the next.
-enum class Fill { Signed, Probabilities, Positive };
 
 // REQUIRES: install_allocator() was called. `size_bytes` by storage number.
 class Bench {

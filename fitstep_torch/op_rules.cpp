@@ -49,8 +49,9 @@ void add_kinds(Table& table) {
   kind(OpKind::Elementwise, {"aten::add.Tensor", "aten::mul.Tensor", "aten::sub.Tensor",
                              "aten::div.Tensor", "aten::add_.Tensor", "aten::mul_.Tensor"});
   kind(OpKind::Reduction, {"aten::sum", "aten::sum.dim_IntList", "aten::mean", "aten::mean.dim"});
-  kind(OpKind::Random, {"aten::native_dropout", "aten::bernoulli_.float", "aten::bernoulli.p",
-                        "aten::randn", "aten::rand", "aten::normal_", "aten::uniform_"});
+  kind(OpKind::Random,
+       {"aten::native_dropout", "aten::bernoulli_.float", "aten::bernoulli.p", "aten::randn",
+        "aten::rand", "aten::normal_", "aten::uniform_", "fitstep::bernoulli_"});
   kind(OpKind::Copy, {"aten::copy_", "aten::clone", "aten::_to_copy"});
 }
 
@@ -80,9 +81,9 @@ void add_batch_norm(Table& table) {
 }
 
 void add_overwrites(Table& table) {
-  for (const char* name :
-       {"aten::copy_", "aten::fill_.Scalar", "aten::fill_.Tensor", "aten::zero_", "aten::normal_",
-        "aten::uniform_", "aten::bernoulli_.float", "aten::random_", "aten::exponential_"})
+  for (const char* name : {"aten::copy_", "aten::fill_.Scalar", "aten::fill_.Tensor", "aten::zero_",
+                           "aten::normal_", "aten::uniform_", "aten::bernoulli_.float",
+                           "aten::random_", "aten::exponential_", "fitstep::bernoulli_"})
     table[name].overwrites = true;
 }
 
@@ -171,6 +172,19 @@ std::vector<size_t> shape_only_arguments(const TorchCall& call) {
 
 std::string shape_only_claim(const TorchCall& call, size_t argument) {
   return "shape-only " + call.handle.schema().arguments()[argument].name();
+}
+
+std::optional<TorchCall> faster(const TorchCall& call) {
+  if (full_name(call.handle) != "aten::bernoulli_.float") return std::nullopt;
+  const TensorRef& self = *call.arguments[0].tensors.front();
+  int64_t stride = 1;
+  for (size_t i = self.sizes.size(); i-- > 0; stride *= self.sizes[i]) {
+    if (self.strides[i] != stride) return std::nullopt;
+  }
+  if (self.dtype != c10::ScalarType::Float || self.is_negative) return std::nullopt;
+  TorchCall ours = call;
+  ours.handle = c10::Dispatcher::singleton().findSchemaOrThrow("fitstep::bernoulli_", "");
+  return ours;
 }
 
 bool draws_random_numbers(const c10::OperatorHandle& handle) {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -41,6 +42,9 @@ bool applies(const OpRule& rule, const TorchCall& call);
 // on which gradients it makes.
 std::vector<size_t> shape_only_arguments(const TorchCall& call);
 
+// The call of our own operator that makes the same bits in less time; none for most.
+std::optional<TorchCall> faster(const TorchCall& call);
+
 // Whether the call draws random numbers, by its schema's tag.
 bool draws_random_numbers(const c10::OperatorHandle& handle);
 
@@ -57,6 +61,7 @@ int64_t flops_of(const TorchCall& call);
 inline constexpr const char* kSplitClaim = "split";
 inline constexpr const char* kPureClaim = "pure";
 inline constexpr const char* kDrawsClaim = "draws";
+inline constexpr const char* kFasterClaim = "faster";    // Our operator has the same bits.
 inline constexpr const char* kRepeatsClaim = "repeats";  // Its own bits, from run to run.
 std::string shape_only_claim(const TorchCall& call, size_t argument);
 

@@ -172,6 +172,19 @@ Status Profile::apply(StepProgram& step, Claims& claims, std::span<char> room,
       fill_form(form, call, measured);
     }
   }
+  for (const Replaced& replaced : step.replaced) {
+    const std::string signature = signature_of(replaced.original, sizes_of(step.program));
+    const std::string key = "faster " + signature;
+    if (!known_.contains(key)) {
+      const Op& op = step.program.ops[replaced.op.index()];
+      FITSTEP_TRY(const bool same,
+                  same_results(bench, replaced.original, step.calls[op.forms[0].call.index()]));
+      Measurement measured;
+      if (!same) measured.refuted.emplace_back(kFasterClaim);
+      known_.emplace(key, measured);
+    }
+    if (!known_.at(key).refuted.empty()) claims.refute(signature, kFasterClaim);
+  }
   for (const Split& split : step.splits) {
     if (wrong.are_read_by(split.joint)) continue;
     const std::string signature = signature_of(split.joint, sizes_of(step.program));

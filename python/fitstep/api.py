@@ -88,25 +88,29 @@ def compile(  # noqa: A001 - the word that PyTorch's users know.
     given_plan = _read_plan(plan) if plan is not None else None
     _core.install_allocator()
     session = session_for([place.tensor for place in reach.unique()], settings)
+    maker = VariantMaker(function, find_reach, session, ProfileCache(), keep_grads)
+    step = Step(maker, session, max_variants)
     with progress_line(progress) as show:
-        session.settings.progress = show
-        cache = ProfileCache()
-        cache.progress = show
-        maker = VariantMaker(function, find_reach, session, cache, keep_grads)
-        step = Step(maker, session, max_variants)
-        try:
-            step._add_variants(args, {}, ahead=True, plan=given_plan)
-        except _core.CoreError as error:
-            if given_plan is not None:
-                raise PlanFileError(str(error.args[1]), todo="compile without plan=") from None
-            raise FitstepError(
-                str(error.args[1]),
-                todo="give another budget=; if that does not help, please report the model",
-            ) from None
-        finally:
-            session.settings.progress = None
-            cache.progress = None
+        _make_variants(step, args, given_plan, show)
     return step
+
+
+def _make_variants(
+    step: Step, args: tuple[Any, ...], given_plan: Any, show: Callable[[str, float], None] | None
+) -> None:
+    maker = step._maker
+    maker.session.settings.progress = maker.cache.progress = show
+    try:
+        step._add_variants(args, {}, ahead=True, plan=given_plan)
+    except _core.CoreError as error:
+        if given_plan is not None:
+            raise PlanFileError(str(error.args[1]), todo="compile without plan=") from None
+        raise FitstepError(
+            str(error.args[1]),
+            todo="give another budget=; if that does not help, please report the model",
+        ) from None
+    finally:
+        maker.session.settings.progress = maker.cache.progress = None
 
 
 @dataclass(frozen=True)

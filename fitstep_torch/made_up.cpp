@@ -1,0 +1,131 @@
+#include "fitstep_torch/made_up.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <c10/core/CPUAllocator.h>
+#include <c10/util/Half.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+
+#include "fitstep_torch/tensors.h"
+
+namespace fitstep::torch_side {
+namespace {
+
+template <class T>
+std::vector<char> random_pattern(Fill fill) {
+  constexpr size_t kElements = 16384;
+  std::mt19937_64 random(42);  // NOLINT(cert-msc51-cpp): the same data in every run is the point.
+  std::vector<char> bytes(kElements * sizeof(T));
+  for (size_t i = 0; i < kElements; ++i) {
+    const float number = static_cast<float>(random() % 2048) / 1024.0F - 0.984375F;
+    const auto value = static_cast<T>(fill == Fill::Signed ? number : std::abs(number) / 2);
+    std::memcpy(bytes.data() + i * sizeof(T), &value, sizeof(T));
+  }
+  return bytes;
+}
+
+template <class T>
+std::vector<char> not_a_number() {
+  const auto value = static_cast<T>(std::numeric_limits<float>::quiet_NaN());
+  std::vector<char> bytes(sizeof(T));
+  std::memcpy(bytes.data(), &value, sizeof(T));
+  return bytes;
+}
+
+template <class T>
+std::vector<char> one() {
+  const T value = 1;
+  std::vector<char> bytes(sizeof(T));
+  std::memcpy(bytes.data(), &value, sizeof(T));
+  return bytes;
+}
+
+std::vector<char> integer_pattern(c10::ScalarType dtype) {
+  switch (dtype) {
+    case c10::ScalarType::Int:
+      return one<int32_t>();
+    case c10::ScalarType::Long:
+      return one<int64_t>();
+    default:
+      return {0};
+  }
+}
+
+// Valid data of any type: integers are 0, a legal index everywhere, unless they have to be
+// positive; booleans alternate.
+std::vector<char> pattern_for(c10::ScalarType dtype, Fill fill, bool is_poisoned) {
+  switch (dtype) {
+    case c10::ScalarType::Float:
+    case c10::ScalarType::ComplexFloat:
+      return is_poisoned ? not_a_number<float>() : random_pattern<float>(fill);
+    case c10::ScalarType::Double:
+    case c10::ScalarType::ComplexDouble:
+      return is_poisoned ? not_a_number<double>() : random_pattern<double>(fill);
+    case c10::ScalarType::BFloat16:
+      return is_poisoned ? not_a_number<c10::BFloat16>() : random_pattern<c10::BFloat16>(fill);
+    case c10::ScalarType::Half:
+      return is_poisoned ? not_a_number<c10::Half>() : random_pattern<c10::Half>(fill);
+    case c10::ScalarType::Bool:
+      return {0, 1, 1, 0, 1};
+    default:
+      return fill == Fill::Positive ? integer_pattern(dtype) : std::vector<char>{0};
+  }
+}
+
+void write_pattern(char* address, int64_t size_bytes, const std::vector<char>& pattern) {
+  const auto width = static_cast<int64_t>(pattern.size());
+  for (int64_t at = 0; at < size_bytes; at += width) {
+    std::memcpy(address + at, pattern.data(),
+                static_cast<size_t>(std::min(width, size_bytes - at)));
+  }
+}
+
+}  // namespace
+
+MadeUpInputs::MadeUpInputs(const TorchCall& call, const std::vector<int64_t>& size_bytes, Fill fill,
+                           const std::vector<size_t>& poisoned)
+    : fill_(fill) {
+  for (size_t i = 0; i < call.arguments.size(); ++i) {
+    const bool poison = std::find(poisoned.begin(), poisoned.end(), i) != poisoned.end();
+    for (const auto& tensor : call.arguments[i].tensors) {
+      if (tensor.has_value()) add(*tensor, size_bytes, poison);
+    }
+  }
+  if (full_name(call.handle) == "fitstep::set_generator_state") make_generator_state();
+}
+
+torch::jit::Stack MadeUpInputs::stack(const TorchCall& call) const {
+  return make_stack(
+      call, [this](const TensorRef& ref) { return tensor_over(storages_.at(ref.storage), ref); });
+}
+
+bool MadeUpInputs::owns(const void* address) const {
+  return std::any_of(storages_.begin(), storages_.end(), [address](const auto& one) {
+    return one.second.data() == address && address != nullptr;
+  });
+}
+
+void MadeUpInputs::add(const TensorRef& ref, const std::vector<int64_t>& size_bytes, bool poison) {
+  if (storages_.contains(ref.storage)) return;
+  const int64_t size = std::max(size_bytes[static_cast<size_t>(ref.storage)], reach_bytes(ref));
+  auto storage = c10::Storage(c10::make_intrusive<c10::StorageImpl>(
+      c10::StorageImpl::use_byte_size_t(), static_cast<size_t>(size), c10::GetCPUAllocator(),
+      /*resizable=*/false));
+  write_pattern(static_cast<char*>(storage.mutable_data()), size,
+                pattern_for(ref.dtype, fill_, poison));
+  storages_.emplace(ref.storage, std::move(storage));
+}
+
+// A generator refuses zeros as its state.
+void MadeUpInputs::make_generator_state() {
+  const at::Tensor state = at::detail::getDefaultCPUGenerator().get_state();
+  for (auto& [number, storage] : storages_)
+    std::memcpy(storage.mutable_data(), state.data_ptr(),
+                std::min(storage.nbytes(), state.nbytes()));
+}
+
+}  // namespace fitstep::torch_side
