@@ -142,3 +142,49 @@ def test_anomaly_mode_is_named() -> None:
     _, step, example = trainer()
     with pytest.warns(UserWarning, match="Anomaly"), torch.autograd.detect_anomaly():
         assert "detect_anomaly" in refused(step, example)
+
+
+def _nll_of_normal(z: torch.Tensor) -> torch.Tensor:
+    return -torch.distributions.Normal(z, 1.0).log_prob(torch.zeros(4, 8)).mean()
+
+
+def _gaussian_nll(z: torch.Tensor) -> torch.Tensor:
+    return F.gaussian_nll_loss(z, torch.zeros(4, 8), z.exp())
+
+
+def _ctc(z: torch.Tensor) -> torch.Tensor:
+    targets = torch.ones(1, 2, dtype=torch.long)
+    lengths = torch.tensor([4]), torch.tensor([2])
+    return F.ctc_loss(z[:, None].log_softmax(-1), targets, *lengths)
+
+
+def _packed(z: torch.Tensor) -> torch.Tensor:
+    packed = nn.utils.rnn.pack_padded_sequence(z[None], torch.tensor([4]), batch_first=True)
+    return packed.data.sum()
+
+
+@pytest.mark.parametrize(
+    ("loss_of", "advice"),
+    [
+        (_nll_of_normal, "validate_args=False"),
+        (_gaussian_nll, "write the loss out"),
+        (_ctc, "outside the compiled step"),
+        (_packed, "pad the sequences"),
+    ],
+)
+def test_what_pytorch_itself_decides_by_value_has_its_own_advice(
+    loss_of: Callable[[torch.Tensor], torch.Tensor], advice: str
+) -> None:
+    model = nn.Linear(8, 8)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        optimizer.zero_grad()
+        loss = loss_of(model(x))
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    message = refused(step, (torch.randn(4, 8),))
+    assert advice in message
+    assert f"{__file__}:" in message
