@@ -15,6 +15,12 @@ else()
   add_library(fitstep_test_support INTERFACE)
 endif()
 
+# Sanitizers are ten times slower, and run the long form of the sweeps.
+set(fitstep_test_timeout 300)
+if(FITSTEP_SANITIZE)
+  set(fitstep_test_timeout 3600)
+endif()
+
 # fitstep_test(<name> <glob> <what it links>...): target and ctest entry <name>, if sources match.
 function(fitstep_test name pattern)
   file(GLOB sources CONFIGURE_DEPENDS ${pattern})
@@ -28,7 +34,7 @@ function(fitstep_test name pattern)
   endif()
   target_link_libraries(${name} PRIVATE ${ARGN} rapidcheck GTest::gtest_main)
   add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES TIMEOUT 300)
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${fitstep_test_timeout})
 endfunction()
 
 fitstep_test(base_test fitstep/base/*_test.cpp fitstep_base)
