@@ -31,11 +31,12 @@ void HostDevice::release(char* base, int64_t size_bytes) {
 }
 
 void HostDevice::discard(char* begin, int64_t size_bytes) {
-  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
-  const auto first = (reinterpret_cast<uintptr_t>(begin) + page - 1) / page * page;
-  const auto last =
-      (reinterpret_cast<uintptr_t>(begin) + static_cast<uintptr_t>(size_bytes)) / page * page;
-  if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+  const int64_t page = sysconf(_SC_PAGESIZE);
+  const auto into_page =
+      static_cast<int64_t>(reinterpret_cast<uintptr_t>(begin) % static_cast<uintptr_t>(page));
+  const int64_t head_bytes = (page - into_page) % page;  // Before the first whole page.
+  const int64_t whole_bytes = (size_bytes - head_bytes) / page * page;
+  if (whole_bytes > 0) madvise(begin + head_bytes, static_cast<size_t>(whole_bytes), MADV_DONTNEED);
 }
 
 }  // namespace fitstep
