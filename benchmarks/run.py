@@ -8,6 +8,7 @@ NAME.json. With --small everything runs in a few minutes and nothing is written.
 """
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -24,7 +25,8 @@ def run(name: str, options: list[str], keep: bool) -> int:
     print(f"$ {shown}", flush=True)
     start = time.monotonic()
     output: list[str] = []
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
+    with subprocess.Popen(command, cwd=ROOT, env=env, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         for line in process.stdout:
             print(line, end="", flush=True)

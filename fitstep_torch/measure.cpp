@@ -177,7 +177,6 @@ Status Bench::in_room(const TorchCall& call, const std::function<Status(Fill)>& 
 Status Bench::run_timed(const TorchCall& call, Fill fill, Measurement& measured) const {
   const KeepGenerators generators(call);
   const MadeUpInputs inputs(call, size_bytes_, fill, {});
-  adopt_worker_threads();
   std::vector<int64_t> times_ps;
   std::vector<uint64_t> first_bits;
   for (int i = 0; i <= kTimedRuns; ++i) {
@@ -223,6 +222,7 @@ Status Bench::run_hashed(const TorchCall& call, Fill fill, const std::vector<siz
 }
 
 Result<Measurement> Bench::measure(const TorchCall& call) const {
+  adopt_worker_threads();  // Before the room is lent: it keeps a tensor.
   Measurement measured;
   FITSTEP_TRY_STATUS(in_room(call, [&](Fill fill) {
     measured = {};

@@ -26,8 +26,8 @@ class Bench {
   Result<Measurement> measure(const TorchCall& call) const;
 
   // A hash of every result's bytes, in order (0 for results that the call does not make), when the
-  // inputs are made from the same seed every time. Floating-point inputs whose argument is in
-  // `poisoned` are filled with NaN instead.
+  // inputs are made from the same seed every time; for a call that draws, one of the generators'
+  // states after it too. Floating-point inputs whose argument is in `poisoned` are NaN instead.
   Result<std::vector<uint64_t>> hash_results(const TorchCall& call,
                                              const std::vector<size_t>& poisoned) const;
 

@@ -127,7 +127,9 @@ void Profile::begin_capture() {
 
 Status Profile::apply(StepProgram& step, Claims& claims, std::span<char> room,
                       const Progress& progress) {
-  const Bench bench(sizes_of(step.program), room);
+  // As lowering saw them: signatures are made of these, also where a result turns out larger.
+  const std::vector<int64_t> sizes = sizes_of(step.program);
+  const Bench bench(sizes, room);
   WrongStorages wrong;
   for (size_t i = 0; i < step.program.ops.size(); ++i) {
     Op& op = step.program.ops[i];
@@ -173,7 +175,7 @@ Status Profile::apply(StepProgram& step, Claims& claims, std::span<char> room,
     }
   }
   for (const Replaced& replaced : step.replaced) {
-    const std::string signature = signature_of(replaced.original, sizes_of(step.program));
+    const std::string signature = signature_of(replaced.original, sizes);
     const std::string key = "faster " + signature;
     if (!known_.contains(key)) {
       const Op& op = step.program.ops[replaced.op.index()];
@@ -187,7 +189,7 @@ Status Profile::apply(StepProgram& step, Claims& claims, std::span<char> room,
   }
   for (const Split& split : step.splits) {
     if (wrong.are_read_by(split.joint)) continue;
-    const std::string signature = signature_of(split.joint, sizes_of(step.program));
+    const std::string signature = signature_of(split.joint, sizes);
     const std::string key = "split " + signature;
     if (!known_.contains(key)) {
       FITSTEP_TRY(const std::vector<uint64_t> joint, bench.hash_results(split.joint, {}));

@@ -155,7 +155,7 @@ class RecordingMode(TorchDispatchMode):
             # On a fake that knows its number, an in-place op may give back another fake.
             results = args[0] if args and isinstance(args[0], FakeTensor) else results
         if func in _FACTORIES and results.dim() == 0:
-            self._knowcontent(func, args, kwargs, results)
+            self._know_content(func, args, kwargs, results)
         if self._profile.correction_count():
             results = self._corrected(func, args, kwargs, results)
         if isinstance(results, tuple):
@@ -185,7 +185,7 @@ class RecordingMode(TorchDispatchMode):
             self._fake_mode.fake_tensor_converter.add_constant_storage_mapping(view)
         return view
 
-    def _knowcontent(self, func: Any, args: Any, kwargs: Any, fake: Any) -> None:
+    def _know_content(self, func: Any, args: Any, kwargs: Any, fake: Any) -> None:
         """Optimizers make 0-dim state by `torch.ones(())` and read it by `.item()`."""
         with _disable_current_modes():
             fake.constant = func(*args, **kwargs)

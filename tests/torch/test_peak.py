@@ -3,9 +3,11 @@
 The long form, with resident memory, is benchmarks/peak_promise.py.
 """
 
+import threading
 from pathlib import Path
 
 import pytest
+import torch
 from cases import CASES, build
 from equal_bits import Watched, close_all, compile_all, plain_peak, share_of_plain_peak
 
@@ -44,3 +46,27 @@ def test_held_bytes_never_exceed_the_budget_with_variants_mixed(
     assert held[-1] <= budget
     assert held[-1] == held[-16], "a late step holds what an early one held"
     assert report.violations == 0
+
+
+def test_the_thread_count_may_change_after_operators_were_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a thread whose first request is one of a measurement, which borrows its memory."""
+    monkeypatch.setenv("FITSTEP_CACHE", str(tmp_path))
+    trainee = build(CASES["mlp"], tiny=True)
+    threads = torch.get_num_threads()
+    seen: list[int] = []
+
+    def train() -> None:
+        steps = compile_all(trainee, "200%")
+        for count in (threads, threads + 1, threads):
+            torch.set_num_threads(count)
+            trainee.drive(len(seen), steps)
+            seen.append(count)
+        close_all(steps)
+
+    worker = threading.Thread(target=train)
+    worker.start()
+    worker.join()
+    torch.set_num_threads(threads)
+    assert len(seen) == 3
