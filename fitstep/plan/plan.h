@@ -25,6 +25,7 @@ namespace fitstep {
 // The tier of residencies that we give no address (inputs, outputs, constants, generators).
 inline constexpr TierId kExternalTier = TierId(int32_t{1000});
 inline constexpr TierId kDeviceTier = TierId(int32_t{0});
+inline constexpr TierId kHostTier = TierId(int32_t{1});
 
 enum class Code { None, SignBits, NarrowInteger, ZeroValue, Zstd };  // How the bytes are kept.
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "fitstep/base/id.h"
@@ -23,23 +24,34 @@ int64_t align_up(int64_t bytes) {
 
 std::vector<Residency> make_residencies(const Values& values, const Schedule& schedule,
                                         const Space& space, const Layout& layout,
-                                        const Homes& homes) {
+                                        const Layout& host_layout, const Homes& homes) {
   std::vector<Residency> residencies;
   residencies.reserve(schedule.stays.size());
   for (size_t i = 0; i < schedule.stays.size(); ++i) {
     const Stay& stay = schedule.stays[i];
     const Storage& storage = values.storage(stay.storage);
-    Residency residency{.storage = stay.storage, .size_bytes = storage.size_bytes};
+    Residency residency{
+        .storage = stay.storage, .tier = stay.tier, .size_bytes = storage.size_bytes};
     if (stay.has_own_place) {
       residency.is_home = has_home(storage);
       residency.tier = residency.is_home ? kDeviceTier : kExternalTier;
       residency.offset_bytes = residency.is_home ? homes.offset_bytes[stay.storage.index()] : 0;
     } else if (const int32_t block = space.block_of_stay[i]; block != kNone) {
-      residency.offset_bytes = layout.offset_bytes[static_cast<size_t>(block)];
+      const Layout& of_tier = stay.tier == kHostTier ? host_layout : layout;
+      residency.offset_bytes = of_tier.offset_bytes[static_cast<size_t>(block)];
     }
     residencies.push_back(residency);
   }
   return residencies;
+}
+
+// One wait per other lane, where more of it has to have ended than for the action in front.
+void add_waits(Lane lane, const Ended& ended, Ended& known, Action& action) {
+  for (size_t other = 0; other < ended.size(); ++other) {
+    if (other == static_cast<size_t>(lane) || ended[other] <= known[other]) continue;
+    known[other] = ended[other];
+    action.waits.push_back({.lane = Lane{static_cast<int>(other)}, .position = ended[other] - 1});
+  }
 }
 
 ResidencyId residency_of(int32_t stay) { return stay == kNone ? ResidencyId() : ResidencyId(stay); }
@@ -55,6 +67,18 @@ int64_t request_offset(const Request& request, const Form& form, const Run& run,
     return residency.tier == kExternalTier ? -1 : residency.offset_bytes;
   }
   return -1;
+}
+
+void add_lane(Lane lane, const std::vector<Transfer>& transfers, Plan& plan) {
+  Ended known{};
+  for (const Transfer& transfer : transfers) {
+    Action action{
+        .kind = Action::Kind::Copy,
+        .copy = {.source = residency_of(transfer.source), .target = residency_of(transfer.target)}};
+    add_waits(lane, transfer.ended, known, action);
+    if (transfer.ends_source) action.releases.push_back(residency_of(transfer.source));
+    plan.lane(lane).push_back(std::move(action));
+  }
 }
 
 }  // namespace
@@ -82,14 +106,18 @@ Homes make_homes(const Program& program, const PlanRequest& request) {
 }
 
 Plan assemble_plan(const Values& values, const Schedule& schedule, const Space& space,
-                   const Layout& layout, const Homes& homes) {
+                   const Layout& layout, const Layout& host_layout, const Homes& homes) {
   Plan plan;
-  plan.residencies = make_residencies(values, schedule, space, layout, homes);
+  plan.residencies = make_residencies(values, schedule, space, layout, host_layout, homes);
+  add_lane(Lane::Evict, schedule.evicts, plan);
+  add_lane(Lane::Prefetch, schedule.prefetches, plan);
   std::vector<Action>& lane = plan.lane(Lane::Compute);
   lane.resize(schedule.instances.size());
+  Ended known{};
   for (size_t i = 0; i < schedule.instances.size(); ++i) {
     const Instance& instance = schedule.instances[i];
     Action& action = lane[i];
+    if (!schedule.ended.empty()) add_waits(Lane::Compute, schedule.ended[i], known, action);
     if (instance.kind == Instance::Kind::SaveGenerator) {
       action.kind = Action::Kind::Copy;
       action.copy = {.source = residency_of(instance.reads[0]),
@@ -112,7 +140,7 @@ Plan assemble_plan(const Values& values, const Schedule& schedule, const Space& 
   }
   for (size_t i = 0; i < schedule.stays.size(); ++i) {
     const Stay& stay = schedule.stays[i];
-    if (stay.has_own_place || stay.last == kNone) continue;
+    if (stay.has_own_place || stay.last == kNone || stay.end != kNone) continue;
     lane[static_cast<size_t>(stay.last)].releases.push_back(ResidencyId(i));
   }
   plan.certificate.peak_bytes = homes.size_bytes + space.peak_bytes;

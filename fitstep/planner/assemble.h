@@ -1,7 +1,8 @@
 // Assembly: schedule, space and layout become a Plan, the data that the runtime obeys.
 //
 //   stays      --> residencies          instances --> actions of the compute lane
-//   layout     --> their offsets        ends of stays --> releases
+//   layouts    --> their offsets        ends of stays --> releases
+//   transfers  --> actions of the evict and the prefetch lane, and who waits for them
 //
 // Nothing is decided here.
 #pragma once
@@ -30,6 +31,6 @@ Homes make_homes(const Program& program, const PlanRequest& request);
 
 // The plan without hash, policy and the certificate's proofs; peak and height are filled in.
 Plan assemble_plan(const Values& values, const Schedule& schedule, const Space& space,
-                   const Layout& layout, const Homes& homes);
+                   const Layout& layout, const Layout& host_layout, const Homes& homes);
 
 }  // namespace fitstep

@@ -166,12 +166,12 @@ int64_t compute_bound_ps(const Program& program, const Machine& machine) {
 }
 
 TimeBound time_bound(const Values& values, const Machine& machine, const Homes& homes,
-                     int64_t capacity_bytes) {
+                     int64_t capacity_bytes, const Moves& moves) {
   constexpr Tick kCuts = 200;
   const int64_t compute_ps = compute_bound_ps(values.program(), machine);
   TimeBound bound{.ps = compute_ps, .name = "compute (any order, moves: recompute, warm start)"};
   const std::optional<Schedule> kept = make_schedule(values, keep_all(values));
-  if (!kept) return bound;
+  if (!kept || moves.offload) return bound;
   const Space space = make_space(values, *kept);
   const std::vector<Offer> offers = make_offers(values);
   const Tick stride = std::max<Tick>(1, values.tick_count() / kCuts);

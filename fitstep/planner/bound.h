@@ -27,6 +27,12 @@ int64_t working_set_bytes(const Program& program, const Form& form);
 // Every op once in its fastest form of equal bits.
 int64_t compute_bound_ps(const Program& program, const Machine& machine);
 
+// What the plans that a bound speaks of may do besides keeping.
+struct Moves {
+  bool recompute = true;
+  bool offload = false;
+};
+
 struct TimeBound {
   int64_t ps = 0;
   std::string name;  // Which bound, for which moves, from which start.
@@ -34,6 +40,6 @@ struct TimeBound {
 
 // The best of the bounds above for plans of at most `capacity_bytes`, homes included.
 TimeBound time_bound(const Values& values, const Machine& machine, const Homes& homes,
-                     int64_t capacity_bytes);
+                     int64_t capacity_bytes, const Moves& moves = {});
 
 }  // namespace fitstep

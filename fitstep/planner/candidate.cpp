@@ -6,10 +6,13 @@
 #include <utility>
 
 #include "fitstep/plan/plan.h"
+#include "fitstep/planner/assemble.h"
+#include "fitstep/planner/offload.h"
 #include "fitstep/planner/placer.h"
 #include "fitstep/planner/scheduler.h"
 #include "fitstep/planner/selection.h"
 #include "fitstep/planner/space.h"
+#include "fitstep/simulate/simulator.h"
 
 namespace fitstep {
 
@@ -27,6 +30,19 @@ std::optional<Candidate> schedule_candidate(const Task& task, const Selection& s
   return candidate;
 }
 
+std::optional<Candidate> offload_candidate(const Task& task, const Candidate& candidate,
+                                           int64_t aim_bytes, int64_t too_slow_ps) {
+  std::optional<Offload> offload =
+      make_offload(task.values, task.machine, candidate.schedule, candidate.space,
+                   aim_bytes - task.homes.bottom_bytes, too_slow_ps);
+  if (!offload) return std::nullopt;
+  Candidate result{.selection = candidate.selection, .schedule = std::move(offload->schedule)};
+  result.space = make_space(task.values, result.schedule);
+  result.bytes = task.homes.bottom_bytes + result.space.peak_bytes;
+  result.predicted_ps = offload->total_ps;
+  return result;
+}
+
 void place_candidate(const Task& task, int64_t target_bytes, int32_t passes, Candidate& candidate) {
   candidate.layout = place_blocks(candidate.space.blocks, {.alignment_bytes = kAlignmentBytes,
                                                            .bottom_bytes = task.homes.bottom_bytes,
@@ -34,6 +50,18 @@ void place_candidate(const Task& task, int64_t target_bytes, int32_t passes, Can
                                                            .passes = passes,
                                                            .seed = task.request.seed});
   candidate.bytes = std::max(candidate.layout.height_bytes, task.homes.end_bytes);
+  if (candidate.space.host_blocks.empty()) return;
+  candidate.host_layout = place_blocks(
+      candidate.space.host_blocks,
+      {.alignment_bytes = kAlignmentBytes, .passes = passes, .seed = task.request.seed});
+  // Copies may start a little earlier than offload could know: where nothing lies in the way.
+  candidate.predicted_ps =
+      simulate(task.program, assemble_candidate(task, candidate), task.machine).total_ps;
+}
+
+Plan assemble_candidate(const Task& task, const Candidate& candidate) {
+  return assemble_plan(task.values, candidate.schedule, candidate.space, candidate.layout,
+                       candidate.host_layout, task.homes);
 }
 
 }  // namespace fitstep

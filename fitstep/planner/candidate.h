@@ -31,7 +31,8 @@ struct Candidate {
   Selection selection;
   Schedule schedule;
   Space space;
-  Layout layout;      // Empty until placed.
+  Layout layout;  // Empty until placed.
+  Layout host_layout;
   int64_t bytes = 0;  // Least height possible; once placed, the height. Homes included.
   int64_t predicted_ps = 0;
 };
@@ -39,7 +40,17 @@ struct Candidate {
 // Scheduled and measured, not placed. Nothing if the selection cannot be scheduled.
 std::optional<Candidate> schedule_candidate(const Task& task, const Selection& selection);
 
+// The candidate with offload, so that blocks of at most `aim_bytes`, homes included, are live at
+// once. Nothing if that cannot be, or takes as long as `too_slow_ps`.
+//
+// REQUIRES: can_offload(task.machine); the candidate has no transfers.
+std::optional<Candidate> offload_candidate(const Task& task, const Candidate& candidate,
+                                           int64_t aim_bytes, int64_t too_slow_ps);
+
 // Places the candidate's blocks, trying until `target_bytes` is reached or passes run out.
 void place_candidate(const Task& task, int64_t target_bytes, int32_t passes, Candidate& candidate);
+
+// The placed candidate as a plan, without hash, policy and the certificate's proofs.
+Plan assemble_candidate(const Task& task, const Candidate& candidate);
 
 }  // namespace fitstep

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -43,7 +44,12 @@ std::vector<ValueId> dearest_first(const Task& task, const Selector& selector,
 }  // namespace
 
 Drafts::Drafts(const Task& task, const Selector& selector, int64_t kept_bytes)
-    : task_(task), selector_(selector), estimate_bytes_(static_cast<double>(kept_bytes)) {}
+    : task_(task),
+      selector_(selector),
+      estimate_bytes_(static_cast<double>(kept_bytes)),
+      has_choice_(selector.has_phases() && task.request.policy != "offload") {
+  measure(keep_all(task.values));
+}
 
 void Drafts::measure(Selection selection) {
   const std::optional<Candidate> candidate = schedule_candidate(task_, selection);
@@ -58,7 +64,7 @@ std::vector<const Selection*> Drafts::best(int64_t aim_bytes) {
   constexpr double kStep = 0.975;     // From one estimate to the next.
   constexpr double kBelowAim = 0.75;  // Estimates are at most so far below what is needed.
   constexpr size_t kMostBest = 3;
-  if (!has_prices_) {
+  if (!has_prices_ && has_choice_) {
     has_prices_ = true;
     const double ratio = selector_.most_price() / selector_.least_price();
     for (int i = 0; i <= kPrices; ++i) {
@@ -67,7 +73,8 @@ std::vector<const Selection*> Drafts::best(int64_t aim_bytes) {
       measure(selector_.by_price(selector_.least_price() * std::pow(ratio, share) * 1.000001));
     }
   }
-  const auto least_bytes = static_cast<double>(selector_.least_target_bytes());
+  const double least_bytes =
+      has_choice_ ? static_cast<double>(selector_.least_target_bytes()) : estimate_bytes_ * 2;
   while (estimate_bytes_ >= static_cast<double>(aim_bytes) * kBelowAim &&
          estimate_bytes_ >= least_bytes * kStep) {
     measure(selector_.by_segments(static_cast<int64_t>(estimate_bytes_)));
@@ -82,6 +89,19 @@ std::vector<const Selection*> Drafts::best(int64_t aim_bytes) {
   for (const Draft& draft : drafts_) {
     const bool fits = draft.bytes <= aim_bytes;
     if (selections.size() >= (fits ? kMostBest : 1)) break;
+    selections.push_back(&draft.selection);
+  }
+  return selections;
+}
+
+std::vector<const Selection*> Drafts::unbeaten() {
+  std::ranges::stable_sort(
+      drafts_, {}, [](const Draft& draft) { return std::pair(draft.predicted_ps, draft.bytes); });
+  std::vector<const Selection*> selections;
+  int64_t least_bytes = std::numeric_limits<int64_t>::max();
+  for (const Draft& draft : drafts_) {
+    if (draft.bytes >= least_bytes) continue;
+    least_bytes = draft.bytes;
     selections.push_back(&draft.selection);
   }
   return selections;

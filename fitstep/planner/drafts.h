@@ -18,6 +18,13 @@ class Drafts {
   // `kept_bytes`: the height with all kept.
   Drafts(const Task& task, const Selector& selector, int64_t kept_bytes);
 
+  // Whether there is anything to drop.
+  bool has_choice() const { return has_choice_; }
+
+  // Those that no other beats in time and bytes, fastest first, as far as best() has looked. Valid
+  // until the next call.
+  std::vector<const Selection*> unbeaten();
+
   // The fastest few whose peak is within the aim; if there are none, that of the least peak. Valid
   // until the next call.
   std::vector<const Selection*> best(int64_t aim_bytes);
@@ -34,6 +41,7 @@ class Drafts {
   const Task& task_;
   const Selector& selector_;
   double estimate_bytes_;  // The next one of the ladder; it falls.
+  bool has_choice_;
   bool has_prices_ = false;
   std::vector<Draft> drafts_;
 };

@@ -15,6 +15,7 @@
 #include "fitstep/planner/assemble.h"
 #include "fitstep/planner/bound.h"
 #include "fitstep/planner/candidate.h"
+#include "fitstep/planner/offload.h"
 #include "fitstep/planner/order.h"
 #include "fitstep/planner/search.h"
 #include "fitstep/program/program.h"
@@ -35,25 +36,37 @@ Task make_task(const Program& program, const Machine& machine, const PlanRequest
   return task;
 }
 
+Moves moves_of(const Task& task) {
+  const std::string& policy = task.request.policy;
+  return {.recompute = policy != "none" && policy != "offload",
+          .offload = can_offload(task.machine) && (policy == "auto" || policy == "offload")};
+}
+
+std::string describe(const Moves& moves) {
+  if (!moves.offload) return moves.recompute ? "recompute" : "keep";
+  return moves.recompute ? "recompute + offload" : "offload";
+}
+
 // The candidate as a plan, certified for `capacity_bytes` (0: for its own height) and verified.
 Plan make_certified_plan(const Task& task, const Candidate& candidate, int64_t capacity_bytes,
                          const std::string& program_hash) {
-  Plan plan =
-      assemble_plan(task.values, candidate.schedule, candidate.space, candidate.layout, task.homes);
+  Plan plan = assemble_candidate(task, candidate);
   plan.program_hash = program_hash;
   plan.policy = task.request.policy;
   plan.seed = task.request.seed;
   Certificate& certificate = plan.certificate;
   certificate.floor_bytes = task.floor_bytes;
   certificate.capacity_bytes = std::max(capacity_bytes, certificate.height_bytes);
-  certificate.moves = "recompute";
+  const Moves moves = moves_of(task);
+  certificate.moves = describe(moves);
   const TimeBound bound =
-      time_bound(task.values, task.machine, task.homes, certificate.capacity_bytes);
+      time_bound(task.values, task.machine, task.homes, certificate.capacity_bytes, moves);
   certificate.bound_ps = bound.ps;
   certificate.bound = bound.name;
-  const std::vector<Fault> faults = verify(
-      task.program, plan,
-      {.capacity_bytes = {certificate.capacity_bytes}, .bottom_bytes = task.homes.bottom_bytes});
+  const std::vector<Fault> faults =
+      verify(task.program, plan,
+             {.capacity_bytes = {certificate.capacity_bytes, host_capacity_bytes(task.machine)},
+              .bottom_bytes = task.homes.bottom_bytes});
   FITSTEP_CHECK(faults.empty(), "planner made a plan with a fault: " + faults.front().message);
   certificate.predicted_ps = simulate(task.program, plan, task.machine).total_ps;
   FITSTEP_CHECK(certificate.predicted_ps == candidate.predicted_ps,

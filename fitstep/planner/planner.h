@@ -32,7 +32,9 @@ struct PlanRequest {
   int64_t capacity_bytes = 0;  // Of the device arena.
   uint64_t seed = 1;
   int32_t effort = 8;  // Rounds of selection and layout per target; more is slower, better.
-  std::string policy = "auto";  // "auto", "none", "recompute-sqrt"
+  // "auto": recompute, and offload where the machine has a host tier; "none": keep everything;
+  // "recompute", "offload": one of the two alone; "recompute-sqrt".
+  std::string policy = "auto";
   // Called with a fraction done (0 .. 1); may be empty.
   std::function<void(double)> progress;
 };

@@ -36,7 +36,7 @@ class Walk {
       if (!emit(tick, 0, Instance::Kind::Op)) return std::nullopt;
     }
     insert_saves();
-    find_lifetimes();
+    find_lifetimes(schedule_);
     return std::move(schedule_);
   }
 
@@ -173,20 +173,6 @@ class Walk {
     schedule_.instances = std::move(instances);
   }
 
-  void find_lifetimes() {
-    for (size_t i = 0; i < schedule_.instances.size(); ++i) {
-      const Instance& instance = schedule_.instances[i];
-      for (const std::vector<int32_t>* operands : {&instance.reads, &instance.writes}) {
-        for (const int32_t operand : *operands) {
-          if (operand == kNone) continue;
-          Stay& stay = schedule_.stays[index(operand)];
-          if (stay.first == kNone) stay.first = static_cast<int32_t>(i);
-          stay.last = static_cast<int32_t>(i);
-        }
-      }
-    }
-  }
-
   static size_t index(int32_t stay) { return static_cast<size_t>(stay); }
 
   const Values& values_;
@@ -202,6 +188,21 @@ class Walk {
 };
 
 }  // namespace
+
+void find_lifetimes(Schedule& schedule) {
+  for (Stay& stay : schedule.stays) stay.first = stay.last = kNone;
+  for (size_t i = 0; i < schedule.instances.size(); ++i) {
+    const Instance& instance = schedule.instances[i];
+    for (const std::vector<int32_t>* operands : {&instance.reads, &instance.writes}) {
+      for (const int32_t operand : *operands) {
+        if (operand == kNone) continue;
+        Stay& stay = schedule.stays[static_cast<size_t>(operand)];
+        if (stay.first == kNone) stay.first = static_cast<int32_t>(i);
+        stay.last = static_cast<int32_t>(i);
+      }
+    }
+  }
+}
 
 std::optional<Schedule> make_schedule(const Values& values, const Selection& selection) {
   return Walk(values, selection).run();

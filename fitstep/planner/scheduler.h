@@ -10,18 +10,32 @@
 //
 // An op that draws random numbers is made again from a copy of the generator's state, taken right
 // in front of the original draw.
+//
+// Offload adds copies: a stay then begins or ends with one, beside the instances, and has a
+// counterpart on the host tier (offload.h).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <vector>
 
+#include "fitstep/plan/plan.h"
 #include "fitstep/planner/selection.h"
 #include "fitstep/planner/values.h"
 
 namespace fitstep {
 
 inline constexpr int32_t kNone = -1;
+
+// Where bytes come and go beside instances: moment 2q is the pause in front of instance q, in which
+// there may be a stall; moment 2q + 1 is instance q itself.
+using Moment = int32_t;
+constexpr Moment pause_before(int32_t instance) { return 2 * instance; }
+constexpr Moment moment_of(int32_t instance) { return 2 * instance + 1; }
+
+// How many actions of each lane have ended for sure when an action starts.
+using Ended = std::array<int32_t, kLaneCount>;
 
 struct Instance {
   enum class Kind { Op, OpAgain, SaveGenerator } kind = Kind::Op;
@@ -36,15 +50,34 @@ struct Stay {
   bool has_own_place = false;  // The home or external residency: there before and after.
   int32_t first = kNone;       // Instances that use it; kNone if none does.
   int32_t last = kNone;
+  TierId tier = kDeviceTier;
+  Moment begin = kNone;  // Where a copy makes it; else its first instance does.
+  Moment end = kNone;    // Where a copy ends it; else its last instance does.
+};
+
+// A copy beside the instances, from stay to stay.
+struct Transfer {
+  int32_t source = kNone;
+  int32_t target = kNone;
+  bool ends_source = false;  // Nobody needs the source afterwards.
+  Ended ended{};
 };
 
 struct Schedule {
   std::vector<Instance> instances;
-  std::vector<Stay> stays;   // First one per storage that has its own place, by storage.
+  std::vector<Stay> stays;       // First one per storage that has its own place, by storage.
+  std::vector<Transfer> evicts;  // In order of their lanes.
+  std::vector<Transfer> prefetches;
+  std::vector<Ended> ended;  // By instance; empty without transfers.
   int64_t op_ps = 0;         // Sum of the forms' times.
   int64_t recompute_ps = 0;  // Of that, for ops made again.
   int32_t recompute_count = 0;
+
+  bool has_transfers() const { return !evicts.empty() || !prefetches.empty(); }
 };
+
+// Which instances use each stay; only of stays that instances use.
+void find_lifetimes(Schedule& schedule);
 
 // Nothing if a dropped value is needed when it cannot be made again any more, or if recomputing
 // would multiply the program beyond reason; both are the selection's fault.

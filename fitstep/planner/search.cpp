@@ -3,13 +3,16 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "fitstep/base/check.h"
 #include "fitstep/planner/candidate.h"
 #include "fitstep/planner/drafts.h"
+#include "fitstep/planner/offload.h"
 #include "fitstep/planner/selection.h"
 #include "fitstep/planner/selector.h"
 
@@ -37,6 +40,15 @@ class Pool {
   }
 
   int64_t least_bytes() const { return candidates_.back().bytes; }
+
+  // Of those within the capacity; very long if there are none.
+  int64_t least_ps(int64_t capacity_bytes) const {
+    for (const Candidate& candidate : candidates_) {
+      if (candidate.bytes <= capacity_bytes) return candidate.predicted_ps;
+    }
+    return std::numeric_limits<int64_t>::max();
+  }
+
   std::vector<Candidate> take() && { return std::move(candidates_); }
 
  private:
@@ -47,16 +59,18 @@ class Search {
  public:
   Search(const Task& task, Candidate kept)
       : task_(task),
+        may_offload_(can_offload(task.machine) && task.request.policy != "recompute"),
         selector_(task.values, live_bytes(task, kept)),
-        drafts_(task, selector_, kept.bytes) {
-    pool_.add(std::move(kept));
+        drafts_(task, selector_, kept.bytes),
+        kept_(std::move(kept)) {
+    pool_.add(kept_);
   }
 
   std::vector<Candidate> run() {
     constexpr int32_t kMostFailures = 3;  // In a row: then lower targets are out of reach.
     const std::vector<int64_t> targets = ladder();
     int32_t failures = 0;
-    for (size_t i = 0; i < targets.size() && selector_.has_phases(); ++i) {
+    for (size_t i = 0; i < targets.size() && (drafts_.has_choice() || may_offload_); ++i) {
       const int64_t least_bytes = pool_.least_bytes();
       const bool is_reached = reach(targets[i]);
       failures = is_reached || pool_.least_bytes() < least_bytes ? 0 : failures + 1;
@@ -89,14 +103,30 @@ class Search {
     return targets;
   }
 
-  // Rounds of selection and layout: where the layout overshoots, the selection aims lower.
+  // Whatever "auto" finds is at least as good as each way alone, because it tries them first.
+  enum class Way { Recompute, Offload, Both };
+
   bool reach(int64_t target_bytes) {
+    bool is_reached = false;
+    if (drafts_.has_choice() || !may_offload_) is_reached |= reach(target_bytes, Way::Recompute);
+    if (may_offload_) is_reached |= reach(target_bytes, Way::Offload);
+    if (may_offload_ && drafts_.has_choice()) is_reached |= reach(target_bytes, Way::Both);
+    return is_reached;
+  }
+
+  // Rounds of selection and layout: where the layout overshoots, the selection aims lower.
+  bool reach(int64_t target_bytes, Way way) {
     int64_t aim_bytes = target_bytes;
     for (int32_t round = 0; round < task_.request.effort; ++round) {
-      std::optional<Candidate> candidate = best_for(aim_bytes);
+      const int64_t too_slow_ps = pool_.least_ps(target_bytes);
+      std::optional<Candidate> candidate;
+      if (way == Way::Recompute) candidate = recompute_for(aim_bytes);
+      if (way == Way::Offload) candidate = offload_candidate(task_, kept_, aim_bytes, too_slow_ps);
+      if (way == Way::Both) candidate = both_for(aim_bytes, too_slow_ps);
       if (!candidate) return false;
       const bool is_hopeless = candidate->bytes > target_bytes;
       place_candidate(task_, target_bytes, kPassesPerEffort, *candidate);
+      if (candidate->host_layout.height_bytes > host_capacity_bytes(task_.machine)) return false;
       const int64_t height_bytes = candidate->bytes;
       pool_.add(std::move(*candidate));
       if (height_bytes <= target_bytes) return true;
@@ -107,7 +137,7 @@ class Search {
   }
 
   // The fastest candidate whose peak is within the aim; if there is none, that of the least peak.
-  std::optional<Candidate> best_for(int64_t aim_bytes) {
+  std::optional<Candidate> recompute_for(int64_t aim_bytes) {
     std::optional<Candidate> best;
     for (const Selection* selection : drafts_.best(aim_bytes)) {
       std::optional<Candidate> candidate = schedule_candidate(task_, *selection);
@@ -120,6 +150,38 @@ class Search {
     return best;
   }
 
+  // Whatever a selection drops, the rest of the bytes may go to the host tier. Dropping little
+  // leaves much to copy, dropping much takes time to make again; between the two lies the best, so
+  // every few drafts are tried, then those beside the best.
+  std::optional<Candidate> both_for(int64_t aim_bytes, int64_t too_slow_ps) {
+    const std::vector<const Selection*> drafts = drafts_.unbeaten();
+    std::vector<char> is_tried(drafts.size(), 0);
+    std::optional<Candidate> best;
+    const auto try_draft = [&](size_t i) {
+      if (is_tried[i] != 0) return false;
+      is_tried[i] = 1;
+      const std::optional<Candidate> base = schedule_candidate(task_, *drafts[i]);
+      if (!base || base->bytes <= aim_bytes) return false;
+      std::optional<Candidate> candidate = offload_candidate(task_, *base, aim_bytes, too_slow_ps);
+      if (!candidate) return false;
+      too_slow_ps = candidate->predicted_ps;
+      best = std::move(candidate);
+      return true;
+    };
+    constexpr size_t kFirstTries = 6;
+    const size_t stride = drafts.size() / kFirstTries + 1;
+    size_t middle = 0;
+    for (size_t i = 0; i < drafts.size(); i += stride) {
+      if (try_draft(i)) middle = i;
+    }
+    for (size_t step = stride / 2; step > 0; step /= 2) {
+      const size_t center = middle;
+      if (center >= step && try_draft(center - step)) middle = center - step;
+      if (center + step < drafts.size() && try_draft(center + step)) middle = center + step;
+    }
+    return best;
+  }
+
   static bool is_better(const Candidate& a, const Candidate& b, int64_t aim_bytes) {
     const bool fits = a.bytes <= aim_bytes;
     if (fits != (b.bytes <= aim_bytes)) return fits;
@@ -127,8 +189,10 @@ class Search {
   }
 
   const Task& task_;
+  const bool may_offload_;
   const Selector selector_;
   Drafts drafts_;
+  const Candidate kept_;
   Pool pool_;
 };
 
@@ -141,7 +205,9 @@ std::vector<Candidate> search(const Task& task) {
   place_candidate(task, 0, passes, *kept);
   std::vector<Candidate> only;
   const bool is_enough = kept->bytes <= task.request.capacity_bytes;  // And nothing is faster.
-  if (task.request.policy == "auto" && !is_enough) return Search(task, std::move(*kept)).run();
+  const std::string& policy = task.request.policy;
+  const bool is_searched = policy == "auto" || policy == "recompute" || policy == "offload";
+  if (is_searched && !is_enough) return Search(task, std::move(*kept)).run();
   if (task.request.policy == "recompute-sqrt") {
     const Selector selector(task.values, kept->space.live_bytes);
     std::optional<Candidate> candidate = schedule_candidate(task, selector.every_sqrt_cut());

@@ -43,15 +43,24 @@ class SpaceMaker {
   void find_fine_ticks() {
     Tick tick = 0;
     for (const Instance& instance : schedule_.instances) {
+      pause_.push_back(tick);
+      tick += schedule_.has_transfers() ? 1 : 0;
       start_.push_back(tick);
       const Form* form = form_of(instance);
       tick += form == nullptr ? 1 : sequence_length(*form);
     }
+    pause_.push_back(tick);
     start_.push_back(tick);
+  }
+
+  Tick tick_of(Moment moment) const {
+    const auto instance = static_cast<size_t>(moment / 2);
+    return moment % 2 == 0 ? pause_[instance] : start_[instance];
   }
 
   // An output with a request is born with it, everything else with its first instance.
   Tick birth(const Stay& stay, int32_t stay_index) const {
+    if (stay.begin != kNone) return tick_of(stay.begin);
     const auto first = static_cast<size_t>(stay.first);
     const Instance& instance = schedule_.instances[first];
     const Form* form = form_of(instance);
@@ -71,11 +80,19 @@ class SpaceMaker {
     for (size_t i = 0; i < schedule_.stays.size(); ++i) {
       const Stay& stay = schedule_.stays[i];
       const int64_t size_bytes = values_.storage(stay.storage).size_bytes;
-      if (stay.has_own_place || stay.first == kNone || size_bytes == 0) continue;
+      if (stay.has_own_place || size_bytes == 0) continue;
+      if (stay.tier == kHostTier) {
+        space_.block_of_stay[i] = static_cast<int32_t>(space_.host_blocks.size());
+        space_.host_blocks.push_back(
+            {.size_bytes = size_bytes, .live = {.begin = stay.begin, .end = stay.end}});
+        continue;
+      }
+      if (stay.first == kNone) continue;
+      const Tick end = stay.end != kNone ? tick_of(stay.end) : pause_[index(stay.last) + 1];
       space_.block_of_stay[i] = static_cast<int32_t>(space_.blocks.size());
-      space_.blocks.push_back({.size_bytes = size_bytes,
-                               .live = {.begin = birth(stay, static_cast<int32_t>(i)),
-                                        .end = start_[static_cast<size_t>(stay.last) + 1]}});
+      space_.blocks.push_back(
+          {.size_bytes = size_bytes,
+           .live = {.begin = birth(stay, static_cast<int32_t>(i)), .end = end}});
     }
   }
 
@@ -111,11 +128,9 @@ class SpaceMaker {
     const auto input = static_cast<size_t>(given);
     const int32_t block = space_.block_of_stay[input];
     if (block == kNone || schedule_.stays[input].last != position) return kNone;
-    // Its end says whether another output has taken the address already.
-    if (space_.blocks[static_cast<size_t>(block)].live.end !=
-        start_[static_cast<size_t>(position) + 1]) {
-      return kNone;
-    }
+    // Its end says whether a copy follows, or another output has taken the address already.
+    if (space_.blocks[index(block)].live.end != pause_[index(position) + 1]) return kNone;
+    if (schedule_.stays[input].end != kNone) return kNone;
     const bool is_equal = values_.storage(schedule_.stays[input].storage).size_bytes ==
                           values_.storage(schedule_.stays[output].storage).size_bytes;
     return is_equal && taken_.insert_once(block, position) ? given : kNone;
@@ -151,17 +166,24 @@ class SpaceMaker {
   }
 
   void measure() {
-    std::vector<int64_t> change(static_cast<size_t>(start_.back()) + 1, 0);
+    std::vector<int64_t> born(index(start_.back()) + 1, 0);
+    std::vector<int64_t> gone(index(start_.back()) + 1, 0);
     for (const Block& block : space_.blocks) {
-      change[static_cast<size_t>(block.live.begin)] += block.size_bytes;
-      change[static_cast<size_t>(block.live.end)] -= block.size_bytes;
+      born[index(block.live.begin)] += block.size_bytes;
+      gone[index(block.live.end)] += block.size_bytes;
     }
     int64_t live_bytes = 0;
     for (size_t i = 0; i < schedule_.instances.size(); ++i) {
       int64_t most_bytes = 0;
-      for (Tick tick = start_[i]; tick < start_[i + 1]; ++tick) {
-        live_bytes += change[static_cast<size_t>(tick)];
-        most_bytes = std::max(most_bytes, live_bytes);
+      for (Tick tick = pause_[i]; tick < pause_[i + 1]; ++tick) {
+        live_bytes -= gone[index(tick)];
+        // What is born in a pause is there in it; what an instance makes is not yet.
+        if (tick == pause_[i]) {
+          const int64_t born_bytes = tick < start_[i] ? born[index(tick)] : 0;
+          space_.boundary_bytes.push_back(live_bytes + born_bytes);
+        }
+        live_bytes += born[index(tick)];
+        if (tick >= start_[i]) most_bytes = std::max(most_bytes, live_bytes);
       }
       space_.live_bytes.push_back(most_bytes);
       space_.peak_bytes = std::max(space_.peak_bytes, most_bytes);
@@ -180,10 +202,13 @@ class SpaceMaker {
     }
   };
 
+  static size_t index(int64_t i) { return static_cast<size_t>(i); }
+
   const Values& values_;
   const Schedule& schedule_;
   Space space_;
-  std::vector<Tick> start_;  // By instance, and one more.
+  std::vector<Tick> pause_;  // By instance, and one more: its pause, if it has one, and ...
+  std::vector<Tick> start_;  // ... its own ticks begin.
   mutable Taken taken_;
 };
 

@@ -10,6 +10,8 @@
 //   scratch 2            |------|
 //   output               |--------------------------
 //
+// With transfers, each instance has a fine tick more in front, for its pause.
+//
 // Where an output may take the address of an input that ends in the same instance, the two stays
 // are one block. Homes are not blocks: they lie below all of them.
 #pragma once
@@ -24,11 +26,13 @@ namespace fitstep {
 
 struct Space {
   std::vector<Block> blocks;
-  std::vector<int32_t> block_of_stay;     // kNone for own places and for storages of 0 bytes.
+  std::vector<Block> host_blocks;         // On the host tier; ticks are moments.
+  std::vector<int32_t> block_of_stay;     // In its tier; kNone for own places and for 0 bytes.
   std::vector<int32_t> first_request;     // By instance: where its requests start in ...
   std::vector<int32_t> block_of_request;  // ... this list; kNone for outputs and 0 bytes.
   std::vector<int64_t> live_bytes;        // By instance: most bytes of blocks live during it.
-  int64_t peak_bytes = 0;                 // Most bytes of blocks live at a fine tick.
+  std::vector<int64_t> boundary_bytes;    // By instance: bytes live in the pause in front of it.
+  int64_t peak_bytes = 0;                 // Most bytes of blocks live during an instance.
 };
 
 Space make_space(const Values& values, const Schedule& schedule);

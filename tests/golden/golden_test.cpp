@@ -61,7 +61,7 @@ TEST_P(GoldenProgram, IsReadableAndHasItsTotals) {
   EXPECT_EQ(hash_program(*program), GetParam().hash);
   EXPECT_EQ(plain_peak_bytes(*program), GetParam().plain_peak_bytes);
   EXPECT_EQ(peak_bytes(*program, /*with_external=*/false), GetParam().keep_all_bytes);
-  const Frontier frontier = make_frontier(*program, unit_machine(), {});
+  const Frontier frontier = make_frontier(*program, unit_machine(), {.policy = "recompute"});
   EXPECT_EQ(frontier.floor_bytes, GetParam().floor_bytes);
   const Point& least = frontier.points.back();
   EXPECT_EQ(least.height_bytes, GetParam().least_bytes);

@@ -217,7 +217,15 @@ Plan keep_all(const Program& program) { return Keeper(program).run(); }
 void certify(const Program& program, Plan& plan) { Certifier(program, plan).run(); }
 
 Limits limits_of(const Plan& plan) {
-  return Limits{.capacity_bytes = {plan.certificate.capacity_bytes}};
+  Limits limits{.capacity_bytes = {plan.certificate.capacity_bytes}};
+  for (const Residency& residency : plan.residencies) {
+    if (residency.tier == kExternalTier || residency.tier == kDeviceTier) continue;
+    const size_t tier = residency.tier.index();
+    if (limits.capacity_bytes.size() <= tier) limits.capacity_bytes.resize(tier + 1, 0);
+    limits.capacity_bytes[tier] =
+        std::max(limits.capacity_bytes[tier], residency.offset_bytes + residency.size_bytes);
+  }
+  return limits;
 }
 
 }  // namespace fitstep

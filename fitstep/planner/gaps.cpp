@@ -1,0 +1,44 @@
+#include "fitstep/planner/gaps.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "fitstep/planner/scheduler.h"
+#include "fitstep/planner/values.h"
+
+namespace fitstep {
+
+std::vector<Gap> find_gaps(const Values& values, const Schedule& schedule) {
+  std::vector<Gap> open(schedule.stays.size());  // By stay: the gap that its last use may begin.
+  std::vector<char> is_open(schedule.stays.size(), 0);
+  std::vector<Gap> gaps;
+  const auto use = [&](int32_t operand, int32_t position, bool is_write) {
+    if (operand == kNone) return;
+    const auto stay = static_cast<size_t>(operand);
+    if (values.has_own_place(schedule.stays[stay].storage)) return;
+    Gap& gap = open[stay];
+    if (is_open[stay] != 0 && position - gap.before >= 2) {
+      gap.after = position;
+      gaps.push_back(gap);
+    }
+    if (is_open[stay] == 0) {
+      is_open[stay] = 1;
+      gap.stay = operand;
+      gap.size_bytes = values.storage(schedule.stays[stay].storage).size_bytes;
+    }
+    gap.before = position;
+    if (is_write) gap.written = position;
+  };
+  for (size_t i = 0; i < schedule.instances.size(); ++i) {
+    const auto position = static_cast<int32_t>(i);
+    for (const int32_t operand : schedule.instances[i].reads) use(operand, position, false);
+    for (const int32_t operand : schedule.instances[i].writes) use(operand, position, true);
+  }
+  std::erase_if(gaps, [](const Gap& gap) { return gap.size_bytes == 0; });
+  std::ranges::stable_sort(gaps, {}, &Gap::stay);
+  return gaps;
+}
+
+}  // namespace fitstep

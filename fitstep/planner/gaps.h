@@ -1,0 +1,27 @@
+// Gaps: when a stay lies in memory and no instance uses it. A gap is what offload decides about.
+//
+//   instance      f0   f1   f2   b2   b1   b0
+//   stay of a0    |----|==================|--|       one gap: before = 1, after = 5
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "fitstep/planner/scheduler.h"
+#include "fitstep/planner/values.h"
+
+namespace fitstep {
+
+struct Gap {
+  int32_t stay = 0;
+  int32_t before = 0;   // Instance that uses it last in front of the gap.
+  int32_t after = 0;    // And first behind it.
+  int32_t written = 0;  // The last one up to `before` that writes it.
+  int64_t size_bytes = 0;
+};
+
+// Of the stays that have an address of their own in the arena, in order of stays, then instances.
+// Gaps without an instance inside are none.
+std::vector<Gap> find_gaps(const Values& values, const Schedule& schedule);
+
+}  // namespace fitstep

@@ -1,0 +1,182 @@
+#include "fitstep/planner/offload.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "fitstep/machine/machine.h"
+#include "fitstep/plan/plan.h"
+#include "fitstep/planner/evictions.h"
+#include "fitstep/planner/gaps.h"
+#include "fitstep/planner/scheduler.h"
+#include "fitstep/planner/space.h"
+#include "fitstep/planner/timing.h"
+#include "fitstep/planner/values.h"
+
+namespace fitstep {
+namespace {
+
+const Link* host_link(const Machine& machine) {
+  const auto link = std::ranges::find(machine.links, kDeviceTier, &Link::upper);
+  return link == machine.links.end() ? nullptr : &*link;
+}
+
+std::vector<int64_t> durations(const Values& values, const Machine& machine,
+                               const Schedule& schedule) {
+  std::vector<int64_t> duration_ps;
+  duration_ps.reserve(schedule.instances.size());
+  for (const Instance& instance : schedule.instances) {
+    int64_t form_ps = 0;
+    if (instance.kind != Instance::Kind::SaveGenerator) {
+      form_ps = values.op_at(instance.tick).forms[static_cast<size_t>(instance.form)].time_ps;
+    }
+    duration_ps.push_back(form_ps + machine.launch_ps);
+  }
+  return duration_ps;
+}
+
+// Cuts stays at gaps.
+class Cutter {
+ public:
+  Cutter(const Schedule& schedule, std::span<const Gap> gaps, const Timing& timing)
+      : gaps_(gaps), timing_(timing), result_(schedule) {}
+
+  Schedule run() {
+    add_stays();
+    point_operands();
+    find_lifetimes(result_);
+    add_transfers();
+    result_.ended = timing_.ended;
+    return std::move(result_);
+  }
+
+ private:
+  static size_t index(int32_t i) { return static_cast<size_t>(i); }
+
+  // Of the same storage as the stay that is cut. Its lifetime comes from instances or moments.
+  int32_t add_stay(const Gap& gap, TierId tier) {
+    const StorageId storage = result_.stays[index(gap.stay)].storage;
+    result_.stays.push_back({.storage = storage, .tier = tier});
+    return static_cast<int32_t>(result_.stays.size()) - 1;
+  }
+
+  void add_stays() {
+    first_gap_.assign(result_.stays.size() + 1, 0);
+    for (const Gap& gap : gaps_) ++first_gap_[index(gap.stay) + 1];
+    for (size_t i = 1; i < first_gap_.size(); ++i) first_gap_[i] += first_gap_[i - 1];
+    for (size_t i = 0; i < gaps_.size(); ++i) {
+      const bool clean = is_clean(gaps_, i);
+      back_.push_back(add_stay(gaps_[i], kDeviceTier));
+      host_.push_back(clean ? host_.back() : add_stay(gaps_[i], kHostTier));
+    }
+  }
+
+  // The piece of the stay that an instance uses: that behind the last gap in front of it.
+  int32_t piece(int32_t stay, int32_t position) const {
+    if (index(stay) + 1 >= first_gap_.size()) return stay;
+    int32_t found = stay;
+    for (int32_t i = first_gap_[index(stay)]; i < first_gap_[index(stay) + 1]; ++i) {
+      if (gaps_[index(i)].after > position) break;
+      found = back_[index(i)];
+    }
+    return found;
+  }
+
+  void point_operands() {
+    for (size_t i = 0; i < result_.instances.size(); ++i) {
+      Instance& instance = result_.instances[i];
+      for (std::vector<int32_t>* operands : {&instance.reads, &instance.writes}) {
+        for (int32_t& operand : *operands) {
+          if (operand != kNone) operand = piece(operand, static_cast<int32_t>(i));
+        }
+      }
+    }
+  }
+
+  void add_transfers() {
+    for (const TimedCopy& copy : timing_.evicts) {
+      const Gap& gap = gaps_[index(copy.gap)];
+      const int32_t source = piece(gap.stay, gap.before);
+      const int32_t target = host_[index(copy.gap)];
+      result_.stays[index(source)].end = timing_.left_at[index(copy.gap)];
+      result_.stays[index(target)].begin = copy.moment;
+      result_.evicts.push_back(
+          {.source = source, .target = target, .ends_source = true, .ended = copy.ended});
+    }
+    for (const TimedCopy& copy : timing_.prefetches) {
+      const size_t gap = index(copy.gap);
+      const bool is_last = gap + 1 == gaps_.size() || host_[gap + 1] != host_[gap];
+      result_.stays[index(back_[gap])].begin = copy.moment;
+      if (is_last) result_.stays[index(host_[gap])].end = timing_.copied_at[gap];
+      result_.prefetches.push_back({.source = host_[gap],
+                                    .target = back_[gap],
+                                    .ends_source = is_last,
+                                    .ended = copy.ended});
+    }
+  }
+
+  std::span<const Gap> gaps_;
+  const Timing& timing_;
+  Schedule result_;
+  std::vector<int32_t> first_gap_;  // By stay, and one more.
+  std::vector<int32_t> back_;       // By gap: the stay behind it.
+  std::vector<int32_t> host_;       // By gap: the stay on the host tier.
+};
+
+}  // namespace
+
+bool can_offload(const Machine& machine) {
+  return machine.tiers.size() > kHostTier.index() && host_link(machine) != nullptr;
+}
+
+int64_t host_capacity_bytes(const Machine& machine) {
+  constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max() / 4;  // Sums stay in range.
+  if (!can_offload(machine)) return 0;
+  const int64_t capacity_bytes = machine.tiers[kHostTier.index()].capacity_bytes;
+  return capacity_bytes > 0 ? capacity_bytes : kUnlimited;
+}
+
+std::optional<Offload> make_offload(const Values& values, const Machine& machine,
+                                    const Schedule& schedule, const Space& space,
+                                    int64_t limit_bytes, int64_t too_slow_ps) {
+  const std::vector<Gap> gaps = find_gaps(values, schedule);
+  const std::vector<int64_t> duration_ps = durations(values, machine, schedule);
+  std::vector<int64_t> start_ps = {0};
+  for (const int64_t ps : duration_ps) start_ps.push_back(start_ps.back() + ps);
+  if (start_ps.back() >= too_slow_ps) return std::nullopt;
+  const EvictionTask evictions{.gaps = gaps,
+                               .load_bytes = space.live_bytes,
+                               .start_ps = start_ps,
+                               .limit_bytes = limit_bytes,
+                               .host_limit_bytes = host_capacity_bytes(machine),
+                               .link = *host_link(machine)};
+  std::vector<Gap> best_gaps;
+  std::optional<Timing> best;
+  std::vector<std::vector<int32_t>> tried;
+  for (int rule = 0; rule < kEvictionRules; ++rule) {
+    std::optional<std::vector<int32_t>> chosen = choose_evictions(evictions, EvictionRule{rule});
+    if (!chosen || std::ranges::find(tried, *chosen) != tried.end()) continue;
+    std::vector<Gap> chosen_gaps;
+    for (const int32_t i : *chosen) chosen_gaps.push_back(gaps[static_cast<size_t>(i)]);
+    std::optional<Timing> timing = time_offload({.gaps = chosen_gaps,
+                                                 .duration_ps = duration_ps,
+                                                 .load_bytes = space.live_bytes,
+                                                 .boundary_bytes = space.boundary_bytes,
+                                                 .limit_bytes = limit_bytes},
+                                                machine);
+    tried.push_back(std::move(*chosen));
+    if (!timing || timing->total_ps >= too_slow_ps) continue;
+    too_slow_ps = timing->total_ps;
+    best = std::move(timing);
+    best_gaps = std::move(chosen_gaps);
+  }
+  if (!best) return std::nullopt;
+  return Offload{.schedule = Cutter(schedule, best_gaps, *best).run(), .total_ps = best->total_ps};
+}
+
+}  // namespace fitstep

@@ -1,0 +1,42 @@
+// Offload: a schedule that is too large becomes one whose idle stays go to the host tier and back.
+//
+//   schedule, limit --> gaps --> evictions (by several rules) --> timing --> the fastest
+//
+//   instance        f0    f1    f2    b2    b1    b0
+//   stay of a0      |--------|                  |---|      evicted behind f1, prefetched for b0
+//   on the host         |------------------------|
+//
+// The stay is cut at the gaps that were chosen; each piece is a stay of its own, which may lie at
+// another address.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "fitstep/machine/machine.h"
+#include "fitstep/planner/scheduler.h"
+#include "fitstep/planner/space.h"
+#include "fitstep/planner/values.h"
+
+namespace fitstep {
+
+struct Offload {
+  Schedule schedule;
+  int64_t total_ps = 0;
+};
+
+// Whether the machine has a host tier, and a link to it.
+bool can_offload(const Machine& machine);
+
+// Bytes that the host tier may hold; very many where the machine does not say.
+int64_t host_capacity_bytes(const Machine& machine);
+
+// `space`: of `schedule`, which has no transfers yet. The fastest found with at most `limit_bytes`
+// of blocks live at any time; nothing if none was found, or if each takes as long as
+// `too_slow_ps`.
+std::optional<Offload> make_offload(const Values& values, const Machine& machine,
+                                    const Schedule& schedule, const Space& space,
+                                    int64_t limit_bytes, int64_t too_slow_ps);
+
+}  // namespace fitstep

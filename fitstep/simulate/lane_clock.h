@@ -1,0 +1,76 @@
+// The clock of the three lanes: how long each takes for what it runs, beside what else runs.
+//
+//   compute   |--- op ---------|              a copy slows ops down,
+//   evict         |--- copy ---|-----|        two directions of one link share it,
+//   prefetch                   |- copy -|     and time moves on from end to end
+//
+// An action whose speed changes keeps the share of it that is done. Who may start, and when, is
+// the caller's question.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "fitstep/base/id.h"
+#include "fitstep/machine/machine.h"
+#include "fitstep/plan/plan.h"
+
+namespace fitstep {
+
+enum class Direction { Evict, Prefetch };
+
+// The links from `upper` to `lower`, which a copy crosses one after another; none by default.
+struct Route {
+  TierId upper;
+  TierId lower;
+  Direction direction = Direction::Evict;
+
+  bool crosses(const Link& link) const { return upper <= link.upper && link.upper < lower; }
+};
+
+// What an action has to do: an op of `own_ps`, or a copy, whose `own_ps` comes on top.
+struct Work {
+  bool is_copy = false;
+  int64_t own_ps = 0;
+  int64_t size_bytes = 0;
+  Route route;
+};
+
+// Time of one copy over one link; `is_shared` while the other direction is busy too.
+int64_t transfer_ps(int64_t size_bytes, const Rate& rate, bool is_shared);
+
+class LaneClock {
+ public:
+  explicit LaneClock(const Machine& machine) : machine_(&machine) {}
+
+  int64_t now_ps() const { return now_ps_; }
+  bool is_busy(Lane lane) const { return running_[static_cast<size_t>(lane)].is_running; }
+
+  // REQUIRES: the lane is not busy.
+  void start(Lane lane, const Work& work);
+
+  // Moves on to the first end. False, and nothing happens, if no lane is busy. Whoever is not busy
+  // any more afterwards has ended; several may.
+  bool advance();
+
+ private:
+  struct Running {
+    bool is_running = false;
+    Work work;
+    int64_t duration_ps = 0;   // Of the whole action, at the speed that it has now.
+    int64_t remaining_ps = 0;  // At that speed.
+  };
+
+  void adapt_speeds();
+  int64_t duration_now_ps(size_t lane) const;
+  int64_t copy_ps(size_t lane) const;
+  bool is_other_way_busy(size_t lane, const Link& link) const;
+  double slowdown_now(size_t lane) const;
+
+  const Machine* machine_;
+  int64_t now_ps_ = 0;
+  std::array<Running, kLaneCount> running_;
+};
+
+}  // namespace fitstep
