@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,6 +26,9 @@
 
 namespace fitstep {
 namespace {
+
+constexpr std::array<const char*, 5> kPolicyNames = {"auto", "none", "recompute", "offload",
+                                                     "recompute-sqrt"};
 
 Task make_task(const Program& program, const Machine& machine, const PlanRequest& request) {
   Task task{.program = program,
@@ -76,6 +81,8 @@ Plan make_certified_plan(const Task& task, const Candidate& candidate, int64_t c
 }
 
 }  // namespace
+
+std::span<const char* const> policy_names() { return kPolicyNames; }
 
 Frontier make_frontier(const Program& program, const Machine& machine, const PlanRequest& request) {
   const Task task = make_task(program, machine, request);

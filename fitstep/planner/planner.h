@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -32,12 +33,18 @@ struct PlanRequest {
   int64_t capacity_bytes = 0;  // Of the device arena.
   uint64_t seed = 1;
   int32_t effort = 8;  // Rounds of selection and layout per target; more is slower, better.
-  // "auto": recompute, and offload where the machine has a host tier; "none": keep everything;
-  // "recompute", "offload": one of the two alone; "recompute-sqrt".
-  std::string policy = "auto";
+  std::string policy = "auto";  // One of policy_names().
   // Called with a fraction done (0 .. 1); may be empty.
   std::function<void(double)> progress;
 };
+
+// Every policy that a request may name; the first is what people want.
+//   auto             recompute, and offload where the machine has a host tier
+//   none             keep everything
+//   recompute        one of the two moves alone
+//   offload
+//   recompute-sqrt   every k-th narrow cut of n is kept, k = sqrt(n)
+std::span<const char* const> policy_names();
 
 // An op that binds the floor or the least height found.
 struct Culprit {

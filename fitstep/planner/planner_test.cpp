@@ -65,6 +65,20 @@ TEST(MakePlan, PutsUpdatesBehindTheirGradients) {
           program, capacity_bytes);
 }
 
+TEST(PolicyNames, AllMakePlans) {
+  const Program program = chain_program({.layers = 9});
+  const int64_t capacity_bytes = int64_t{12} * 64;  // a0 .. a9 and two gradients.
+  ASSERT_FALSE(policy_names().empty());
+  EXPECT_STREQ(policy_names().front(), PlanRequest{}.policy.c_str());
+  for (const char* name : policy_names()) {
+    SCOPED_TRACE(name);
+    const Plan plan = plan_of(
+        make_plan(program, test_machine(), {.capacity_bytes = capacity_bytes, .policy = name}),
+        program, capacity_bytes);
+    EXPECT_EQ(plan.policy, name);
+  }
+}
+
 TEST(MakePlan, PlansRandomProgramsThatKeepAll) {
   for (uint64_t seed = 1; seed <= 200; ++seed) {
     SCOPED_TRACE(seed);
