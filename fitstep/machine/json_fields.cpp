@@ -80,6 +80,18 @@ std::vector<int64_t> JsonFields::numbers(const char* name, int64_t least, int64_
   return numbers;
 }
 
+std::vector<std::pair<std::string, std::string>> JsonFields::texts(const char* name) {
+  std::vector<std::pair<std::string, std::string>> texts;
+  object(name, [&](JsonFields& fields) {
+    if (!fields.object_.is_object()) return;
+    for (const auto& [key, value] : fields.object_.items()) {
+      if (!value.is_string()) fields.fail(fields.at(key) + " is not a string");
+      texts.emplace_back(key, value.is_string() ? value.get<std::string>() : std::string());
+    }
+  });
+  return texts;
+}
+
 void JsonFields::object(const char* name, const std::function<void(JsonFields&)>& read) {
   const Json* field = find(name);
   if (field == nullptr) return;

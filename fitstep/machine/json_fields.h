@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace fitstep {
@@ -33,6 +34,9 @@ class JsonFields {
   int64_t number(const char* name, int64_t least = 0,
                  int64_t most = std::numeric_limits<int64_t>::max());
   std::vector<int64_t> numbers(const char* name, int64_t least, int64_t most);
+
+  // Names and texts of an object that may have any names.
+  std::vector<std::pair<std::string, std::string>> texts(const char* name);
 
   // Calls `read` for the object in a field, or for every object of the list in it.
   void object(const char* name, const std::function<void(JsonFields&)>& read);

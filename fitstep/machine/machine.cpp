@@ -71,6 +71,33 @@ void read_codecs(JsonFields& fields, Machine& machine) {
   });
 }
 
+// A share of a peak: more than nothing, at most all of it.
+double read_efficiency(JsonFields& fields, const char* name) {
+  const double share = fields.real(name);
+  if (share <= 0 || share > 1) fields.fail(fmt::format("{} is not in (0, 1]", fields.at(name)));
+  return share;
+}
+
+void read_roofline(JsonFields& fields, Machine& machine) {
+  if (!fields.has("roofline")) return;
+  fields.object("roofline", [&](JsonFields& roofline) {
+    machine.roofline =
+        Roofline{.fp32_flops_per_s = roofline.number("fp32_flops_per_s", /*least=*/1),
+                 .memory_bytes_per_s = roofline.number("memory_bytes_per_s", /*least=*/1),
+                 .flops_efficiency = read_efficiency(roofline, "flops_efficiency"),
+                 .memory_efficiency = read_efficiency(roofline, "memory_efficiency")};
+    roofline.allow_only(
+        {"fp32_flops_per_s", "memory_bytes_per_s", "flops_efficiency", "memory_efficiency"});
+  });
+}
+
+void read_sources(JsonFields& fields, Machine& machine) {
+  if (!fields.has("sources")) return;
+  for (auto& [figure, source] : fields.texts("sources")) {
+    machine.sources.push_back({.figure = figure, .source = source});
+  }
+}
+
 Json to_json(const Rate& rate) {
   return {{"alone_bytes_per_s", rate.alone_bytes_per_s},
           {"both_bytes_per_s", rate.both_bytes_per_s},
@@ -109,7 +136,10 @@ Result<Machine> parse_machine(const std::string& json) {
   read_tiers(fields, machine);
   read_links(fields, machine);
   read_codecs(fields, machine);
-  fields.allow_only({"format", "name", "threads", "launch_ps", "tiers", "links", "codecs"});
+  read_roofline(fields, machine);
+  read_sources(fields, machine);
+  fields.allow_only({"format", "name", "threads", "launch_ps", "tiers", "links", "codecs",
+                     "roofline", "sources"});
   if (!fault.empty()) return bad_profile(fault);
   return machine;
 }
@@ -132,13 +162,20 @@ std::string print_machine(const Machine& machine) {
                       {"encode_bytes_per_s", codec.encode_bytes_per_s},
                       {"decode_bytes_per_s", codec.decode_bytes_per_s}});
   }
-  const Json root = {{"format", kFormat},
-                     {"name", machine.name},
-                     {"threads", machine.threads},
-                     {"launch_ps", machine.launch_ps},
-                     {"tiers", tiers},
-                     {"links", links},
-                     {"codecs", codecs}};
+  Json root = {{"format", kFormat},
+               {"name", machine.name},
+               {"threads", machine.threads},
+               {"launch_ps", machine.launch_ps},
+               {"tiers", tiers},
+               {"links", links},
+               {"codecs", codecs}};
+  if (machine.roofline) {
+    root["roofline"] = {{"fp32_flops_per_s", machine.roofline->fp32_flops_per_s},
+                        {"memory_bytes_per_s", machine.roofline->memory_bytes_per_s},
+                        {"flops_efficiency", machine.roofline->flops_efficiency},
+                        {"memory_efficiency", machine.roofline->memory_efficiency}};
+  }
+  for (const FigureSource& it : machine.sources) root["sources"][it.figure] = it.source;
   // A name with broken UTF-8 is repaired rather than thrown over.
   return root.dump(2, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace) + "\n";
 }

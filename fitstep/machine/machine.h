@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,25 @@ struct Codec {
   bool operator==(const Codec&) const = default;
 };
 
+// Peak figures, for the times of ops that nobody has measured there (roofline.h), and the shares of
+// them that kernels are taken to reach.
+struct Roofline {
+  int64_t fp32_flops_per_s = 0;
+  int64_t memory_bytes_per_s = 0;
+  double flops_efficiency = 1.0;
+  double memory_efficiency = 1.0;
+
+  bool operator==(const Roofline&) const = default;
+};
+
+// Where a figure of a profile comes from.
+struct FigureSource {
+  std::string figure;  // "links[0].alone_bytes_per_s"
+  std::string source;
+
+  bool operator==(const FigureSource&) const = default;
+};
+
 struct Machine {
   std::string name;
   int32_t threads = 1;
@@ -58,14 +78,16 @@ struct Machine {
   std::vector<Tier> tiers;
   std::vector<Link> links;
   std::vector<Codec> codecs;
+  std::optional<Roofline> roofline;
+  std::vector<FigureSource> sources;
 
   bool operator==(const Machine&) const = default;
 };
 
 Machine unit_machine();
 
-// JSON, as in machine/profiles/. Unknown fields, negative rates and machines without tiers are
-// errors that name the field.
+// JSON, as in machine/profiles/; `roofline` and `sources` may be left out. Unknown fields, negative
+// rates and machines without tiers are errors that name the field.
 Result<Machine> parse_machine(const std::string& json);
 std::string print_machine(const Machine& machine);
 

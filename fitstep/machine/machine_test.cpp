@@ -26,6 +26,11 @@ Machine full_machine() {
   machine.links[1].evict = {.alone_bytes_per_s = 7, .both_bytes_per_s = 5, .latency_ps = 3};
   machine.links[1].compute_slowdown = 1.625;
   machine.codecs = {{.name = "signs", .encode_bytes_per_s = 11, .decode_bytes_per_s = 13}};
+  machine.roofline = {.fp32_flops_per_s = 17,
+                      .memory_bytes_per_s = 19,
+                      .flops_efficiency = 0.5,
+                      .memory_efficiency = 0.25};
+  machine.sources = {{.figure = "threads", .source = "counted"}};
   return machine;
 }
 
@@ -75,6 +80,14 @@ TEST(Machine, NamesTheFaultyField) {
       {"1.625", "\"1.625\"", "links[1].compute_slowdown is not a number"},
       {"\"signs\"", "[]", "codecs[0].name is not a string"},
       {"\"links\": [", "\"links\": [3,", "links[0] is not an object"},
+      {"\"fp32_flops_per_s\": 17", "\"fp32_flops_per_s\": 0",
+       "roofline.fp32_flops_per_s is 0, outside 1 .."},
+      {"\"memory_bytes_per_s\"", "\"bytes_per_s\"", "roofline.memory_bytes_per_s is missing"},
+      {"0.5", "1.5", "roofline.flops_efficiency is not in (0, 1]"},
+      {"0.25", "0", "roofline.memory_efficiency is not in (0, 1]"},
+      {"0.25", "0.25, \"cores\": 3", "roofline.cores is unknown"},
+      {"\"counted\"", "7", "sources.threads is not a string"},
+      {"\"sources\": {", "\"sources\": 3, \"more\": {", "sources is not an object"},
   };
   for (const Edit& edit : edits) {
     std::string text = print_machine(full_machine());
