@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,27 @@ std::string draw_chart(const std::vector<int64_t>& values, int height) {
     chart += line + "\n";
   }
   return chart + fmt::format("  {:>11} +{}\n", "", std::string(values.size(), '-'));
+}
+
+std::string draw_curve(const std::vector<CurveColumn>& columns, int height,
+                       const std::function<std::string(int64_t)>& label) {
+  int64_t most = 0;
+  for (const CurveColumn& column : columns) most = std::max(most, column.value);
+  if (most == 0) return "";
+  std::string chart;
+  for (int row = height; row >= 1; --row) {
+    // A column reaches a row from the middle of that row's step on.
+    const double level = static_cast<double>(most) * (row - 0.5) / height;
+    const auto reaches = [&](int64_t value) { return static_cast<double>(value) >= level; };
+    const auto top = static_cast<int64_t>(static_cast<double>(most) * row / height);
+    std::string line = fmt::format("  {:>11} |", label(top));
+    for (const CurveColumn& column : columns) {
+      line += reaches(column.bound) ? '#' : reaches(column.value) ? '+' : ' ';
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    chart += line + "\n";
+  }
+  return chart + fmt::format("  {:>11} +{}\n", "", std::string(columns.size(), '-'));
 }
 
 }  // namespace fitstep

@@ -2,14 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <fstream>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "cli/chart.h"
 #include "cli/command.h"
 #include "fitstep/plan/plan.h"
 #include "fitstep/plan/plan_file.h"
@@ -17,25 +13,16 @@
 #include "fitstep/program/text.h"
 #include "tests/support/keep_all.h"
 #include "tests/support/pyramid.h"
+#include "tests/support/test_files.h"
 
 namespace fitstep {
 namespace {
-
-std::string write_file(const std::string& name, std::string_view content) {
-  std::string path = testing::TempDir() + "fitstep_cli_test_" + name;
-  std::ofstream(path, std::ios::binary) << content;
-  return path;
-}
 
 std::string program_file() { return write_file("pyramid.program", kPyramid); }
 
 Plan pyramid_plan() { return keep_all(parse_program(kPyramid).value()); }
 
 std::string plan_file(const Plan& plan) { return write_file("pyramid.plan", print_plan(plan)); }
-
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != text.npos;
-}
 
 TEST(Show, DrawsThePyramid) {
   const Answer answer = run_command({"show", program_file()});
@@ -140,26 +127,12 @@ TEST(Command, RefusesBadInputWithTheFileInTheSentence) {
 }
 
 TEST(Command, HelpsWithAnExamplePerVerb) {
-  for (const char* verb : {"show", "verify"}) {
+  for (const char* verb : {"plan", "curve", "show", "verify"}) {
     const Answer answer = run_command({verb, "--help"});
     EXPECT_EQ(answer.code, ExitCode::Yes);
     EXPECT_TRUE(contains(answer.text, std::string("Example:\n  fitstep ") + verb)) << answer.text;
   }
   EXPECT_TRUE(contains(run_command({"--help"}).text, "show"));
-}
-
-TEST(Chart, TakesTheMostOfNeighbours) {
-  EXPECT_EQ(most_of_each({1, 5, 2, 2, 7}, 2), (std::vector<int64_t>{5, 7}));  // Three and two.
-  EXPECT_EQ(most_of_each({1, 5}, 10), (std::vector<int64_t>{1, 5}));
-  EXPECT_EQ(most_of_each({}, 10), (std::vector<int64_t>{}));
-}
-
-TEST(Chart, HasLevelsOfTheHighest) {
-  // Two rows: 2^62 / 2 and 2^62, without overflow.
-  const int64_t most = int64_t{1} << 62;
-  EXPECT_EQ(draw_chart({most / 2, most, most / 2 - 1}, 2),
-            "  4096.00 PiB | #\n  2048.00 PiB |##\n              +---\n");
-  EXPECT_EQ(draw_chart({0, 0}, 2), "(no bytes are ever live)\n");
 }
 
 }  // namespace

@@ -6,14 +6,21 @@
 #include <string>
 #include <vector>
 
+#include "cli/curve.h"
+#include "cli/plan.h"
 #include "cli/show.h"
 #include "cli/verify.h"
 
 namespace fitstep {
 
-Answer run_command(const std::vector<std::string>& arguments) {
-  CLI::App app("Train inside a memory budget: look at programs and plans, prove plans.", "fitstep");
+Answer run_command(const std::vector<std::string>& arguments, const Progress& progress) {
+  CLI::App app("Train inside a memory budget: plan programs, prove plans, see what they cost.",
+               "fitstep");
   app.require_subcommand(1);
+  PlanOptions plan;
+  const CLI::App* plan_verb = add_plan(app, plan);
+  CurveOptions curve;
+  const CLI::App* curve_verb = add_curve(app, curve);
   ShowOptions show;
   const CLI::App* show_verb = add_show(app, show);
   VerifyOptions verify;
@@ -29,6 +36,8 @@ Answer run_command(const std::vector<std::string>& arguments) {
     const int code = app.exit(error, text, fault);
     return Answer{code == 0 ? ExitCode::Yes : ExitCode::BadInput, text.str(), fault.str()};
   }
+  if (plan_verb->parsed()) return run_plan(plan, progress);
+  if (curve_verb->parsed()) return run_curve(curve, progress);
   if (show_verb->parsed()) return run_show(show);
   if (verify_verb->parsed()) return run_verify(verify);
   return Answer{ExitCode::BadInput, "", app.help()};

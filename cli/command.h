@@ -1,11 +1,12 @@
 // The command `fitstep` as a function, so that tests can call it.
 //
-//   fitstep <verb> FILE...      verbs: show, verify
+//   fitstep <verb> FILE...      verbs: plan, curve, simulate, report, show, verify, machine
 //
 // Every verb reads files, prints to `text`, says what is wrong in `error`, and has an exit code:
-// 0 yes, 1 no (a plan with faults), 2 input that cannot be used.
+// 0 yes, 1 no (nothing fits, a plan with faults), 2 input that cannot be used.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,10 @@ struct Answer {
   std::string error;  // For standard error.
 };
 
+// Called now and then with what is done and the share (0 .. 1) of it that is; may be empty.
+using Progress = std::function<void(const std::string& what, double share)>;
+
 // `arguments` without the command's own name.
-Answer run_command(const std::vector<std::string>& arguments);
+Answer run_command(const std::vector<std::string>& arguments, const Progress& progress = {});
 
 }  // namespace fitstep

@@ -15,6 +15,7 @@
 
 #include "cli/command.h"
 #include "fitstep/base/result.h"
+#include "fitstep/machine/machine.h"
 #include "fitstep/plan/plan.h"
 #include "fitstep/plan/plan_file.h"
 #include "fitstep/program/program.h"
@@ -56,6 +57,20 @@ Result<Plan> load_plan(const std::string& path) {
   Result<Plan> plan = parse_plan(text);
   if (!plan.has_value()) return in_file(path, plan.error());
   return plan;
+}
+
+Result<Machine> load_machine_file(const std::string& path) {
+  FITSTEP_TRY(const std::string text, read_file(path));
+  Result<Machine> machine = parse_machine(text);
+  if (!machine.has_value()) return in_file(path, machine.error());
+  return machine;
+}
+
+Status save_text(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text << std::flush;
+  if (file) return Done{};
+  return Error{ErrorCode::BadInput, fmt::format("cannot write {}: {}", path, std::strerror(errno))};
 }
 
 Result<std::variant<Program, Plan>> load_any(const std::string& path) {

@@ -1,4 +1,5 @@
-// Files as the verbs want them: a program or a plan, with the file's name in every error.
+// Files as the verbs want them: a program, a plan or a machine, with the file's name in every
+// error.
 #pragma once
 
 #include <string>
@@ -6,6 +7,7 @@
 
 #include "cli/command.h"
 #include "fitstep/base/result.h"
+#include "fitstep/machine/machine.h"
 #include "fitstep/plan/plan.h"
 #include "fitstep/program/program.h"
 
@@ -13,6 +15,10 @@ namespace fitstep {
 
 Result<Program> load_program(const std::string& path);
 Result<Plan> load_plan(const std::string& path);
+Result<Machine> load_machine_file(const std::string& path);
+
+// Replaces what was there.
+Status save_text(const std::string& path, const std::string& text);
 
 // Whichever it is, by the file's first word.
 Result<std::variant<Program, Plan>> load_any(const std::string& path);

@@ -1,12 +1,31 @@
+#include <unistd.h>
+
 #include <cstdio>
 #include <string>
 #include <vector>
 
 #include "cli/command.h"
 
+namespace {
+
+// One line that is written over, on a terminal only.
+void show_progress(const std::string& what, double share) {
+  std::fprintf(stderr, "\rfitstep: %s %3.0f %%", what.c_str(), 100 * share);
+}
+
+}  // namespace
+
 int main(int count, char** values) {
   const std::vector<std::string> arguments(values + 1, values + count);
-  const fitstep::Answer answer = fitstep::run_command(arguments);
+  const bool is_watched = isatty(STDERR_FILENO) != 0;
+  bool has_shown = false;
+  const fitstep::Progress progress = [&has_shown](const std::string& what, double share) {
+    has_shown = true;
+    show_progress(what, share);
+  };
+  const fitstep::Answer answer =
+      fitstep::run_command(arguments, is_watched ? progress : fitstep::Progress());
+  if (has_shown) std::fputs("\r\033[K", stderr);
   std::fputs(answer.text.c_str(), stdout);
   std::fputs(answer.error.c_str(), stderr);
   return static_cast<int>(answer.code);

@@ -4,21 +4,19 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "cli/show.h"
+#include "cli/text.h"
 #include "fitstep/base/bytes.h"
 #include "fitstep/base/id.h"
 #include "fitstep/plan/plan.h"
 
 namespace fitstep {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr size_t kLargest = 10;  // Residencies that are listed.
 constexpr std::array<const char*, kLaneCount> kLaneNames = {"compute", "evict", "prefetch"};
@@ -71,7 +69,6 @@ Facts collect(const Plan& plan) {
 }
 
 std::string print_json(const Plan& plan, const Facts& facts) {
-  const Certificate& certificate = plan.certificate;
   Json copies = Json::object();
   for (size_t lane = 0; lane < kLaneCount; ++lane) {
     copies[kLaneNames.at(lane)] = facts.copies[lane];
@@ -88,15 +85,7 @@ std::string print_json(const Plan& plan, const Facts& facts) {
   const Json root = {{"program_hash", plan.program_hash},
                      {"policy", plan.policy},
                      {"seed", plan.seed},
-                     {"certificate",
-                      {{"floor_bytes", certificate.floor_bytes},
-                       {"peak_bytes", certificate.peak_bytes},
-                       {"height_bytes", certificate.height_bytes},
-                       {"capacity_bytes", certificate.capacity_bytes},
-                       {"predicted_ps", certificate.predicted_ps},
-                       {"bound_ps", certificate.bound_ps},
-                       {"bound", certificate.bound},
-                       {"moves", certificate.moves}}},
+                     {"certificate", to_json(plan.certificate)},
                      {"runs", facts.runs},
                      {"recomputes", facts.recomputes},
                      {"copies", copies},
@@ -106,7 +95,7 @@ std::string print_json(const Plan& plan, const Facts& facts) {
                      {"home_bytes", facts.home_bytes},
                      {"external", facts.external},
                      {"largest", largest}};
-  return root.dump(2, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace) + "\n";
+  return to_text(root);
 }
 
 std::string print_text(const Plan& plan, const Facts& facts) {

@@ -3,14 +3,15 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "cli/budget.h"
 #include "cli/chart.h"
 #include "cli/show.h"
+#include "cli/text.h"
 #include "fitstep/base/bytes.h"
 #include "fitstep/base/id.h"
 #include "fitstep/base/interval.h"
@@ -21,8 +22,6 @@
 
 namespace fitstep {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr size_t kLargest = 10;  // Storages that are listed.
 constexpr size_t kColumns = 72;
@@ -64,14 +63,12 @@ Facts collect(const Program& program) {
   }
   for (const Storage& storage : program.storages) {
     add_to(facts.storages, to_string(storage.kind), storage.size_bytes);
-    if (is_external(storage.kind) && storage.kind != StorageKind::Generator) {
-      facts.external_bytes += storage.size_bytes;
-    }
   }
   const auto is_more = [](const Group& a, const Group& b) { return a.amount > b.amount; };
   std::ranges::stable_sort(facts.ops, is_more);
   std::ranges::stable_sort(facts.storages, is_more);
 
+  facts.external_bytes = external_bytes(program);
   facts.plain_peak_bytes = plain_peak_bytes(program);
   facts.live = live_bytes(program, /*with_external=*/false);
   facts.keep_all_bytes = facts.live.empty() ? 0 : std::ranges::max(facts.live);
@@ -86,11 +83,6 @@ Facts collect(const Program& program) {
   order.resize(std::min(order.size(), kLargest));
   for (const size_t storage : order) facts.largest.push_back(StorageId(storage));
   return facts;
-}
-
-std::string place_of(const Op& op) {
-  if (op.source.file.empty()) return op.name;
-  return fmt::format("{} ({}:{})", op.name, op.source.file, op.source.line);
 }
 
 Json groups_to_json(const std::vector<Group>& groups, const char* amount) {
@@ -132,7 +124,7 @@ std::string print_json(const Program& program, const Facts& facts) {
                      {"storages", groups_to_json(facts.storages, "size_bytes")},
                      {"largest", largest},
                      {"live_bytes", facts.live}};
-  return root.dump(2, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace) + "\n";
+  return to_text(root);
 }
 
 std::string print_text(const Program& program, const Facts& facts) {

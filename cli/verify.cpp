@@ -5,12 +5,12 @@
 #include <CLI/App.hpp>
 #include <cstdint>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "cli/command.h"
 #include "cli/files.h"
+#include "cli/text.h"
 #include "fitstep/base/bytes.h"
 #include "fitstep/base/result.h"
 #include "fitstep/plan/plan.h"
@@ -27,14 +27,13 @@ Limits limits_for(int64_t device_bytes) {
 }
 
 std::string print_json(const std::vector<Fault>& faults, int64_t capacity_bytes) {
-  using Json = nlohmann::ordered_json;
   Json list = Json::array();
   for (const Fault& fault : faults) {
     list.push_back({{"kind", to_string(fault.kind)}, {"message", fault.message}});
   }
   const Json root = {
       {"valid", faults.empty()}, {"capacity_bytes", capacity_bytes}, {"faults", list}};
-  return root.dump(2, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace) + "\n";
+  return to_text(root);
 }
 
 std::string print_text(const Plan& plan, const std::vector<Fault>& faults, int64_t capacity_bytes) {

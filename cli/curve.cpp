@@ -1,0 +1,172 @@
+#include "cli/curve.h"
+
+#include <fmt/format.h>
+
+#include <CLI/App.hpp>
+#include <CLI/Validators.hpp>
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/budget.h"
+#include "cli/chart.h"
+#include "cli/command.h"
+#include "cli/files.h"
+#include "cli/machines.h"
+#include "cli/planner_options.h"
+#include "cli/text.h"
+#include "fitstep/base/bytes.h"
+#include "fitstep/base/result.h"
+#include "fitstep/machine/machine.h"
+#include "fitstep/plan/plan.h"
+#include "fitstep/planner/planner.h"
+#include "fitstep/program/liveness.h"
+#include "fitstep/program/program.h"
+
+namespace fitstep {
+namespace {
+
+constexpr size_t kColumns = 64;
+constexpr int kRows = 12;
+
+struct Curve {
+  std::string program_path;
+  std::string machine;
+  std::string times;
+  std::string policy;
+  int64_t plain_peak_bytes = 0;
+  int64_t external_bytes = 0;
+  int64_t floor_bytes = 0;  // Of the arena.
+  int64_t bound_ps = 0;     // Of a step without any limit.
+  std::vector<Certificate> points;
+
+  int64_t budget_bytes(const Certificate& point) const {
+    return budget_for(point.height_bytes, external_bytes);
+  }
+};
+
+// The first, the last, and what lies evenly between them.
+std::vector<Certificate> thin_out(const std::vector<Certificate>& points, size_t most) {
+  if (most == 0 || points.size() <= most) return points;
+  if (most == 1) return {points.front()};
+  std::vector<Certificate> some;
+  for (size_t i = 0; i < most; ++i) some.push_back(points[i * (points.size() - 1) / (most - 1)]);
+  return some;
+}
+
+Curve make_curve(const CurveOptions& options, const Program& program, const Machine& machine,
+                 const Progress& progress) {
+  const PlanRequest request = make_request(options.planner, /*capacity_bytes=*/0, progress);
+  const Frontier frontier = make_frontier(program, machine, request);
+  Curve curve{.program_path = options.program_path,
+              .machine = machine.name,
+              .times = describe_times(machine, options.machine),
+              .policy = request.policy,
+              .plain_peak_bytes = plain_peak_bytes(program),
+              .external_bytes = external_bytes(program),
+              .floor_bytes = frontier.floor_bytes,
+              .bound_ps = frontier.bound_ps,
+              .points = {}};
+  for (const Point& point : frontier.points) curve.points.push_back(point.plan.certificate);
+  return curve;
+}
+
+// Time over budget, from nothing to the most that anything needs; what a budget buys is the
+// fastest plan that fits in it.
+std::string draw(const Curve& curve) {
+  if (curve.points.empty()) return "";
+  const int64_t most_bytes = curve.budget_bytes(curve.points.front());
+  std::vector<CurveColumn> columns(kColumns);
+  for (size_t i = 0; i < kColumns; ++i) {
+    const double share = static_cast<double>(i + 1) / kColumns;
+    const auto budget_bytes = static_cast<int64_t>(share * static_cast<double>(most_bytes));
+    for (const Certificate& point : curve.points) {  // Fastest first.
+      if (curve.budget_bytes(point) > std::max<int64_t>(budget_bytes, 0)) continue;
+      columns[i] = {.value = point.predicted_ps, .bound = point.bound_ps};
+      break;
+    }
+  }
+  const std::string end = format_bytes(most_bytes);
+  return draw_curve(columns, kRows, format_seconds) +
+         fmt::format("  {:>11}  0{:>{}}\n", "", end, kColumns - 1);
+}
+
+std::string print_text(const Curve& curve, const std::vector<Certificate>& shown) {
+  std::string text = fmt::format(
+      "{} on machine {}, {}, policy {}\nplain peak {}, floor {} ({} of it), compute bound {}\n\n",
+      curve.program_path, curve.machine, curve.times, curve.policy,
+      format_bytes(curve.plain_peak_bytes),
+      format_bytes(budget_for(curve.floor_bytes, curve.external_bytes)),
+      format_share(budget_for(curve.floor_bytes, curve.external_bytes), curve.plain_peak_bytes),
+      format_seconds(curve.bound_ps));
+  text += fmt::format("  {:>12} {:>9} {:>12} {:>12} {:>12} {:>8}\n", "budget", "of plain", "height",
+                      "predicted", "bound", "ratio");
+  for (const Certificate& point : shown) {
+    const int64_t budget_bytes = curve.budget_bytes(point);
+    text += fmt::format("  {:>12} {:>9} {:>12} {:>12} {:>12} {:>8}\n", format_bytes(budget_bytes),
+                        format_share(budget_bytes, curve.plain_peak_bytes),
+                        format_bytes(point.height_bytes), format_seconds(point.predicted_ps),
+                        format_seconds(point.bound_ps),
+                        format_ratio(point.predicted_ps, point.bound_ps));
+  }
+  return text + "\ntime of a step over the budget (# bound, + predicted)\n" + draw(curve);
+}
+
+std::string print_json(const Curve& curve, const std::vector<Certificate>& shown) {
+  Json points = Json::array();
+  for (const Certificate& point : shown) {
+    points.push_back({{"budget_bytes", curve.budget_bytes(point)},
+                      {"height_bytes", point.height_bytes},
+                      {"peak_bytes", point.peak_bytes},
+                      {"predicted_ps", point.predicted_ps},
+                      {"bound_ps", point.bound_ps},
+                      {"bound", point.bound},
+                      {"moves", point.moves}});
+  }
+  return to_text({{"program", curve.program_path},
+                  {"machine", curve.machine},
+                  {"times", curve.times},
+                  {"policy", curve.policy},
+                  {"plain_peak_bytes", curve.plain_peak_bytes},
+                  {"external_bytes", curve.external_bytes},
+                  {"floor_bytes", curve.floor_bytes},
+                  {"floor_budget_bytes", budget_for(curve.floor_bytes, curve.external_bytes)},
+                  {"bound_ps", curve.bound_ps},
+                  {"points", points}});
+}
+
+}  // namespace
+
+CLI::App* add_curve(CLI::App& app, CurveOptions& options) {
+  CLI::App* verb = app.add_subcommand("curve", "Budget against time: every plan worth having");
+  verb->add_option("program", options.program_path, "The program")->required();
+  add_machine_options(*verb, options.machine);
+  add_planner_options(*verb, options.planner);
+  verb->add_option("--points", options.points, "Print at most so many plans; 0 for all")
+      ->check(CLI::Range(0, 1'000'000))
+      ->capture_default_str();
+  verb->add_flag("--json", options.as_json, "Print JSON: bytes and picoseconds as integers");
+  verb->footer(
+      "Exit code: 0 printed, 2 input that cannot be used.\n"
+      "Example:\n"
+      "  fitstep curve gpt.program --machine a100-40gb --times roofline --points 10");
+  return verb;
+}
+
+Answer run_curve(const CurveOptions& options, const Progress& progress) {
+  Result<Program> read = load_program(options.program_path);
+  if (!read.has_value()) return bad_input(read.error());
+  const Result<Machine> machine = load_machine(options.machine);
+  if (!machine.has_value()) return bad_input(machine.error());
+  const Program program = timed(std::move(read).value(), *machine, options.machine);
+  const Curve curve = make_curve(options, program, *machine, progress);
+  const std::vector<Certificate> shown =
+      thin_out(curve.points, static_cast<size_t>(options.points));
+  return Answer{ExitCode::Yes,
+                options.as_json ? print_json(curve, shown) : print_text(curve, shown), ""};
+}
+
+}  // namespace fitstep

@@ -1,0 +1,93 @@
+#include "cli/plan.h"
+
+#include <fmt/format.h>
+
+#include <CLI/App.hpp>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "cli/budget.h"
+#include "cli/command.h"
+#include "cli/files.h"
+#include "cli/machines.h"
+#include "cli/planner_options.h"
+#include "fitstep/base/bytes.h"
+#include "fitstep/base/result.h"
+#include "fitstep/machine/machine.h"
+#include "fitstep/plan/plan_file.h"
+#include "fitstep/planner/planner.h"
+#include "fitstep/program/liveness.h"
+#include "fitstep/program/program.h"
+
+namespace fitstep {
+namespace {
+
+Result<Budget> read_budget(const PlanOptions& options, const Program& program) {
+  if (!options.budget.empty()) return parse_budget(options.budget, program);
+  FITSTEP_TRY(const int64_t capacity_bytes, parse_bytes(options.capacity));
+  Budget budget{.budget_bytes = budget_for(capacity_bytes, external_bytes(program))};
+  budget = split_budget(budget.budget_bytes, program);
+  budget.capacity_bytes = capacity_bytes;
+  return budget;
+}
+
+Result<Question> read_question(const PlanOptions& options, const Progress& progress) {
+  FITSTEP_TRY(Program program, load_program(options.program_path));
+  FITSTEP_TRY(Machine machine, load_machine(options.machine));
+  FITSTEP_TRY(const Budget budget, read_budget(options, program));
+  PlanRequest request = make_request(options.planner, budget.capacity_bytes, progress);
+  std::string times = describe_times(machine, options.machine);
+  Program with_times = timed(std::move(program), machine, options.machine);
+  return Question{.program_path = options.program_path,
+                  .program = std::move(with_times),
+                  .machine = std::move(machine),
+                  .times = std::move(times),
+                  .budget = budget,
+                  .request = std::move(request)};
+}
+
+}  // namespace
+
+CLI::App* add_plan(CLI::App& app, PlanOptions& options) {
+  CLI::App* verb = app.add_subcommand("plan", "Find the fastest plan within a budget");
+  verb->add_option("program", options.program_path, "The program")->required();
+  verb->add_option("--budget", options.budget,
+                   "Bytes that the step may hold, such as 6GiB, or a share of the plain peak, such "
+                   "as 75%");
+  verb->add_option("--capacity", options.capacity, "Bytes of the arena alone, instead of --budget");
+  add_machine_options(*verb, options.machine);
+  add_planner_options(*verb, options.planner);
+  verb->add_option("--output", options.output_path, "Where to write the plan");
+  verb->add_flag("--json", options.as_json, "Print JSON: bytes and picoseconds as integers");
+  verb->footer(
+      "Exit code: 0 a plan fits, 1 none does, 2 input that cannot be used.\n"
+      "Example:\n"
+      "  fitstep plan gpt.program --budget 75% --output gpt.plan\n"
+      "  fitstep plan gpt.program --budget 6GiB --machine a100-40gb --times roofline");
+  return verb;
+}
+
+Answer run_plan(const PlanOptions& options, const Progress& progress) {
+  if (options.budget.empty() == options.capacity.empty()) {
+    return bad_input({ErrorCode::BadInput, "give either --budget or --capacity"});
+  }
+  const Result<Question> question = read_question(options, progress);
+  if (!question.has_value()) return bad_input(question.error());
+  Outcome outcome = make_plan(question->program, question->machine, question->request);
+  auto* fits = std::get_if<Fits>(&outcome);
+  if (fits != nullptr && options.machine.times != MachineOptions{}.times) {
+    fits->plan.certificate.bound += "; " + question->times;
+  }
+  if (fits != nullptr && !options.output_path.empty()) {
+    const Status saved = save_text(options.output_path, print_plan(fits->plan));
+    if (!saved.has_value()) return bad_input(saved.error());
+  }
+  return Answer{fits != nullptr ? ExitCode::Yes : ExitCode::No,
+                options.as_json ? outcome_to_json(*question, outcome, options.output_path)
+                                : print_outcome(*question, outcome, options.output_path),
+                ""};
+}
+
+}  // namespace fitstep

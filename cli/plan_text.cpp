@@ -1,0 +1,169 @@
+// What `fitstep plan` prints.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "cli/budget.h"
+#include "cli/plan.h"
+#include "cli/text.h"
+#include "fitstep/base/bytes.h"
+#include "fitstep/plan/plan.h"
+#include "fitstep/planner/planner.h"
+#include "fitstep/program/program.h"
+#include "fitstep/program/text.h"
+
+namespace fitstep {
+namespace {
+
+constexpr size_t kMostCulprits = 3;  // That people are shown; JSON has all.
+
+std::string line(const std::string& what, const std::string& amount, const std::string& meaning) {
+  std::string text = fmt::format("  {:<10}{:>12}  {}", what, amount, meaning);
+  text.erase(text.find_last_not_of(' ') + 1);
+  return text + "\n";
+}
+
+std::string line(const std::string& what, int64_t bytes, const std::string& meaning) {
+  return line(what, format_bytes(bytes), meaning);
+}
+
+std::string print_question(const Question& question) {
+  return fmt::format("{} in {} ({} of the plain peak {})\non machine {}, {}, policy {}, seed {}\n",
+                     question.program_path, format_bytes(question.budget.budget_bytes),
+                     format_share(question.budget.budget_bytes, question.budget.plain_peak_bytes),
+                     format_bytes(question.budget.plain_peak_bytes), question.machine.name,
+                     question.times, question.request.policy, question.request.seed);
+}
+
+std::string print_budget(const Question& question) {
+  const Budget& budget = question.budget;
+  return line("budget", budget.budget_bytes, "everything that the step holds") +
+         line("arena", std::max<int64_t>(budget.capacity_bytes, 0),
+              fmt::format("beside {} inputs and outputs, {} reserve, {} host numbers",
+                          format_bytes(budget.external_bytes), format_bytes(budget.reserve_bytes),
+                          format_bytes(budget.host_bytes)));
+}
+
+// "budget of at least 3.2 GiB", for so much of the arena.
+std::string as_budget(const Question& question, int64_t height_bytes) {
+  return fmt::format("a budget of {}",
+                     format_bytes(budget_for(height_bytes, question.budget.external_bytes)));
+}
+
+std::string print_culprits(const Question& question, const std::vector<Culprit>& culprits) {
+  std::vector<std::string> lines;
+  for (const Culprit& culprit : culprits) {
+    lines.push_back(fmt::format("  {} at once for {}\n", format_bytes(culprit.bytes),
+                                place_of(question.program.ops[culprit.op.index()])));
+  }
+  lines.erase(std::unique(lines.begin(), lines.end()), lines.end());  // Equal layers: one line.
+  lines.resize(std::min(lines.size(), kMostCulprits));
+  return fmt::format("the floor is set by\n{}", fmt::join(lines, ""));
+}
+
+std::string print(const Question& question, const Fits& fits, const std::string& output_path) {
+  const Certificate& certificate = fits.plan.certificate;
+  std::string text = "fits: " + print_question(question) + "\n" + print_budget(question);
+  text += line("floor", certificate.floor_bytes, "of the arena; no plan needs less");
+  text += line("peak", certificate.peak_bytes, "most bytes live at one tick");
+  text += line("height", certificate.height_bytes,
+               fmt::format("what the layout needs, {} of the peak",
+                           format_ratio(certificate.height_bytes, certificate.peak_bytes)));
+  text += line(
+      "predicted", format_seconds(certificate.predicted_ps),
+      fmt::format("{} of the bound; moves: {}",
+                  format_ratio(certificate.predicted_ps, certificate.bound_ps), certificate.moves));
+  text += line("bound", format_seconds(certificate.bound_ps), certificate.bound);
+  if (!output_path.empty()) text += fmt::format("\nwritten to {}\n", output_path);
+  return text;
+}
+
+std::string print(const Question& question, const TooSmall& small) {
+  return "too small: " + print_question(question) + "\n" + print_budget(question) +
+         line("floor", small.floor_bytes,
+              "provably no plan needs less; it takes " + as_budget(question, small.floor_bytes)) +
+         "\n" + print_culprits(question, small.culprits);
+}
+
+std::string print(const Question& question, const GaveUp& gave_up) {
+  return "gave up: " + print_question(question) + "\n" + print_budget(question) +
+         line("found", gave_up.least_found_bytes,
+              "the lowest plan found; it takes " + as_budget(question, gave_up.least_found_bytes)) +
+         line("floor", gave_up.floor_bytes, "provably no plan needs less") + "\n" +
+         print_culprits(question, gave_up.culprits) + "a larger --effort may find a lower plan\n";
+}
+
+Json to_json(const Program& program, const std::vector<Culprit>& culprits) {
+  Json list = Json::array();
+  for (const Culprit& culprit : culprits) {
+    const Op& op = program.ops[culprit.op.index()];
+    list.push_back({{"op", culprit.op.value()},
+                    {"name", op.name},
+                    {"file", op.source.file},
+                    {"line", op.source.line},
+                    {"bytes", culprit.bytes}});
+  }
+  return list;
+}
+
+Json to_json(const Question& question) {
+  const Budget& budget = question.budget;
+  return {{"program", question.program_path},
+          {"program_hash", hash_program(question.program)},
+          {"machine", question.machine.name},
+          {"times", question.times},
+          {"policy", question.request.policy},
+          {"seed", question.request.seed},
+          {"effort", question.request.effort},
+          {"budget_bytes", budget.budget_bytes},
+          {"plain_peak_bytes", budget.plain_peak_bytes},
+          {"external_bytes", budget.external_bytes},
+          {"reserve_bytes", budget.reserve_bytes},
+          {"host_bytes", budget.host_bytes},
+          {"capacity_bytes", budget.capacity_bytes}};
+}
+
+}  // namespace
+
+std::string print_outcome(const Question& question, const Outcome& outcome,
+                          const std::string& output_path) {
+  if (const auto* fits = std::get_if<Fits>(&outcome)) return print(question, *fits, output_path);
+  if (const auto* small = std::get_if<TooSmall>(&outcome)) return print(question, *small);
+  return print(question, std::get<GaveUp>(outcome));
+}
+
+std::string outcome_to_json(const Question& question, const Outcome& outcome,
+                            const std::string& output_path) {
+  Json root;
+  if (const auto* fits = std::get_if<Fits>(&outcome)) {
+    const Certificate& certificate = fits->plan.certificate;
+    root = {{"outcome", "fits"}, {"question", to_json(question)}};
+    root["certificate"] = to_json(certificate);
+    if (!output_path.empty()) root["plan"] = output_path;
+  } else if (const auto* small = std::get_if<TooSmall>(&outcome)) {
+    root = {{"outcome", "too small"},
+            {"question", to_json(question)},
+            {"floor_bytes", small->floor_bytes},
+            {"floor_budget_bytes", budget_for(small->floor_bytes, question.budget.external_bytes)},
+            {"culprits", to_json(question.program, small->culprits)}};
+  } else {
+    const auto& gave_up = std::get<GaveUp>(outcome);
+    const int64_t external_bytes = question.budget.external_bytes;
+    root = {{"outcome", "gave up"},
+            {"question", to_json(question)},
+            {"least_found_bytes", gave_up.least_found_bytes},
+            {"least_found_budget_bytes", budget_for(gave_up.least_found_bytes, external_bytes)},
+            {"floor_bytes", gave_up.floor_bytes},
+            {"floor_budget_bytes", budget_for(gave_up.floor_bytes, external_bytes)},
+            {"culprits", to_json(question.program, gave_up.culprits)}};
+  }
+  return to_text(root);
+}
+
+}  // namespace fitstep

@@ -1,0 +1,37 @@
+#include "cli/planner_options.h"
+
+#include <CLI/App.hpp>
+#include <CLI/Validators.hpp>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+#include "fitstep/planner/planner.h"
+
+namespace fitstep {
+
+void add_planner_options(CLI::App& verb, PlannerOptions& options) {
+  const std::vector<std::string> policies(policy_names().begin(), policy_names().end());
+  verb.add_option("--policy", options.policy, "How to plan")
+      ->check(CLI::IsMember(policies))
+      ->capture_default_str();
+  verb.add_option("--seed", options.seed, "Of the planner's random choices")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  verb.add_option("--effort", options.effort, "More is slower and better")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+}
+
+PlanRequest make_request(const PlannerOptions& options, int64_t capacity_bytes,
+                         const Progress& progress) {
+  PlanRequest request{.capacity_bytes = capacity_bytes,
+                      .seed = options.seed,
+                      .effort = options.effort,
+                      .policy = options.policy};
+  if (progress) request.progress = [&progress](double share) { progress("planning", share); };
+  return request;
+}
+
+}  // namespace fitstep

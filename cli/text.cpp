@@ -1,0 +1,61 @@
+#include "cli/text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "fitstep/plan/plan.h"
+#include "fitstep/program/program.h"
+
+namespace fitstep {
+
+std::string format_seconds(int64_t time_ps) {
+  constexpr std::array<const char*, 5> kUnits = {"s", "ms", "us", "ns", "ps"};
+  double amount = static_cast<double>(time_ps) * 1e-12;
+  if (time_ps == 0) return "0 s";
+  size_t unit = 0;
+  while (std::fabs(amount) < 0.99995 && unit + 1 < kUnits.size()) {
+    amount *= 1000;
+    ++unit;
+  }
+  const double size = std::fabs(amount);
+  const int decimals = size < 9.9995 ? 3 : size < 99.995 ? 2 : size < 999.95 ? 1 : 0;
+  return fmt::format("{:.{}f} {}", amount, decimals, kUnits[unit]);
+}
+
+std::string format_share(int64_t part, int64_t whole) {
+  if (whole == 0) return "-";
+  return fmt::format("{:.1f} %", 100 * static_cast<double>(part) / static_cast<double>(whole));
+}
+
+std::string format_ratio(int64_t number, int64_t base) {
+  if (base == 0) return "-";
+  return fmt::format("{:.3f}x", static_cast<double>(number) / static_cast<double>(base));
+}
+
+std::string place_of(const Op& op) {
+  if (op.source.file.empty()) return op.name;
+  return fmt::format("{} ({}:{})", op.name, op.source.file, op.source.line);
+}
+
+Json to_json(const Certificate& certificate) {
+  return {{"floor_bytes", certificate.floor_bytes},
+          {"peak_bytes", certificate.peak_bytes},
+          {"height_bytes", certificate.height_bytes},
+          {"capacity_bytes", certificate.capacity_bytes},
+          {"predicted_ps", certificate.predicted_ps},
+          {"bound_ps", certificate.bound_ps},
+          {"bound", certificate.bound},
+          {"moves", certificate.moves}};
+}
+
+std::string to_text(const Json& json) {
+  return json.dump(2, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace fitstep

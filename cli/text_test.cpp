@@ -1,0 +1,37 @@
+#include "cli/text.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <limits>
+
+#include "fitstep/program/program.h"
+
+namespace fitstep {
+namespace {
+
+TEST(Text, WritesTimesWithFourDigits) {
+  EXPECT_EQ(format_seconds(0), "0 s");
+  EXPECT_EQ(format_seconds(1), "1.000 ps");
+  EXPECT_EQ(format_seconds(1'500'000), "1.500 us");
+  EXPECT_EQ(format_seconds(12'345'000'000), "12.35 ms");
+  EXPECT_EQ(format_seconds(999'999'999'999), "1.000 s");
+  EXPECT_EQ(format_seconds(1'234'000'000'000'000), "1234 s");
+  EXPECT_EQ(format_seconds(-2'000'000'000), "-2.000 ms");
+  EXPECT_EQ(format_seconds(std::numeric_limits<int64_t>::max()), "9223372 s");
+}
+
+TEST(Text, WritesSharesAndRatiosOfNothingAsADash) {
+  EXPECT_EQ(format_share(1, 8), "12.5 %");
+  EXPECT_EQ(format_share(1, 0), "-");
+  EXPECT_EQ(format_ratio(3, 2), "1.500x");
+  EXPECT_EQ(format_ratio(3, 0), "-");
+}
+
+TEST(Text, NamesTheSourceOfAnOpIfItIsKnown) {
+  EXPECT_EQ(place_of({.name = "f0"}), "f0");
+  EXPECT_EQ(place_of({.name = "f0", .source = {.file = "net.py", .line = 12}}), "f0 (net.py:12)");
+}
+
+}  // namespace
+}  // namespace fitstep
