@@ -1,0 +1,31 @@
+// The spans of a timeline by lane and position, as a plan counts its actions.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <vector>
+
+#include "fitstep/plan/plan.h"
+#include "fitstep/simulate/simulator.h"
+
+namespace fitstep {
+
+class LaneSpans {
+ public:
+  explicit LaneSpans(const Timeline& timeline) {
+    for (const Span& span : timeline.spans) {  // In order of begin, so of positions too.
+      lanes_[static_cast<size_t>(span.lane)].push_back(span);
+    }
+  }
+
+  const std::vector<Span>& lane(Lane which) const { return lanes_[static_cast<size_t>(which)]; }
+
+  const Span& of(ActionRef action) const {
+    return lane(action.lane)[static_cast<size_t>(action.position)];
+  }
+
+ private:
+  std::array<std::vector<Span>, kLaneCount> lanes_;
+};
+
+}  // namespace fitstep
