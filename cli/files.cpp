@@ -18,12 +18,18 @@
 #include "fitstep/machine/machine.h"
 #include "fitstep/plan/plan.h"
 #include "fitstep/plan/plan_file.h"
+#include "fitstep/program/packed.h"
 #include "fitstep/program/program.h"
 #include "fitstep/program/text.h"
 
 namespace fitstep {
 namespace {
 
+Error in_file(const std::string& path, const Error& error) {
+  return Error{error.code, fmt::format("{}: {}", path, error.message)};
+}
+
+// What the file holds, unpacked if it is packed.
 Result<std::string> read_file(const std::string& path) {
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) {  // Opening one succeeds, reading it throws.
@@ -36,11 +42,10 @@ Result<std::string> read_file(const std::string& path) {
   }
   std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   if (text.empty()) return Error{ErrorCode::BadInput, fmt::format("{} is empty", path)};
-  return text;
-}
-
-Error in_file(const std::string& path, const Error& error) {
-  return Error{error.code, fmt::format("{}: {}", path, error.message)};
+  if (!is_packed(text)) return text;
+  Result<std::string> unpacked = unpack(text);
+  if (!unpacked.has_value()) return in_file(path, unpacked.error());
+  return unpacked;
 }
 
 }  // namespace
