@@ -1,0 +1,54 @@
+#include "fitstep/planner/away.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "fitstep/base/id.h"
+#include "fitstep/machine/machine.h"
+
+namespace fitstep {
+namespace {
+
+// Every copy's time is rounded to whole picoseconds, so a rate that is not whole may be this much
+// faster than it says.
+constexpr double kRounding = 1 - 1e-9;
+
+double ps_per_byte(const Rate& rate) {
+  const auto bytes_per_s =
+      static_cast<double>(std::max(rate.alone_bytes_per_s, rate.both_bytes_per_s));
+  const double ps = static_cast<double>(kPicosecondsPerSecond) / bytes_per_s;
+  return ps == std::floor(ps) ? ps : ps * kRounding;
+}
+
+const Link* link_below(const Machine& machine, TierId upper) {
+  const auto is_it = [&](const Link& link) {
+    return link.upper == upper && link.evict.alone_bytes_per_s > 0 &&
+           link.prefetch.alone_bytes_per_s > 0;
+  };
+  const auto found = std::ranges::find_if(machine.links, is_it);
+  return found == machine.links.end() ? nullptr : &*found;
+}
+
+CopyCost cost_of(const Link& link) {
+  return {.evict_ps_per_byte = ps_per_byte(link.evict),
+          .prefetch_ps_per_byte = ps_per_byte(link.prefetch)};
+}
+
+}  // namespace
+
+Away make_away(const Machine& machine) {
+  Away away;
+  const Link* host = link_below(machine, TierId(0));
+  if (host == nullptr || machine.tiers.size() < 2) return away;
+  away.is_possible = true;
+  away.host = cost_of(*host);
+  if (machine.tiers[1].capacity_bytes > 0) away.host_bytes = machine.tiers[1].capacity_bytes;
+  const Link* disk = link_below(machine, TierId(1));
+  if (disk == nullptr || machine.tiers.size() < 3) return away;
+  away.has_disk = true;
+  away.disk = cost_of(*disk);
+  return away;
+}
+
+}  // namespace fitstep

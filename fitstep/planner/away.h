@@ -1,0 +1,37 @@
+// Away: what it costs at best to have bytes off the device and back again.
+//
+//   device --evict--> host --evict--> disk      bytes that the host cannot hold go on to the disk
+//   device <-prefetch- host <-prefetch- disk
+//
+// For bounds: every copy at the link's best rate, in pieces of any size, without fixed costs.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+
+#include "fitstep/machine/machine.h"
+
+namespace fitstep {
+
+struct CopyCost {
+  double evict_ps_per_byte = 0;
+  double prefetch_ps_per_byte = 0;
+};
+
+struct Away {
+  bool is_possible = false;  // There is a host and a link to it.
+  bool has_disk = false;
+  CopyCost host;
+  CopyCost disk;
+  int64_t host_bytes = std::numeric_limits<int64_t>::max();
+
+  // Most bytes that can be away at once.
+  int64_t most_bytes() const {
+    if (!is_possible) return 0;
+    return has_disk ? std::numeric_limits<int64_t>::max() : host_bytes;
+  }
+};
+
+Away make_away(const Machine& machine);
+
+}  // namespace fitstep
