@@ -1,0 +1,206 @@
+#include "fitstep/run/measure_link.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <stop_token>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "fitstep/base/id.h"
+#include "fitstep/base/result.h"
+#include "fitstep/machine/machine.h"
+#include "fitstep/run/arena.h"
+#include "fitstep/run/host_device.h"
+
+namespace fitstep {
+namespace {
+
+using Work = std::function<void()>;
+
+int64_t duration_ps(const Work& work) {
+  const auto begin = std::chrono::steady_clock::now();
+  work();
+  const std::chrono::nanoseconds passed = std::chrono::steady_clock::now() - begin;
+  return std::max<int64_t>(1, passed.count() * 1000);
+}
+
+int64_t median(std::vector<int64_t> durations_ps) {
+  const auto middle = durations_ps.begin() + static_cast<std::ptrdiff_t>(durations_ps.size() / 2);
+  std::ranges::nth_element(durations_ps, middle);
+  return *middle;
+}
+
+int64_t median_ps(int32_t rounds, const Work& work) {
+  std::vector<int64_t> durations_ps;
+  for (int32_t i = 0; i < rounds; ++i) durations_ps.push_back(duration_ps(work));
+  return median(std::move(durations_ps));
+}
+
+int64_t bytes_per_s(int64_t size_bytes, int64_t time_ps) {
+  const double seconds = static_cast<double>(time_ps) / kPicosecondsPerSecond;
+  return std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(size_bytes) / seconds));
+}
+
+// Does the same again and again on a thread of its own, as long as it lives.
+class Repeater {
+ public:
+  explicit Repeater(Work work)
+      : thread_([this, work = std::move(work)](const std::stop_token& stop) {
+          while (!stop.stop_requested()) {
+            work();
+            has_begun_ = true;
+            has_begun_.notify_all();
+          }
+        }) {
+    has_begun_.wait(false);
+  }
+
+ private:
+  std::atomic<bool> has_begun_ = false;
+  std::jthread thread_;
+};
+
+// Half of the time bound by memory, half by arithmetic, as training steps are in the sum.
+class ComputeWork {
+ public:
+  explicit ComputeWork(int32_t threads) : shares_(static_cast<size_t>(threads)) {
+    for (Share& share : shares_) {
+      share.streamed.assign(kStreamed, 1.0F);
+      share.near.assign(kNear, 1.0F);
+    }
+  }
+
+  void run() {
+    std::vector<std::jthread> workers;
+    for (size_t i = 1; i < shares_.size(); ++i) {
+      workers.emplace_back([this, i] { run_share(shares_[i]); });
+    }
+    run_share(shares_.front());
+  }
+
+ private:
+  static constexpr size_t kStreamed = size_t{1} << 22;  // Elements: 16 MiB, beyond near caches.
+  static constexpr size_t kNear = size_t{1} << 11;      // 8 KiB.
+  static constexpr int kNearPasses = 6000;
+
+  struct Share {
+    std::vector<float> streamed;
+    std::vector<float> near;
+  };
+
+  static void run_share(Share& share) {
+    for (float& each : share.streamed) each = each * 0.5F + 1.0F;
+    for (int pass = 0; pass < kNearPasses; ++pass) {
+      for (float& each : share.near) each = (each * 0.5F + 1.0F) * 0.25F + 0.5F;
+    }
+  }
+
+  std::vector<Share> shares_;
+};
+
+// Hands work to a sleeping thread and sleeps until it is done, as a lane and its waiter do.
+class Handover {
+ public:
+  Handover()
+      : thread_([this](const std::stop_token& stop) {
+          std::unique_lock lock(mutex_);
+          while (changed_.wait(lock, stop, [this] { return is_handed_over_; })) {
+            is_handed_over_ = false;
+            changed_.notify_all();
+          }
+        }) {}
+
+  void run() {
+    std::unique_lock lock(mutex_);
+    is_handed_over_ = true;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return !is_handed_over_; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  bool is_handed_over_ = false;
+  std::jthread thread_;
+};
+
+// Two arenas with a block to send and a block to receive in each.
+struct Blocks {
+  std::unique_ptr<Arena> device;
+  std::unique_ptr<Arena> host;
+  int64_t block_bytes = 0;
+
+  void evict() const { std::memcpy(host->base(), device->base(), size()); }
+  void prefetch() const {
+    std::memcpy(device->base() + block_bytes, host->base() + block_bytes, size());
+  }
+  size_t size() const { return static_cast<size_t>(block_bytes); }
+};
+
+Result<Blocks> reserve_blocks(int64_t block_bytes) {
+  const auto device = std::make_shared<HostDevice>();
+  Blocks blocks;
+  FITSTEP_TRY(blocks.device, Arena::make(device, 2 * block_bytes));
+  FITSTEP_TRY(blocks.host, Arena::make(device, 2 * block_bytes));
+  blocks.block_bytes = block_bytes;
+  for (const Arena* arena : {blocks.device.get(), blocks.host.get()}) {
+    std::memset(arena->base(), 1, static_cast<size_t>(arena->size_bytes()));
+  }
+  return blocks;
+}
+
+Rate measure_rate(const HostLinkOptions& options, const Work& copy, const Work& other_way,
+                  int64_t latency_ps) {
+  Rate rate{.latency_ps = latency_ps};
+  rate.alone_bytes_per_s = bytes_per_s(options.block_bytes, median_ps(options.rounds, copy));
+  const Repeater beside(other_way);
+  const int64_t both = bytes_per_s(options.block_bytes, median_ps(options.rounds, copy));
+  rate.both_bytes_per_s = std::min(rate.alone_bytes_per_s, both);
+  return rate;
+}
+
+// Rounds with and without a copy alternate, so that what else the machine does meets both.
+double measure_slowdown(const HostLinkOptions& options, const Work& copy) {
+  ComputeWork work(options.threads);
+  work.run();  // Pages are touched and clocks are up.
+  std::vector<int64_t> alone_ps;
+  std::vector<int64_t> beside_ps;
+  for (int32_t i = 0; i < options.rounds; ++i) {
+    alone_ps.push_back(duration_ps([&] { work.run(); }));
+    const Repeater copying(copy);
+    beside_ps.push_back(duration_ps([&] { work.run(); }));
+  }
+  const auto alone = static_cast<double>(median(std::move(alone_ps)));
+  return std::max(1.0, static_cast<double>(median(std::move(beside_ps))) / alone);
+}
+
+}  // namespace
+
+Result<Link> measure_host_link(const HostLinkOptions& options) {
+  if (options.threads <= 0 || options.block_bytes <= 0 || options.rounds <= 0) {
+    return Error{ErrorCode::BadInput,
+                 "a link is measured with at least one thread, byte and round"};
+  }
+  constexpr int32_t kHandovers = 20;
+  FITSTEP_TRY(const Blocks blocks, reserve_blocks(options.block_bytes));
+  const Work evict = [&blocks] { blocks.evict(); };
+  const Work prefetch = [&blocks] { blocks.prefetch(); };
+  Handover handover;
+  const int64_t latency_ps = median_ps(kHandovers * options.rounds, [&] { handover.run(); });
+  Link link{.upper = TierId(int32_t{0})};
+  link.evict = measure_rate(options, evict, prefetch, latency_ps);
+  link.prefetch = measure_rate(options, prefetch, evict, latency_ps);
+  link.compute_slowdown = measure_slowdown(options, evict);
+  return link;
+}
+
+}  // namespace fitstep
