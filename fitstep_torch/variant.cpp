@@ -54,7 +54,7 @@ std::optional<Stopped> Variant::run(const std::vector<External>& externals,
   {
     const BelowAutograd below;
     const at::AutoGradMode keep_mode(at::GradMode::is_enabled());
-    stopped = execute(*plan_, *kernels_);
+    stopped = execute(*plan_, *kernels_, nullptr);
   }
   for (const at::Tensor& tensor : written_) tensor.unsafeGetTensorImpl()->bump_version();
   if (stopped.has_value()) {

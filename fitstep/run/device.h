@@ -1,15 +1,87 @@
-// A device is the one door to hardware: memory that plans place their residencies in.
+// A device is the one door to hardware: memory that plans place their residencies in, and the lanes
+// that copy between tiers.
 //
-// Copies between tiers, and the events that order them, join this interface with the first lane
-// that makes one.
+//   compute    f0    f1    f2       b2       on the calling thread; says how far it is
+//                 \                /
+//   evict          [ a0 ]--\      /          the device's own: each copy begins once everything in
+//   prefetch                [ a0 ]           its `waits` has ended, and says so when it ends itself
+//
+// An event is the end of a lane's n-th action: Mark{lane, n}. Nothing else orders copies, so a late
+// one makes others wait and never reads or leaves wrong bytes.
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "fitstep/base/result.h"
+#include "fitstep/plan/plan.h"
 
 namespace fitstep {
+
+// The first `count` actions of a lane have ended.
+struct Mark {
+  Lane lane = Lane::Compute;
+  int32_t count = 0;
+
+  bool operator==(const Mark&) const = default;
+};
+
+// An action of a copy lane with all decided. Source and target do not overlap.
+struct LaneCopy {
+  const char* source = nullptr;
+  char* target = nullptr;
+  int64_t size_bytes = 0;
+  std::vector<Mark> waits;
+};
+
+struct LaneCopies {
+  std::vector<LaneCopy> evicts;
+  std::vector<LaneCopy> prefetches;
+
+  const std::vector<LaneCopy>& of(Lane lane) const {
+    return lane == Lane::Evict ? evicts : prefetches;
+  }
+};
+
+struct LaneFailure {
+  Lane lane = Lane::Evict;
+  int32_t position = 0;  // The copy that failed; what is in its target is undefined.
+  Error error;
+};
+
+// The copy lanes of one plan, ready to run step after step. For one step, in this order: begin(),
+// then compute_ended() and wait() as the compute lane goes, then, always, drain(). All from one
+// thread; none of them allocates.
+class CopyLanes {
+ public:
+  CopyLanes() = default;
+  CopyLanes(const CopyLanes&) = delete;
+  CopyLanes& operator=(const CopyLanes&) = delete;
+  virtual ~CopyLanes() = default;
+
+  // Starts a step, all lanes at their first action. On an error nothing has started, and there is
+  // nothing to drain.
+  virtual Status begin() = 0;
+
+  // The compute lane has ended one more action. What it wrote is seen by copies that wait for it.
+  virtual void compute_ended() = 0;
+
+  // Sleeps until the mark is reached; what those copies wrote is then seen by the caller. False if
+  // a lane has stopped: then nothing must be made of their targets.
+  virtual bool wait(Mark mark) = 0;
+
+  // No lane begins another action.
+  virtual void stop() = 0;
+
+  // Sleeps until all lanes are at their end, or have stopped, and nothing is in flight. The first
+  // copy that failed, if one did: all lanes stopped then.
+  //
+  // REQUIRES: compute has ended all that copies wait for, or stop() was called.
+  virtual std::optional<LaneFailure> drain() = 0;
+};
 
 class Device {
  public:
@@ -29,6 +101,11 @@ class Device {
   // Gives the bytes of [begin, begin + size) back and keeps the addresses; what is read there
   // afterwards is undefined. Bytes at the ends that share a page with others stay. Never fails.
   virtual void discard(char* begin, int64_t size_bytes) = 0;
+
+  // Makes lanes for these copies. Several may be open, one runs a step at a time.
+  //
+  // REQUIRES: waits are acyclic, and all memory outlives the lanes.
+  virtual Result<std::unique_ptr<CopyLanes>> open_lanes(LaneCopies copies) = 0;
 };
 
 }  // namespace fitstep

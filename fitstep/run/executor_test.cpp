@@ -45,14 +45,14 @@ Plan run_copy_run() {
 
 TEST(Executor, HandsEveryActionOnInOrder) {
   NotingKernels kernels(-1);
-  EXPECT_FALSE(execute(run_copy_run(), kernels).has_value());
+  EXPECT_FALSE(execute(run_copy_run(), kernels, nullptr).has_value());
   EXPECT_EQ(kernels.kinds, (std::vector{Action::Kind::Run, Action::Kind::Copy, Action::Kind::Run}));
 }
 
 TEST(Executor, StopsAtTheNthCallThatFailsForEveryN) {
   for (int32_t n = 0; n < 3; ++n) {
     NotingKernels kernels(n);
-    const std::optional<Stopped> stopped = execute(run_copy_run(), kernels);
+    const std::optional<Stopped> stopped = execute(run_copy_run(), kernels, nullptr);
     ASSERT_TRUE(stopped.has_value());
     EXPECT_EQ(stopped->position, n);
     EXPECT_EQ(stopped->error.message, "the n-th call");
@@ -62,7 +62,7 @@ TEST(Executor, StopsAtTheNthCallThatFailsForEveryN) {
 
 TEST(Executor, AnEmptyPlanIsAStepThatDoesNothing) {
   NotingKernels kernels(-1);
-  EXPECT_FALSE(execute(Plan{}, kernels).has_value());
+  EXPECT_FALSE(execute(Plan{}, kernels, nullptr).has_value());
 }
 
 }  // namespace

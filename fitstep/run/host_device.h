@@ -1,7 +1,11 @@
-// The CPU as a device: an arena in RAM, on huge pages where the system has them.
+// The CPU as a device: arenas in RAM, on huge pages where the system has them, and two threads that
+// copy between them. The host tier of a CPU is such an arena beside the device tier's.
 #pragma once
 
+#include <memory>
+
 #include "fitstep/run/device.h"
+#include "fitstep/run/lane_threads.h"
 
 namespace fitstep {
 
@@ -13,6 +17,12 @@ class HostDevice final : public Device {
   Result<char*> reserve(int64_t size_bytes) override;
   void release(char* base, int64_t size_bytes) override;
   void discard(char* begin, int64_t size_bytes) override;
+
+  // The first call starts the threads, which all lanes of the device share.
+  Result<std::unique_ptr<CopyLanes>> open_lanes(LaneCopies copies) override;
+
+ private:
+  std::shared_ptr<LaneThreads> threads_;
 };
 
 }  // namespace fitstep

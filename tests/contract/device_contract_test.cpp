@@ -10,9 +10,11 @@
 #include <vector>
 
 #include "fitstep/base/result.h"
+#include "fitstep/plan/plan.h"
 #include "fitstep/run/arena.h"
 #include "fitstep/run/device.h"
 #include "fitstep/run/host_device.h"
+#include "tests/support/mock_device.h"
 
 namespace fitstep {
 namespace {
@@ -97,11 +99,169 @@ TEST_P(DeviceContract, AnArenaRefusesWhatLiesOutside) {
   EXPECT_FALSE(Arena::make(device_, 0).has_value());
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, DeviceContract,
-                         testing::Values(Kind{"cpu",
-                                              []() -> std::shared_ptr<Device> {
-                                                return std::make_shared<HostDevice>();
-                                              }}),
+// Two arenas of four pages, and lanes that send bytes between them.
+class LaneContract : public DeviceContract {
+ protected:
+  void SetUp() override {
+    upper_ = Arena::make(device_, 4 * kPage).value();
+    lower_ = Arena::make(device_, 4 * kPage).value();
+    std::fill_n(upper_->base(), 4 * kPage, '-');
+    std::fill_n(lower_->base(), 4 * kPage, '-');
+  }
+
+  std::unique_ptr<CopyLanes> open(LaneCopies copies) {
+    Result<std::unique_ptr<CopyLanes>> lanes = device_->open_lanes(std::move(copies));
+    EXPECT_TRUE(lanes.has_value()) << lanes.error().message;
+    return std::move(lanes).value();
+  }
+
+  // Page `page` of one arena to the same page of the other.
+  LaneCopy evict(int64_t page, std::vector<Mark> waits) const {
+    return {.source = upper_->base() + page * kPage,
+            .target = lower_->base() + page * kPage,
+            .size_bytes = kPage,
+            .waits = std::move(waits)};
+  }
+  LaneCopy prefetch(int64_t page, std::vector<Mark> waits) const {
+    return {.source = lower_->base() + page * kPage,
+            .target = upper_->base() + page * kPage,
+            .size_bytes = kPage,
+            .waits = std::move(waits)};
+  }
+
+  void write(int64_t page, char byte) const {
+    std::fill_n(upper_->base() + page * kPage, kPage, byte);
+  }
+  static bool holds(const Arena& arena, int64_t page, char byte) {
+    return std::count(arena.base() + page * kPage, arena.base() + (page + 1) * kPage, byte) ==
+           kPage;
+  }
+
+  std::unique_ptr<Arena> upper_;
+  std::unique_ptr<Arena> lower_;
+};
+
+constexpr Mark computed(int32_t count) { return {.lane = Lane::Compute, .count = count}; }
+constexpr Mark evicted(int32_t count) { return {.lane = Lane::Evict, .count = count}; }
+constexpr Mark prefetched(int32_t count) { return {.lane = Lane::Prefetch, .count = count}; }
+
+TEST_P(LaneContract, SendsEveryPageDownAndBackStepAfterStep) {
+  LaneCopies copies;
+  for (int32_t page = 0; page < 4; ++page) {
+    copies.evicts.push_back(evict(page, {computed(page + 1)}));
+    // After an op that has overwritten the page on the device.
+    copies.prefetches.push_back(prefetch(page, {evicted(page + 1), computed(page + 5)}));
+  }
+  const auto lanes = open(std::move(copies));
+  for (char letter = 'a'; letter <= 'z'; ++letter) {
+    ASSERT_TRUE(lanes->begin().has_value());
+    for (int64_t page = 0; page < 4; ++page) {
+      write(page, letter);
+      lanes->compute_ended();
+    }
+    for (int32_t page = 0; page < 4; ++page) {
+      ASSERT_TRUE(lanes->wait(evicted(page + 1)));
+      EXPECT_TRUE(holds(*lower_, page, letter));
+      write(page, '-');
+      lanes->compute_ended();
+    }
+    for (int32_t page = 0; page < 4; ++page) {
+      ASSERT_TRUE(lanes->wait(prefetched(page + 1)));
+      EXPECT_TRUE(holds(*upper_, page, letter));
+    }
+    EXPECT_FALSE(lanes->drain().has_value());
+  }
+}
+
+TEST_P(LaneContract, ACopyThatWaitsHasTouchedNothing) {
+  const auto lanes = open({.evicts = {evict(0, {computed(2)})}, .prefetches = {}});
+  ASSERT_TRUE(lanes->begin().has_value());
+  write(0, 'a');
+  lanes->compute_ended();
+  EXPECT_TRUE(holds(*lower_, 0, '-'));
+  write(0, 'b');
+  lanes->compute_ended();
+  EXPECT_FALSE(lanes->drain().has_value());
+  EXPECT_TRUE(holds(*lower_, 0, 'b'));
+}
+
+TEST_P(LaneContract, DrainSleepsUntilTheLastCopyHasEnded) {
+  LaneCopies copies;
+  for (int64_t page = 0; page < 4; ++page) copies.evicts.push_back(evict(page, {computed(1)}));
+  const auto lanes = open(std::move(copies));
+  ASSERT_TRUE(lanes->begin().has_value());
+  std::fill_n(upper_->base(), 4 * kPage, 'a');
+  lanes->compute_ended();
+  EXPECT_FALSE(lanes->drain().has_value());
+  for (int64_t page = 0; page < 4; ++page) EXPECT_TRUE(holds(*lower_, page, 'a'));
+}
+
+TEST_P(LaneContract, ACopyOfNothingEndsAsEveryOther) {
+  const auto lanes = open({.evicts = {LaneCopy{.waits = {computed(1)}}, evict(0, {})},
+                           .prefetches = {LaneCopy{.waits = {evicted(1)}}}});
+  ASSERT_TRUE(lanes->begin().has_value());
+  lanes->compute_ended();
+  EXPECT_TRUE(lanes->wait(prefetched(1)));
+  EXPECT_FALSE(lanes->drain().has_value());
+}
+
+TEST_P(LaneContract, AMarkOfNothingIsReached) {
+  const auto lanes = open({.evicts = {evict(0, {computed(0), prefetched(0)})}, .prefetches = {}});
+  ASSERT_TRUE(lanes->begin().has_value());
+  EXPECT_TRUE(lanes->wait(evicted(0)));
+  EXPECT_TRUE(lanes->wait(evicted(1)));
+  EXPECT_FALSE(lanes->drain().has_value());
+}
+
+TEST_P(LaneContract, WhatHasStoppedBeginsNothingAndRunsTheNextStep) {
+  LaneCopies copies{.evicts = {evict(0, {computed(1)}), evict(1, {computed(2)})},
+                    .prefetches = {prefetch(2, {evicted(2)})}};
+  const auto lanes = open(std::move(copies));
+  for (int round = 0; round < 20; ++round) {
+    std::fill_n(lower_->base(), 4 * kPage, '-');
+    ASSERT_TRUE(lanes->begin().has_value());
+    write(0, 'a');
+    lanes->compute_ended();
+    ASSERT_TRUE(lanes->wait(evicted(1)));
+    lanes->stop();
+    EXPECT_FALSE(lanes->wait(evicted(2))) << "or it would sleep for ever";
+    EXPECT_FALSE(lanes->drain().has_value()) << "no copy has failed";
+    EXPECT_TRUE(holds(*lower_, 0, 'a'));
+    EXPECT_TRUE(holds(*lower_, 1, '-'));
+
+    ASSERT_TRUE(lanes->begin().has_value());
+    write(1, 'b');
+    lanes->compute_ended();
+    lanes->compute_ended();
+    EXPECT_TRUE(lanes->wait(prefetched(1)));
+    EXPECT_FALSE(lanes->drain().has_value());
+    EXPECT_TRUE(holds(*lower_, 1, 'b'));
+  }
+}
+
+TEST_P(LaneContract, RunsOneStepAtATime) {
+  const auto lanes = open({.evicts = {evict(0, {computed(1)})}, .prefetches = {}});
+  const auto others = open({.evicts = {}, .prefetches = {prefetch(1, {})}});
+  ASSERT_TRUE(lanes->begin().has_value());
+  const Status again = others->begin();
+  ASSERT_FALSE(again.has_value());
+  EXPECT_NE(again.error().message.find("another step"), std::string::npos);
+  lanes->stop();
+  EXPECT_FALSE(lanes->drain().has_value());
+  EXPECT_TRUE(others->begin().has_value());
+  EXPECT_FALSE(others->drain().has_value());
+}
+
+std::vector<Kind> devices() {
+  return {Kind{"cpu", []() -> std::shared_ptr<Device> { return std::make_shared<HostDevice>(); }},
+          Kind{"mock", []() -> std::shared_ptr<Device> {
+                 return std::make_shared<MockDevice>(MockOptions{.seed = 1});
+               }}};
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, LaneContract, testing::ValuesIn(devices()),
+                         [](const auto& kind) { return kind.param.name; });
+INSTANTIATE_TEST_SUITE_P(Devices, DeviceContract, testing::ValuesIn(devices()),
                          [](const auto& kind) { return kind.param.name; });
 
 }  // namespace

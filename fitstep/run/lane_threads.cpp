@@ -1,0 +1,152 @@
+#include "fitstep/run/lane_threads.h"
+
+#include <fmt/format.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "fitstep/base/check.h"
+#include "fitstep/base/result.h"
+#include "fitstep/plan/plan.h"
+#include "fitstep/run/device.h"
+
+namespace fitstep {
+
+Result<std::shared_ptr<LaneThreads>> LaneThreads::start() {
+  std::shared_ptr<LaneThreads> made(new LaneThreads(), &leave);
+  made->process_ = getpid();
+  for (const Lane lane : {Lane::Evict, Lane::Prefetch}) {
+    Entry& entry = made->entries_[static_cast<size_t>(lane)];
+    entry = Entry{.threads = made.get(), .lane = lane};
+    const int failure = pthread_create(&made->of(lane).thread, nullptr, &run_thread, &entry);
+    if (failure != 0) {
+      return Error{ErrorCode::Device,
+                   fmt::format("cannot start a thread for copies between tiers ({})",
+                               std::strerror(failure))};
+    }
+    made->of(lane).is_started = true;
+  }
+  return made;
+}
+
+// In a forked child there are no threads to join, and what they sleep on must not be destroyed, as
+// that would wait for them.
+void LaneThreads::leave(LaneThreads* threads) {
+  if (getpid() == threads->process_) delete threads;
+}
+
+LaneThreads::~LaneThreads() {
+  {
+    const Lock lock(mutex_);
+    FITSTEP_CHECK(copies_ == nullptr, "lanes are closed while a step runs");
+    is_closing_ = true;
+    for (Progress& progress : progress_) progress.woken.notify_all();
+  }
+  for (const Progress& progress : progress_) {
+    if (progress.is_started) pthread_join(progress.thread, nullptr);
+  }
+}
+
+void* LaneThreads::run_thread(void* entry) {
+  const auto* told = static_cast<const Entry*>(entry);
+  told->threads->serve(told->lane);
+  return nullptr;
+}
+
+void LaneThreads::serve(Lane lane) {
+  Progress& mine = of(lane);
+  Lock lock(mutex_);
+  while (true) {
+    mine.woken.wait(lock, [&] { return mine.has_step || is_closing_; });
+    if (is_closing_) return;
+    mine.has_step = false;
+    run_step(lock, lane);
+    --busy_lanes_;
+    if (busy_lanes_ == 0) of(Lane::Compute).woken.notify_one();
+  }
+}
+
+void LaneThreads::run_step(Lock& lock, Lane lane) {
+  for (const LaneCopy& copy : copies_->of(lane)) {
+    for (const Mark mark : copy.waits) {
+      if (!sleep_until(lock, lane, mark)) return;
+    }
+    if (is_stopped_) return;
+    lock.unlock();
+    if (copy.size_bytes > 0) {
+      std::memcpy(copy.target, copy.source, static_cast<size_t>(copy.size_bytes));
+    }
+    lock.lock();
+    end_action(lane);
+  }
+}
+
+bool LaneThreads::sleep_until(Lock& lock, Lane sleeper, Mark mark) {
+  Progress& mine = of(sleeper);
+  const Progress& other = of(mark.lane);
+  mine.needs = mark;
+  mine.woken.wait(lock, [&] { return is_stopped_ || other.ended >= mark.count; });
+  mine.needs.reset();
+  return !is_stopped_;
+}
+
+void LaneThreads::end_action(Lane lane) {
+  const int32_t ended = ++of(lane).ended;
+  for (Progress& other : progress_) {
+    const bool is_it = other.needs.has_value() && other.needs->lane == lane;
+    if (is_it && other.needs->count <= ended) other.woken.notify_one();
+  }
+}
+
+Status LaneThreads::begin(const LaneCopies& copies) {
+  if (getpid() != process_) {
+    return Error{ErrorCode::Device,
+                 "threads that copy between tiers do not survive a fork; compile the step in the "
+                 "process that runs it"};
+  }
+  const Lock lock(mutex_);
+  if (copies_ != nullptr) {
+    return Error{ErrorCode::Device, "another step is running on this device; run one at a time"};
+  }
+  copies_ = &copies;
+  is_stopped_ = false;
+  busy_lanes_ = 0;
+  for (Progress& progress : progress_) progress.ended = 0;
+  for (const Lane lane : {Lane::Evict, Lane::Prefetch}) {
+    if (copies.of(lane).empty()) continue;
+    ++busy_lanes_;
+    of(lane).has_step = true;
+    of(lane).woken.notify_one();
+  }
+  return Done{};
+}
+
+void LaneThreads::compute_ended() {
+  const Lock lock(mutex_);
+  end_action(Lane::Compute);
+}
+
+bool LaneThreads::wait(Mark mark) {
+  Lock lock(mutex_);
+  return sleep_until(lock, Lane::Compute, mark);
+}
+
+void LaneThreads::stop() {
+  const Lock lock(mutex_);
+  is_stopped_ = true;
+  for (Progress& progress : progress_) progress.woken.notify_one();
+}
+
+void LaneThreads::drain() {
+  Lock lock(mutex_);
+  of(Lane::Compute).woken.wait(lock, [&] { return busy_lanes_ == 0; });
+  copies_ = nullptr;
+}
+
+}  // namespace fitstep

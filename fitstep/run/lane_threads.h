@@ -1,0 +1,78 @@
+// Copy lanes on a CPU: a thread for evicts and one for prefetches, asleep unless they copy.
+//
+//   caller     begin ---- ended ---- ended ----- wait .......... drain
+//                \           \                     /             /
+//   evict         `.......... `[ memcpy ]---.     /             /
+//   prefetch      `........................ `[ memcpy ]--------'      . asleep
+//
+// One mutex guards the progress of all lanes. Who waits has written down for which mark, so nobody
+// is woken before what he waits for has happened.
+#pragma once
+
+#include <pthread.h>
+
+#include <array>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "fitstep/base/result.h"
+#include "fitstep/run/device.h"
+
+namespace fitstep {
+
+class LaneThreads {
+ public:
+  // An error where the system has no more threads.
+  static Result<std::shared_ptr<LaneThreads>> start();
+
+  LaneThreads(const LaneThreads&) = delete;
+  LaneThreads& operator=(const LaneThreads&) = delete;
+
+  // As CopyLanes says. `copies` must stay until drain().
+  Status begin(const LaneCopies& copies);
+  void compute_ended();
+  bool wait(Mark mark);
+  void stop();
+  void drain();
+
+ private:
+  // What belongs to one lane; the compute lane's sleeper is the caller.
+  struct Progress {
+    std::condition_variable woken;
+    std::optional<Mark> needs;  // What its sleeper waits for.
+    int32_t ended = 0;          // Actions of this step.
+    bool has_step = false;      // A copy lane's thread has a step to run.
+    pthread_t thread = {};      // Of a copy lane.
+    bool is_started = false;    // Whether that thread is there.
+  };
+  struct Entry {  // What a new thread is told.
+    LaneThreads* threads = nullptr;
+    Lane lane = Lane::Evict;
+  };
+  using Lock = std::unique_lock<std::mutex>;
+
+  LaneThreads() = default;
+  ~LaneThreads();
+
+  static void leave(LaneThreads* threads);
+  static void* run_thread(void* entry);
+  void serve(Lane lane);
+  void run_step(Lock& lock, Lane lane);
+  bool sleep_until(Lock& lock, Lane sleeper, Mark mark);
+  void end_action(Lane lane);
+  Progress& of(Lane lane) { return progress_[static_cast<size_t>(lane)]; }
+
+  std::mutex mutex_;
+  std::array<Progress, kLaneCount> progress_;
+  std::array<Entry, kLaneCount> entries_;
+  const LaneCopies* copies_ = nullptr;  // Of the step that runs; null between steps.
+  int32_t busy_lanes_ = 0;              // Copy lanes that have not ended the step.
+  bool is_stopped_ = false;
+  bool is_closing_ = false;
+  pid_t process_ = 0;  // Threads do not survive a fork.
+};
+
+}  // namespace fitstep

@@ -1,0 +1,64 @@
+// Runs a plan on real memory of a device, with ops that are all of one kind: what an op makes is
+// derived from a hash of what it reads.
+//
+//   read a, b -> hash(op, bytes of a, bytes of b) -> scratch gets rubbish -> outputs get bytes
+//
+// So one wrong byte anywhere changes everything after it, and two plans of a program are right
+// together when they leave the same bytes behind.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "fitstep/base/result.h"
+#include "fitstep/plan/plan.h"
+#include "fitstep/program/program.h"
+#include "fitstep/run/arena.h"
+#include "fitstep/run/device.h"
+#include "fitstep/run/executor.h"
+
+namespace fitstep {
+
+class HashStep final : public Kernels {
+ public:
+  // Reserves an arena per tier that the plan uses, and opens lanes if it has copies on any.
+  // REQUIRES: validate(program) holds; ids of the plan are in range. Both outlive this.
+  static Result<std::unique_ptr<HashStep>> make(const Program& program, const Plan& plan,
+                                                std::shared_ptr<Device> device);
+
+  // Every storage that has a content at start gets it, in its home or outside; the same for all
+  // plans of a program.
+  void fill();
+
+  std::optional<Stopped> step();
+
+  // By storage, the bytes in homes and outside the arenas; empty for others.
+  std::vector<std::string> contents() const;
+
+  // The op at this position of the compute lane fails from now on, before it writes; -1 for none.
+  void set_failing(int32_t position) { failing_ = position; }
+
+  Status run(int32_t position) override;
+  Status copy(int32_t position) override;
+
+ private:
+  HashStep(const Program& program, const Plan& plan, std::shared_ptr<Device> device)
+      : program_(program), plan_(plan), device_(std::move(device)) {}
+
+  Status reserve();
+  char* address(ResidencyId id) const;
+  uint64_t hash_reads(const Run& run, const Form& form) const;
+
+  const Program& program_;
+  const Plan& plan_;
+  std::shared_ptr<Device> device_;
+  std::vector<std::unique_ptr<Arena>> arenas_;  // By tier; null where nothing is.
+  std::unique_ptr<CopyLanes> lanes_;
+  mutable std::vector<std::string> external_;  // By storage.
+  int32_t failing_ = -1;
+};
+
+}  // namespace fitstep

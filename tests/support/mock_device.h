@@ -1,0 +1,63 @@
+// A device of the imagination: memory is real, time is not, and everything fails on demand.
+//
+//   clock     0    3         9   11       20
+//   compute   | f0 |   f1    |   waits    | b1       each action takes as long as dice by seed say
+//   evict          |   a0    |
+//   prefetch                     |  a0    |
+//
+// One thread: a call of the compute lane moves the clock on, and the copies that fall into that
+// time happen in it, in the order of their virtual times. A copy takes what it finds at its begin,
+// leaves rubbish in its target until its end, and copies nothing that changed meanwhile.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "fitstep/base/result.h"
+#include "fitstep/run/device.h"
+
+namespace fitstep {
+
+struct MockOptions {
+  uint64_t seed = 0;
+  int64_t most_ticks = 20;    // Of one action; by dice between nothing and this.
+  int32_t failing_copy = -1;  // The n-th of the device, over all its lanes and steps.
+  int32_t failing_reserve = -1;
+};
+
+class MockDevice final : public Device {
+ public:
+  explicit MockDevice(const MockOptions& options) : options_(options) {}
+  ~MockDevice() override;
+
+  std::string name() const override { return "mock"; }
+  Result<char*> reserve(int64_t size_bytes) override;
+  void release(char* base, int64_t size_bytes) override;
+  void discard(char* begin, int64_t size_bytes) override;
+  Result<std::unique_ptr<CopyLanes>> open_lanes(LaneCopies copies) override;
+
+  // What has been asked for so far.
+  int32_t copies() const { return copies_; }
+
+  // Of one action of one step.
+  int64_t ticks(Lane lane, int32_t position) const;
+  // Whether the copy that ends now does so as it should. Called once per copy.
+  Status end_copy();
+  // For lanes: a step begins; false if one is running.
+  bool begin_step();
+  void end_step() { is_running_ = false; }
+
+ private:
+  MockOptions options_;
+  std::map<char*, int64_t> reserved_;  // Sizes by begin.
+  int32_t reserves_ = 0;
+  int32_t copies_ = 0;
+  int32_t steps_ = 0;
+  bool is_running_ = false;
+};
+
+inline constexpr char kRubbish = '\x5a';
+
+}  // namespace fitstep
