@@ -1,71 +1,118 @@
-// Memory for byte_run.h: three arenas, a token in every byte, garbage where nobody has written.
+// Memory for byte_machine.h: three arenas, a token in every byte, garbage where nobody has written.
+//
+// Bytes between two neighbouring ends of blocks are always treated alike, so they share a cell:
+//
+//   blocks   |---- a ----|              |-- c --|
+//                  |----- b -----|
+//   cells    |  0  |  1  |   2   |  3   |   4   |
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
 
+#include "fitstep/base/hash.h"
+
 namespace fitstep {
 
-using Token = int64_t;  // Garbage is negative and never the same twice.
+using Token = int64_t;  // Garbage is negative.
+
+constexpr size_t kMemoryTiers = 3;
 
 struct Place {
-  int32_t tier = 0;
-  int64_t begin = 0;
-  int64_t end = 0;  // Not covered any more.
+  size_t tier = 0;
+  size_t begin = 0;  // Cells.
+  size_t end = 0;    // Not covered any more.
+};
+
+// Where blocks begin and end, by tier.
+class BlockEnds {
+ public:
+  explicit BlockEnds(int64_t arena_bytes) : arena_bytes_(arena_bytes) {}
+
+  // What lies outside the arenas is left out.
+  void add(int32_t tier, int64_t offset_bytes, int64_t size_bytes) {
+    if (!is_inside(tier, offset_bytes, size_bytes)) return;
+    ends_[static_cast<size_t>(tier)].push_back(offset_bytes);
+    ends_[static_cast<size_t>(tier)].push_back(offset_bytes + size_bytes);
+  }
+
+  void sort() {
+    for (std::vector<int64_t>& ends : ends_) {
+      std::ranges::sort(ends);
+      const auto rest = std::ranges::unique(ends);
+      ends.erase(rest.begin(), rest.end());
+    }
+  }
+
+  // None outside the arenas; what has no bytes is anywhere. REQUIRES: it was added, and sorted.
+  std::optional<Place> place(int32_t tier, int64_t offset_bytes, int64_t size_bytes) const {
+    if (size_bytes == 0) return Place{};
+    if (!is_inside(tier, offset_bytes, size_bytes)) return {};
+    return Place{static_cast<size_t>(tier), cell(tier, offset_bytes),
+                 cell(tier, offset_bytes + size_bytes)};
+  }
+
+  size_t cells(size_t tier) const { return ends_[tier].size(); }
+
+ private:
+  bool is_inside(int32_t tier, int64_t offset_bytes, int64_t size_bytes) const {
+    const bool is_tier = tier >= 0 && static_cast<size_t>(tier) < kMemoryTiers;
+    return is_tier && offset_bytes >= 0 && size_bytes >= 0 && size_bytes <= arena_bytes_ &&
+           offset_bytes <= arena_bytes_ - size_bytes;
+  }
+
+  size_t cell(int32_t tier, int64_t end_bytes) const {
+    const std::vector<int64_t>& ends = ends_[static_cast<size_t>(tier)];
+    return static_cast<size_t>(std::ranges::lower_bound(ends, end_bytes) - ends.begin());
+  }
+
+  int64_t arena_bytes_;
+  std::array<std::vector<int64_t>, kMemoryTiers> ends_;
 };
 
 class ByteMemory {
  public:
-  explicit ByteMemory(int64_t arena_bytes) : arena_bytes_(arena_bytes) {
-    for (std::vector<Token>& arena : arenas_) {
-      arena.assign(static_cast<size_t>(arena_bytes), garbage());
+  explicit ByteMemory(const BlockEnds& ends) {
+    for (size_t tier = 0; tier < kMemoryTiers; ++tier) {
+      cells_[tier].assign(ends.cells(tier), garbage());
     }
   }
 
-  Token garbage() { return -++garbage_count_; }
-
-  // None outside the arenas; what has no bytes is anywhere.
-  std::optional<Place> place(int32_t tier, int64_t offset_bytes, int64_t size_bytes) const {
-    if (size_bytes == 0) return Place{};
-    const bool is_tier = tier >= 0 && static_cast<size_t>(tier) < arenas_.size();
-    if (!is_tier || offset_bytes < 0 || offset_bytes > arena_bytes_ - size_bytes) return {};
-    return Place{tier, offset_bytes, offset_bytes + size_bytes};
-  }
+  // Never the same twice. Numbered from the last call of number_garbage(), so that what an action
+  // leaves does not depend on what others have done.
+  Token garbage() { return -++garbage_; }
+  void number_garbage(int64_t from) { garbage_ = from; }
 
   void fill(const Place& place, Token token) {
-    for (int64_t i = place.begin; i < place.end; ++i) at(place.tier, i) = token;
+    for (size_t i = place.begin; i < place.end; ++i) cells_[place.tier][i] = token;
   }
 
-  bool holds(const Place& place, Token token) {
-    for (int64_t i = place.begin; i < place.end; ++i) {
-      if (at(place.tier, i) != token) return false;
+  bool holds(const Place& place, Token token) const {
+    for (size_t i = place.begin; i < place.end; ++i) {
+      if (cells_[place.tier][i] != token) return false;
     }
     return true;
   }
 
-  std::vector<Token> read(const Place& place) {
-    std::vector<Token> content;
-    for (int64_t i = place.begin; i < place.end; ++i) content.push_back(at(place.tier, i));
-    return content;
+  std::vector<Token> read(const Place& place) const {
+    const auto begin = cells_[place.tier].begin();
+    return {begin + static_cast<std::ptrdiff_t>(place.begin),
+            begin + static_cast<std::ptrdiff_t>(place.end)};
   }
 
-  void write(const Place& place, const std::vector<Token>& content) {
-    for (size_t i = 0; i < content.size(); ++i) {
-      at(place.tier, place.begin + static_cast<int64_t>(i)) = content[i];
+  void add_to(Fingerprint& state) const {
+    for (const std::vector<Token>& cells : cells_) {
+      for (const Token token : cells) state.add(token);
     }
   }
 
  private:
-  Token& at(int32_t tier, int64_t address) {
-    return arenas_[static_cast<size_t>(tier)][static_cast<size_t>(address)];
-  }
-
-  int64_t arena_bytes_;
-  int64_t garbage_count_ = 0;
-  std::array<std::vector<Token>, 3> arenas_;  // By tier.
+  int64_t garbage_ = 0;
+  std::array<std::vector<Token>, kMemoryTiers> cells_;
 };
 
 }  // namespace fitstep

@@ -1,13 +1,5 @@
-// Runs a plan on real bytes, with everything against it: the oracle for tests of the verifier.
-//
-//   memory that nobody has yet      garbage
-//   a scratch block or an output    garbage from its position in the kernel on, and must keep it
-//   what has been released          garbage at once
-//   actions of different lanes      begin and end in any order that waits allow, by seed
-//
-// The content of a storage's version is a token in every byte. An op compares what it reads with
-// the version that the program had there, at its begin and at its end; then it writes the tokens of
-// what it makes. Nothing here knows lifetimes or happens-before: damage shows or it does not.
+// Runs a plan on real bytes (byte_machine.h) in one of the orders that its waits allow, by seed:
+// the oracle for tests of the verifier.
 #pragma once
 
 #include <cstdint>

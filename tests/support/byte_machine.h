@@ -1,0 +1,110 @@
+// Runs a plan on real bytes, one begin or end of an action after another, in an order that the
+// caller chooses among those that the waits allow. Everything is against the plan:
+//
+//   memory that nobody has yet      garbage
+//   a scratch block or an output    garbage from its position in the kernel on, and must keep it
+//   what has been released          garbage at once
+//   a copy                          brings what its source held from begin to end, or garbage
+//
+// The content of a storage's version is a token in every byte. An op compares what it reads with
+// the version that the program had there, at its begin and at its end; then it writes the tokens of
+// what it makes. Nothing here knows lifetimes or happens-before: damage shows or it does not.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "fitstep/base/id.h"
+#include "fitstep/base/interval.h"
+#include "fitstep/plan/plan.h"
+#include "fitstep/program/program.h"
+#include "tests/support/byte_memory.h"
+
+namespace fitstep {
+
+class ByteMachine {
+ public:
+  // Three arenas of `arena_bytes`. The plan may be anything; both outlive this and its copies.
+  //
+  // REQUIRES: validate(program) holds.
+  ByteMachine(const Program& program, const Plan& plan, int64_t arena_bytes);
+
+  // Lanes whose action can end, or whose next one can begin.
+  std::vector<size_t> movable() const;
+
+  // Ends the lane's action, or begins its next one. REQUIRES: the lane is movable.
+  void move(size_t lane);
+
+  // Everything has ended, and is as the program leaves it. REQUIRES: no lane is movable.
+  void check_end();
+
+  // What has gone wrong first; empty so far.
+  const std::string& damage() const { return damage_; }
+
+  // Equal for machines from which the same can happen.
+  uint64_t state() const;
+
+ private:
+  // A block that an action fills, with the garbage that it must still find there at `end`.
+  struct Guarded {
+    Place place;
+    Token garbage = 0;
+    Tick end = 0;  // Position of the kernel.
+  };
+  struct Running {
+    bool is_running = false;
+    std::vector<Guarded> guarded;  // Scratch and outputs that are there.
+    std::vector<Token> copied;     // What a copy found at its begin.
+  };
+
+  template <class... Arguments>
+  void damaged(fmt::format_string<const Arguments&...> format, const Arguments&... arguments) {
+    if (damage_.empty()) damage_ = fmt::format(format, arguments...);
+  }
+
+  void set_up();
+  const Action& action(size_t lane) const { return plan_->lanes[lane][ended_[lane]]; }
+  bool can_begin(size_t lane) const;
+
+  bool is_residency(ResidencyId id) const;
+  bool is_operand(ResidencyId id, StorageId storage) const;
+  bool is_external_place(ResidencyId id) const;
+  bool is_generator(StorageId id) const;
+  StorageId storage_of(ResidencyId id) const { return plan_->residencies[id.index()].storage; }
+  std::optional<Place> place(TierId tier, int64_t offset_bytes, int64_t size_bytes);
+  std::optional<Place> place_of(ResidencyId id);
+  std::vector<Token> content_of(ResidencyId id);
+  const Form* form_of(const Run& run) const;
+
+  void guard(size_t lane, const std::optional<Place>& block, Tick end);
+  void check_guarded(size_t lane, Tick tick);
+  void check_reads(const Run& run, const Form& form);
+  void begin_copy(size_t lane);
+  void begin_run(size_t lane);
+  void walk_kernel(size_t lane, const Run& run, const Form& form);
+  void begin_output(size_t lane, const Run& run, const Form& form, size_t written);
+  bool is_in_place_of(ResidencyId output, ResidencyId input) const;
+  void end_copy(size_t lane, const Action& it);
+  void end_run(size_t lane, const Action& it);
+  void poison(const std::vector<ResidencyId>& releases, const std::vector<ResidencyId>& written,
+              bool is_output);
+  void check_home(StorageId storage, Token token);
+
+  const Program* program_;
+  const Plan* plan_;
+  BlockEnds ends_;
+  ByteMemory memory_;
+  std::map<StorageId, Token> external_;
+  std::array<Running, kLaneCount> running_;
+  std::array<size_t, kLaneCount> ended_ = {};
+  std::string damage_;
+};
+
+}  // namespace fitstep

@@ -1,0 +1,31 @@
+// Runs a plan on real bytes (byte_machine.h) in every order that its waits allow.
+//
+//                      begin f ---- end f ---- ...
+//                     /                   `
+//   start -- begin e <                     >-- begin f, end e: reached twice, looked at once
+//                     `                   /
+//                      end e ---- begin f ---- ...
+//
+// A state is how far each lane is and what every byte holds; equal states are one. Feasible for
+// plans with a dozen actions per lane.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "fitstep/plan/plan.h"
+#include "fitstep/program/program.h"
+
+namespace fitstep {
+
+struct Exploration {
+  std::string damage;    // In some order; empty if there is none.
+  int64_t states = 0;    // That were looked at.
+  bool is_whole = true;  // Whether all were, or the damage was found.
+};
+
+// REQUIRES: validate(program) holds. The plan may be anything.
+Exploration explore(const Program& program, const Plan& plan, int64_t arena_bytes,
+                    int64_t most_states);
+
+}  // namespace fitstep
