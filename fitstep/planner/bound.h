@@ -23,12 +23,6 @@ struct Moves {
   bool offload = false;
 };
 
-// What the plans that a bound speaks of may do besides keeping.
-struct Moves {
-  bool recompute = true;
-  bool offload = false;
-};
-
 struct TimeBound {
   int64_t ps = 0;
   std::string name;  // Which bound, for which moves, from which start.

@@ -70,7 +70,8 @@ class Search {
     constexpr int32_t kMostFailures = 3;  // In a row: then lower targets are out of reach.
     const std::vector<int64_t> targets = ladder();
     int32_t failures = 0;
-    for (size_t i = 0; i < targets.size() && (drafts_.has_choice() || may_offload_); ++i) {
+    if (!drafts_.has_choice() && !may_offload_) return std::move(pool_).take();
+    for (size_t i = first_rung(targets); i < targets.size(); ++i) {
       const int64_t least_bytes = pool_.least_bytes();
       const bool is_reached = reach(targets[i]);
       failures = is_reached || pool_.least_bytes() < least_bytes ? 0 : failures + 1;
@@ -89,6 +90,13 @@ class Search {
     std::vector<int64_t> bytes = kept.space.live_bytes;
     for (int64_t& live : bytes) live += task.homes.bottom_bytes;
     return bytes;
+  }
+
+  // Rungs above the capacity cannot answer; without a capacity all are wanted.
+  size_t first_rung(const std::vector<int64_t>& targets) const {
+    if (task_.request.capacity_bytes <= 0) return 0;
+    const auto fits = [&](int64_t target) { return target <= task_.request.capacity_bytes; };
+    return static_cast<size_t>(std::ranges::find_if(targets, fits) - targets.begin());
   }
 
   // Highest first, below the height with all kept.

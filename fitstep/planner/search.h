@@ -7,8 +7,8 @@
 //      +--------------------------> bytes
 //    floor  ...   targets   ...   keep-all
 //
-// The ladder does not depend on the capacity asked, only where it stops does: at the first target
-// within the capacity that was reached.
+// The ladder does not depend on the capacity asked, only its part that is walked does: from the
+// first target within the capacity to the first that was reached. Without a capacity, all of it.
 #pragma once
 
 #include <cstdint>
