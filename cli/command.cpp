@@ -8,7 +8,9 @@
 
 #include "cli/curve.h"
 #include "cli/plan.h"
+#include "cli/report.h"
 #include "cli/show.h"
+#include "cli/simulate.h"
 #include "cli/verify.h"
 
 namespace fitstep {
@@ -21,6 +23,10 @@ Answer run_command(const std::vector<std::string>& arguments, const Progress& pr
   const CLI::App* plan_verb = add_plan(app, plan);
   CurveOptions curve;
   const CLI::App* curve_verb = add_curve(app, curve);
+  SimulateOptions simulate;
+  const CLI::App* simulate_verb = add_simulate(app, simulate);
+  ReportOptions report;
+  const CLI::App* report_verb = add_report(app, report);
   ShowOptions show;
   const CLI::App* show_verb = add_show(app, show);
   VerifyOptions verify;
@@ -38,6 +44,8 @@ Answer run_command(const std::vector<std::string>& arguments, const Progress& pr
   }
   if (plan_verb->parsed()) return run_plan(plan, progress);
   if (curve_verb->parsed()) return run_curve(curve, progress);
+  if (simulate_verb->parsed()) return run_simulate(simulate, progress);
+  if (report_verb->parsed()) return run_report(report);
   if (show_verb->parsed()) return run_show(show);
   if (verify_verb->parsed()) return run_verify(verify);
   return Answer{ExitCode::BadInput, "", app.help()};

@@ -6,6 +6,9 @@
 
 #include "cli/command.h"
 #include "cli/files.h"
+#include "cli/machines.h"
+#include "cli/proven.h"
+#include "fitstep/base/result.h"
 #include "fitstep/plan/plan.h"
 #include "fitstep/program/program.h"
 
@@ -14,21 +17,32 @@ namespace fitstep {
 CLI::App* add_show(CLI::App& app, ShowOptions& options) {
   CLI::App* verb = app.add_subcommand("show", "Print what a program needs or what a plan does");
   verb->add_option("file", options.path, "A program or a plan")->required();
+  verb->add_option("program", options.program_path, "The plan's program: for names and choices");
+  add_machine_options(*verb, options.machine);
   verb->add_flag("--json", options.as_json, "Print JSON: bytes and picoseconds as integers");
   verb->footer(
+      "Exit code: 0 shown, 1 not a valid plan of this program, 2 input that cannot be used.\n"
       "Example:\n"
-      "  fitstep show gpt.program        plain peak, floor, largest storages, bytes over ticks\n"
-      "  fitstep show gpt.plan --json    certificate, runs, recomputes, residencies");
+      "  fitstep show gpt.program             plain peak, floor, largest storages, bytes\n"
+      "  fitstep show gpt.plan gpt.program    who is kept, recomputed, offloaded, and why\n"
+      "  fitstep show gpt.plan --json         certificate, runs, recomputes, residencies");
   return verb;
 }
 
 Answer run_show(const ShowOptions& options) {
+  if (!options.program_path.empty()) {
+    const Result<Proven> proven = load_proven({.plan_path = options.path,
+                                               .program_path = options.program_path,
+                                               .machine = options.machine});
+    if (!proven.has_value()) return refuse(proven.error());
+    return Answer{ExitCode::Yes, show_plan(proven->plan, &*proven, options.as_json), ""};
+  }
   const auto content = load_any(options.path);
   if (!content.has_value()) return bad_input(content.error());
   if (const auto* program = std::get_if<Program>(&*content)) {
     return Answer{ExitCode::Yes, show_program(*program, options.as_json), ""};
   }
-  return Answer{ExitCode::Yes, show_plan(std::get<Plan>(*content), options.as_json), ""};
+  return Answer{ExitCode::Yes, show_plan(std::get<Plan>(*content), nullptr, options.as_json), ""};
 }
 
 }  // namespace fitstep

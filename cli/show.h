@@ -1,10 +1,13 @@
 // `fitstep show FILE`: what a program needs, or what a plan does, for people and (--json) machines.
+// With its program beside it, a plan is shown with names, with its choices and with its bytes.
 #pragma once
 
 #include <CLI/App.hpp>
 #include <string>
 
 #include "cli/command.h"
+#include "cli/machines.h"
+#include "cli/proven.h"
 #include "fitstep/plan/plan.h"
 #include "fitstep/program/program.h"
 
@@ -12,14 +15,16 @@ namespace fitstep {
 
 struct ShowOptions {
   std::string path;
+  std::string program_path;  // Of the plan's program; may be empty.
+  MachineOptions machine;
   bool as_json = false;
 };
 
 CLI::App* add_show(CLI::App& app, ShowOptions& options);
 Answer run_show(const ShowOptions& options);
 
-// Its two halves, for a file already read.
+// Its two halves, for files already read. `proven` is none where only the plan was given.
 std::string show_program(const Program& program, bool as_json);
-std::string show_plan(const Plan& plan, bool as_json);
+std::string show_plan(const Plan& plan, const Proven* proven, bool as_json);
 
 }  // namespace fitstep

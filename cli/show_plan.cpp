@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
@@ -9,17 +8,24 @@
 #include <string>
 #include <vector>
 
+#include "cli/chart.h"
+#include "cli/choices_text.h"
+#include "cli/proven.h"
 #include "cli/show.h"
 #include "cli/text.h"
 #include "fitstep/base/bytes.h"
 #include "fitstep/base/id.h"
 #include "fitstep/plan/plan.h"
+#include "fitstep/report/choices.h"
+#include "fitstep/report/lane_spans.h"
+#include "fitstep/simulate/simulator.h"
 
 namespace fitstep {
 namespace {
 
 constexpr size_t kLargest = 10;  // Residencies that are listed.
-constexpr std::array<const char*, kLaneCount> kLaneNames = {"compute", "evict", "prefetch"};
+constexpr size_t kColumns = 72;
+constexpr int kRows = 12;
 
 // Everything that is shown, so that text and JSON cannot differ.
 struct Facts {
@@ -68,7 +74,7 @@ Facts collect(const Plan& plan) {
   return facts;
 }
 
-std::string print_json(const Plan& plan, const Facts& facts) {
+std::string print_json(const Plan& plan, const Facts& facts, const Proven* proven) {
   Json copies = Json::object();
   for (size_t lane = 0; lane < kLaneCount; ++lane) {
     copies[kLaneNames.at(lane)] = facts.copies[lane];
@@ -81,24 +87,31 @@ std::string print_json(const Plan& plan, const Facts& facts) {
                        {"tier", residency.tier.value()},
                        {"offset_bytes", residency.offset_bytes},
                        {"size_bytes", residency.size_bytes}});
+    if (proven == nullptr) continue;
+    largest.back()["name"] = label_of(proven->program, residency.storage);
   }
-  const Json root = {{"program_hash", plan.program_hash},
-                     {"policy", plan.policy},
-                     {"seed", plan.seed},
-                     {"certificate", to_json(plan.certificate)},
-                     {"runs", facts.runs},
-                     {"recomputes", facts.recomputes},
-                     {"copies", copies},
-                     {"copied_bytes", facts.copied_bytes},
-                     {"residencies", plan.residencies.size()},
-                     {"homes", facts.homes},
-                     {"home_bytes", facts.home_bytes},
-                     {"external", facts.external},
-                     {"largest", largest}};
+  Json root = {{"program_hash", plan.program_hash},
+               {"policy", plan.policy},
+               {"seed", plan.seed},
+               {"certificate", to_json(plan.certificate)},
+               {"runs", facts.runs},
+               {"recomputes", facts.recomputes},
+               {"copies", copies},
+               {"copied_bytes", facts.copied_bytes},
+               {"residencies", plan.residencies.size()},
+               {"homes", facts.homes},
+               {"home_bytes", facts.home_bytes},
+               {"external", facts.external},
+               {"largest", largest}};
+  if (proven != nullptr) {
+    root["choices"] =
+        to_json(proven->program, storage_choices(proven->program, plan, proven->timeline));
+    root["live_bytes"] = live_bytes(proven->timeline);
+  }
   return to_text(root);
 }
 
-std::string print_text(const Plan& plan, const Facts& facts) {
+std::string print_certificate(const Plan& plan) {
   const Certificate& certificate = plan.certificate;
   std::string text = fmt::format("plan for program {}, policy {}, seed {}\n\ncertificate\n",
                                  plan.program_hash, plan.policy, plan.seed);
@@ -110,12 +123,16 @@ std::string print_text(const Plan& plan, const Facts& facts) {
   put_bytes("height", certificate.height_bytes, "what the layout needs");
   put_bytes("capacity", certificate.capacity_bytes, "what it was planned for");
   const auto put_seconds = [&text](const char* what, int64_t ps, const std::string& meaning) {
-    text += fmt::format("  {:<10}{:>11.6f}s  {}\n", what, static_cast<double>(ps) * 1e-12, meaning);
+    text += fmt::format("  {:<10}{:>12}  {}\n", what, format_seconds(ps), meaning);
   };
   put_seconds("predicted", certificate.predicted_ps, "moves: " + certificate.moves);
   put_seconds("bound", certificate.bound_ps, certificate.bound);
+  return text;
+}
 
-  text += fmt::format("\n{} runs, of which {} recompute\n", facts.runs, facts.recomputes);
+std::string print_actions(const Plan& plan, const Facts& facts) {
+  std::string text =
+      fmt::format("\n{} runs, of which {} recompute\n", facts.runs, facts.recomputes);
   const int64_t copies = std::accumulate(facts.copies, facts.copies + kLaneCount, int64_t{0});
   text += fmt::format("{} copies of together {}", copies, format_bytes(facts.copied_bytes));
   for (size_t lane = 0; lane < kLaneCount; ++lane) {
@@ -125,21 +142,42 @@ std::string print_text(const Plan& plan, const Facts& facts) {
   text += fmt::format("\n{} residencies: {} homes ({}), {} outside the arena\n",
                       plan.residencies.size(), facts.homes, format_bytes(facts.home_bytes),
                       facts.external);
-  text += "\nlargest residencies, homes left out\n  storage  tier       bytes       address\n";
+  return text;
+}
+
+// Storages by name where the program is known, by number otherwise.
+std::string print_largest(const Plan& plan, const Facts& facts, const Proven* proven) {
+  std::string text =
+      fmt::format("\nlargest residencies, homes left out\n  {:>11} {:>5} {:>13}  {}\n", "bytes",
+                  "tier", "address", "storage");
   for (const ResidencyId id : facts.largest) {
     const Residency& residency = plan.residencies[id.index()];
-    text += fmt::format("  {:>7}  {:>4} {:>11}  {:>12}\n", residency.storage.value(),
-                        residency.tier.value(), format_bytes(residency.size_bytes),
-                        residency.offset_bytes);
+    text += fmt::format("  {:>11} {:>5} {:>13}  {}\n", format_bytes(residency.size_bytes),
+                        residency.tier.value(), residency.offset_bytes,
+                        proven == nullptr ? fmt::format("{}", residency.storage.value())
+                                          : label_of(proven->program, residency.storage));
   }
   return text;
 }
 
+std::string print_text(const Plan& plan, const Facts& facts, const Proven* proven) {
+  std::string text = print_certificate(plan) + print_actions(plan, facts);
+  if (proven == nullptr) {
+    return text + print_largest(plan, facts, proven) +
+           "\nfitstep show PLAN PROGRAM shows names, choices and bytes over ticks\n";
+  }
+  const std::vector<StorageChoice> choices =
+      storage_choices(proven->program, plan, proven->timeline);
+  text += "\n" + print_totals(choices) + print_largest(proven->program, choices);
+  text += print_largest(plan, facts, proven) + "\nlive bytes on the device over ticks\n";
+  return text + draw_chart(most_of_each(live_bytes(proven->timeline), kColumns), kRows);
+}
+
 }  // namespace
 
-std::string show_plan(const Plan& plan, bool as_json) {
+std::string show_plan(const Plan& plan, const Proven* proven, bool as_json) {
   const Facts facts = collect(plan);
-  return as_json ? print_json(plan, facts) : print_text(plan, facts);
+  return as_json ? print_json(plan, facts, proven) : print_text(plan, facts, proven);
 }
 
 }  // namespace fitstep

@@ -39,8 +39,10 @@ std::string format_ratio(int64_t number, int64_t base) {
 }
 
 std::string place_of(const Op& op) {
-  if (op.source.file.empty()) return op.name;
-  return fmt::format("{} ({}:{})", op.name, op.source.file, op.source.line);
+  std::string place = op.name;
+  if (!op.source.module.empty()) place += " in " + op.source.module;
+  if (!op.source.file.empty()) place += fmt::format(" ({}:{})", op.source.file, op.source.line);
+  return place;
 }
 
 Json to_json(const Certificate& certificate) {

@@ -21,7 +21,7 @@ std::string format_share(int64_t part, int64_t whole);
 // "1.03x"; "-" of nothing.
 std::string format_ratio(int64_t number, int64_t base);
 
-// "aten::addmm (net.py:12)", or without the parentheses where the source is not known.
+// "aten::addmm in layers.0 (net.py:12)", without what is not known.
 std::string place_of(const Op& op);
 
 Json to_json(const Certificate& certificate);

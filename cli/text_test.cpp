@@ -31,6 +31,7 @@ TEST(Text, WritesSharesAndRatiosOfNothingAsADash) {
 TEST(Text, NamesTheSourceOfAnOpIfItIsKnown) {
   EXPECT_EQ(place_of({.name = "f0"}), "f0");
   EXPECT_EQ(place_of({.name = "f0", .source = {.file = "net.py", .line = 12}}), "f0 (net.py:12)");
+  EXPECT_EQ(place_of({.name = "f0", .source = {.module = "layers.0"}}), "f0 in layers.0");
 }
 
 }  // namespace

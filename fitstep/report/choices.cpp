@@ -40,6 +40,8 @@ class ChoiceFinder {
       if (uses_[i].empty() && !storage.is_persistent) continue;
       choices_[i].storage = StorageId(i);
       choices_[i].size_bytes = storage.size_bytes;
+      const auto maker = std::ranges::find_if(uses_[i], &Use::is_write);
+      if (maker != uses_[i].end()) choices_[i].maker = op_of(*maker);
       find_gap(i);
       choices_[i].choice = choice_of(storage, choices_[i]);
       found.push_back(choices_[i]);

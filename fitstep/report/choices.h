@@ -30,6 +30,7 @@ inline constexpr size_t kChoiceCount = 5;
 struct StorageChoice {
   StorageId storage;
   Choice choice = Choice::Brief;
+  OpId maker;  // The first that writes it; none for what no op does.
   int64_t size_bytes = 0;
   int64_t gap_ps = 0;  // The longest time between two uses; of a persistent one, across steps too.
   OpId before;         // The ops around that gap; none without one.

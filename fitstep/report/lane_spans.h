@@ -10,6 +10,8 @@
 
 namespace fitstep {
 
+inline constexpr std::array<const char*, kLaneCount> kLaneNames = {"compute", "evict", "prefetch"};
+
 class LaneSpans {
  public:
   explicit LaneSpans(const Timeline& timeline) {

@@ -2,6 +2,7 @@
 // byte a second.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -12,6 +13,7 @@
 #include "fitstep/machine/machine.h"
 #include "fitstep/plan/plan.h"
 #include "fitstep/program/program.h"
+#include "fitstep/report/at_peak.h"
 #include "fitstep/report/choices.h"
 #include "fitstep/report/time_use.h"
 #include "fitstep/report/trace.h"
@@ -75,6 +77,7 @@ TEST(Choices, KeepWhatLiesUnused) {
   ASSERT_EQ(choices.size(), 3U);  // Not the gradients, which have no bytes, nor x and the loss.
   const StorageChoice a0 = choice_of(choices, kA0);
   EXPECT_EQ(a0.choice, Choice::Keep);
+  EXPECT_EQ(program.ops[a0.maker.index()].name, "f0");
   EXPECT_EQ(a0.gap_ps, 3 * kSecond);
   EXPECT_EQ(program.ops[a0.before.index()].name, "f1");
   EXPECT_EQ(program.ops[a0.after.index()].name, "b0");
@@ -189,6 +192,28 @@ TEST(TimeUse, CountsWhatCopiesSlowDown) {
   EXPECT_EQ(
       use.first_ps + use.recompute_ps + use.launch_ps + use.slowed_ps + use.stall_ps + use.tail_ps,
       timeline.total_ps);
+}
+
+//   compute   f0 f1 f2 b2 b1 b0
+//   bytes      1  2  3  3  2  1
+TEST(AtPeak, NamesWhatIsThere) {
+  const Program program = program_of(kPyramid);
+  const Plan plan = keep_all(program);
+  const Peak peak = at_peak(program, plan, simulate(program, plan, unit_machine()));
+  EXPECT_EQ(peak.position, 2);
+  EXPECT_EQ(peak.bytes, 3);
+  ASSERT_EQ(peak.storages.size(), 3U);
+  EXPECT_EQ(peak.storages[0], kA0);
+  EXPECT_EQ(peak.storages[2], kA2);
+}
+
+TEST(AtPeak, LeavesOutWhatIsElsewhere) {
+  const Program program = program_of(kPyramid);
+  const Plan plan = offload_gaps(program);
+  const Peak peak = at_peak(program, plan, simulate(program, plan, unit_machine()));
+  // f2 runs from 2 to 3 beside the eviction of a0; before and after it fewer bytes are there.
+  EXPECT_EQ(peak.position, 2);
+  EXPECT_EQ(peak.storages.size(), 3U);
 }
 
 TEST(Trace, HasOneSpanPerActionAndTheBytes) {

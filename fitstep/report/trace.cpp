@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -20,7 +19,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kProcess = 1;
-constexpr std::array<const char*, kLaneCount> kLaneNames = {"compute", "evict", "prefetch"};
 
 double microseconds(int64_t time_ps) { return static_cast<double>(time_ps) * 1e-6; }
 

@@ -1,0 +1,129 @@
+#include "cli/choices_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cli/text.h"
+#include "fitstep/base/bytes.h"
+#include "fitstep/base/id.h"
+#include "fitstep/program/program.h"
+#include "fitstep/report/choices.h"
+
+namespace fitstep {
+namespace {
+
+constexpr size_t kLargest = 5;  // That are listed of each kind.
+
+// By choice, in the order of the enumeration.
+constexpr std::array<const char*, kChoiceCount> kMeanings = {
+    "parameters and other state, always there", "used without a gap: nothing to choose",
+    "stay across their gaps", "dropped, and made again", "copied to another tier and back"};
+
+std::string times(int64_t count) {
+  return count == 1 ? std::string("once") : fmt::format("{} times", count);
+}
+
+// Bytes times the time for which nobody uses them.
+double weight(const StorageChoice& choice) {
+  return static_cast<double>(choice.size_bytes) * static_cast<double>(choice.gap_ps);
+}
+
+std::string again(const StorageChoice& choice) {
+  if (!choice.again_ps) return "nothing makes it again";
+  return fmt::format("making it again would take {}", format_seconds(*choice.again_ps));
+}
+
+}  // namespace
+
+std::string label_of(const Program& program, StorageId storage) {
+  const std::string& name = program.storages[storage.index()].name;
+  return name.empty() ? fmt::format("storage {}", storage.value()) : name;
+}
+
+std::string why(const Program& program, const StorageChoice& choice) {
+  std::string unused;
+  if (!choice.before.is_none()) {
+    unused = fmt::format("unused for {} until {}", format_seconds(choice.gap_ps),
+                         place_of(program.ops[choice.after.index()]));
+  }
+  switch (choice.choice) {
+    case Choice::Home:
+      return "state of the step";
+    case Choice::Brief:
+      return "used without a gap";
+    case Choice::Keep:
+      return fmt::format("{}; {}", unused, again(choice));
+    case Choice::Recompute:
+      return fmt::format("made again {} in {}; {}", times(choice.recomputes),
+                         format_seconds(choice.recompute_ps), unused);
+    case Choice::Offload:
+      return fmt::format("{} copied; {}; {}", format_bytes(choice.copied_bytes), unused,
+                         again(choice));
+  }
+  return "";
+}
+
+std::string print_totals(const std::vector<StorageChoice>& choices) {
+  const std::array<ChoiceTotal, kChoiceCount> totals = total_choices(choices);
+  std::string text = fmt::format("  {:<10}{:>12}{:>10}\n", "choice", "bytes", "storages");
+  for (size_t i = 0; i < totals.size(); ++i) {
+    text += fmt::format("  {:<10}{:>12}{:>10}  {}\n", to_string(static_cast<Choice>(i)),
+                        format_bytes(totals.at(i).bytes), totals.at(i).storages, kMeanings.at(i));
+  }
+  return text;
+}
+
+std::string print_largest(const Program& program, const std::vector<StorageChoice>& choices) {
+  std::string text;
+  for (const Choice kind : {Choice::Keep, Choice::Recompute, Choice::Offload}) {
+    std::vector<StorageChoice> of_kind;
+    for (const StorageChoice& choice : choices) {
+      if (choice.choice == kind) of_kind.push_back(choice);
+    }
+    if (of_kind.empty()) continue;
+    std::ranges::stable_sort(of_kind, [](const StorageChoice& a, const StorageChoice& b) {
+      return weight(a) > weight(b);
+    });
+    of_kind.resize(std::min(of_kind.size(), kLargest));
+    text += fmt::format("\nmost of {}, by bytes and gap\n", to_string(kind));
+    for (const StorageChoice& choice : of_kind) {
+      const std::string maker =
+          choice.maker.is_none() ? "" : " of " + place_of(program.ops[choice.maker.index()]);
+      text += fmt::format("  {:>11}  {}{}\n               {}\n", format_bytes(choice.size_bytes),
+                          label_of(program, choice.storage), maker, why(program, choice));
+    }
+  }
+  return text;
+}
+
+Json to_json(const Program& program, const std::vector<StorageChoice>& choices) {
+  const std::array<ChoiceTotal, kChoiceCount> totals = total_choices(choices);
+  Json json = {{"totals", Json::object()}, {"storages", Json::array()}};
+  for (size_t i = 0; i < totals.size(); ++i) {
+    json["totals"][to_string(static_cast<Choice>(i))] = {{"storages", totals.at(i).storages},
+                                                         {"bytes", totals.at(i).bytes}};
+  }
+  for (const StorageChoice& choice : choices) {
+    Json one = {{"storage", choice.storage.value()},
+                {"name", program.storages[choice.storage.index()].name},
+                {"choice", to_string(choice.choice)},
+                {"size_bytes", choice.size_bytes},
+                {"gap_ps", choice.gap_ps},
+                {"again_ps", choice.again_ps ? Json(*choice.again_ps) : Json()},
+                {"recomputes", choice.recomputes},
+                {"recompute_ps", choice.recompute_ps},
+                {"copies", choice.copies},
+                {"copied_bytes", choice.copied_bytes},
+                {"why", why(program, choice)}};
+    json["storages"].push_back(std::move(one));
+  }
+  return json;
+}
+
+}  // namespace fitstep

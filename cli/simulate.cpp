@@ -1,0 +1,142 @@
+#include "cli/simulate.h"
+
+#include <fmt/format.h>
+
+#include <CLI/App.hpp>
+#include <CLI/Validators.hpp>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+#include "cli/command.h"
+#include "cli/files.h"
+#include "cli/proven.h"
+#include "cli/text.h"
+#include "fitstep/base/bytes.h"
+#include "fitstep/base/result.h"
+#include "fitstep/plan/plan.h"
+#include "fitstep/report/disturb.h"
+#include "fitstep/report/lane_spans.h"
+#include "fitstep/report/time_use.h"
+#include "fitstep/simulate/simulator.h"
+
+namespace fitstep {
+namespace {
+
+bool read_number(std::string_view text, double& number) {
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), number);
+  return parsed.ec == std::errc() && parsed.ptr == text.data() + text.size();
+}
+
+// "0.8..1.2"
+Result<Disturbance> read_disturbance(const SimulateOptions& options) {
+  constexpr double kMostFactor = 1000;
+  Disturbance disturbance{.rate_factor = options.rate_factor, .seed = options.seed};
+  if (options.durations.empty()) return disturbance;
+  const std::string_view text = options.durations;
+  const size_t dots = text.find("..");
+  const bool is_read = dots != text.npos &&
+                       read_number(text.substr(0, dots), disturbance.least_factor) &&
+                       read_number(text.substr(dots + 2), disturbance.most_factor);
+  const bool is_range = is_read && disturbance.least_factor >= 0 &&
+                        disturbance.least_factor <= disturbance.most_factor &&
+                        disturbance.most_factor <= kMostFactor;
+  if (is_range) return disturbance;
+  return Error{ErrorCode::BadInput,
+               fmt::format("--durations {}: two factors of the times of ops, the smaller first, "
+                           "such as 0.8..1.2",
+                           text)};
+}
+
+std::string print_text(const Proven& proven, const Disturbance& disturbance,
+                       const SimulateOptions& options) {
+  const Certificate& certificate = proven.plan.certificate;
+  std::string text = fmt::format("{} on machine {}, {}\n", options.files.plan_path,
+                                 proven.machine.name, proven.times);
+  if (disturbance != Disturbance{.seed = disturbance.seed}) {
+    text += fmt::format("times of ops x {:.2f} .. {:.2f}, rates of links x {:.2f}, seed {}\n",
+                        disturbance.least_factor, disturbance.most_factor, disturbance.rate_factor,
+                        disturbance.seed);
+  }
+  const Timeline& timeline = proven.timeline;
+  text += fmt::format(
+      "\n  {:<10}{:>12}  {} of the {} that the plan predicts, bound {}\n", "time",
+      format_seconds(timeline.total_ps), format_ratio(timeline.total_ps, certificate.predicted_ps),
+      format_seconds(certificate.predicted_ps), format_seconds(certificate.bound_ps));
+  text += fmt::format("  {:<10}{:>12}  at these times; {} however long anything takes\n", "peak",
+                      format_bytes(timeline.peak_bytes), format_bytes(certificate.peak_bytes));
+  const TimeUse use = time_use(proven.program, proven.plan, proven.machine, timeline);
+  text += fmt::format("\n  {:<10}{:>12}{:>12}{:>12}\n", "lane", "actions", "busy", "stall");
+  for (size_t lane = 0; lane < kLaneNames.size(); ++lane) {
+    const LaneUse& it = use.lanes.at(lane);
+    text += fmt::format("  {:<10}{:>12}{:>12}{:>12}\n", kLaneNames.at(lane), it.actions,
+                        format_seconds(it.busy_ps), format_seconds(it.stall_ps));
+  }
+  return text;
+}
+
+std::string print_json(const Proven& proven, const Disturbance& disturbance,
+                       const SimulateOptions& options) {
+  const TimeUse use = time_use(proven.program, proven.plan, proven.machine, proven.timeline);
+  Json lanes = Json::object();
+  for (size_t lane = 0; lane < kLaneNames.size(); ++lane) {
+    const LaneUse& it = use.lanes.at(lane);
+    lanes[kLaneNames.at(lane)] = {
+        {"actions", it.actions}, {"busy_ps", it.busy_ps}, {"stall_ps", it.stall_ps}};
+  }
+  return to_text({{"plan", options.files.plan_path},
+                  {"program", options.files.program_path},
+                  {"machine", proven.machine.name},
+                  {"times", proven.times},
+                  {"durations", {disturbance.least_factor, disturbance.most_factor}},
+                  {"rate_factor", disturbance.rate_factor},
+                  {"seed", disturbance.seed},
+                  {"time_ps", proven.timeline.total_ps},
+                  {"peak_bytes", proven.timeline.peak_bytes},
+                  {"lanes", lanes},
+                  {"certificate", to_json(proven.plan.certificate)}});
+}
+
+}  // namespace
+
+CLI::App* add_simulate(CLI::App& app, SimulateOptions& options) {
+  CLI::App* verb = app.add_subcommand("simulate", "How long a step of a plan takes");
+  add_plan_files(*verb, options.files);
+  verb->add_option("--durations", options.durations,
+                   "Each op's time times a number of its own between two, such as 0.8..1.2");
+  verb->add_option("--rate-factor", options.rate_factor, "All links' rates times this")
+      ->check(CLI::Range(0.001, 1000.0))
+      ->capture_default_str();
+  verb->add_option("--seed", options.seed, "Of the random numbers")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  verb->add_flag("--sweep", options.with_sweep,
+                 "Try durations of +-5, 10 and 20 %, each with the rates as they are and x 0.8");
+  verb->add_flag("--json", options.as_json, "Print JSON: bytes and picoseconds as integers");
+  verb->footer(
+      "Exit code: 0 simulated, 1 not a valid plan of this program, 2 input that cannot be used.\n"
+      "Example:\n"
+      "  fitstep simulate gpt.plan gpt.program --machine a100-40gb --durations 0.8..1.2\n"
+      "  fitstep simulate gpt.plan gpt.program --sweep");
+  return verb;
+}
+
+Answer run_simulate(const SimulateOptions& options, const Progress& progress) {
+  const Result<Disturbance> disturbance = read_disturbance(options);
+  if (!disturbance.has_value()) return bad_input(disturbance.error());
+  Result<Proven> proven = load_proven(options.files);
+  if (!proven.has_value()) return refuse(proven.error());
+  if (options.with_sweep) return Answer{ExitCode::Yes, sweep(*proven, options, progress), ""};
+  proven->program = disturb(std::move(proven->program), *disturbance);
+  proven->machine = disturb(std::move(proven->machine), *disturbance);
+  proven->timeline = simulate(proven->program, proven->plan, proven->machine);
+  return Answer{ExitCode::Yes,
+                options.as_json ? print_json(*proven, *disturbance, options)
+                                : print_text(*proven, *disturbance, options),
+                ""};
+}
+
+}  // namespace fitstep
