@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/curve.h"
+#include "cli/machine.h"
 #include "cli/plan.h"
 #include "cli/report.h"
 #include "cli/show.h"
@@ -31,6 +32,8 @@ Answer run_command(const std::vector<std::string>& arguments, const Progress& pr
   const CLI::App* show_verb = add_show(app, show);
   VerifyOptions verify;
   const CLI::App* verify_verb = add_verify(app, verify);
+  MachineVerbOptions machine;
+  const CLI::App* machine_verb = add_machine(app, machine);
 
   std::vector<std::string> reversed(arguments);  // As CLI11 wants them.
   std::ranges::reverse(reversed);
@@ -48,6 +51,7 @@ Answer run_command(const std::vector<std::string>& arguments, const Progress& pr
   if (report_verb->parsed()) return run_report(report);
   if (show_verb->parsed()) return run_show(show);
   if (verify_verb->parsed()) return run_verify(verify);
+  if (machine_verb->parsed()) return run_machine(machine);
   return Answer{ExitCode::BadInput, "", app.help()};
 }
 

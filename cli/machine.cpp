@@ -1,0 +1,104 @@
+#include "cli/machine.h"
+
+#include <fmt/format.h>
+
+#include <CLI/App.hpp>
+#include <CLI/Validators.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "cli/command.h"
+#include "cli/files.h"
+#include "cli/machines.h"
+#include "cli/text.h"
+#include "fitstep/base/bytes.h"
+#include "fitstep/base/result.h"
+#include "fitstep/machine/machine.h"
+#include "fitstep/machine/profiles.h"
+
+namespace fitstep {
+namespace {
+
+std::string rate_of(int64_t bytes_per_s) {
+  return bytes_per_s == 0 ? "-" : fmt::format("{:.4g}", static_cast<double>(bytes_per_s) * 1e-9);
+}
+
+std::string capacity_of(const Machine& machine, size_t tier) {
+  const bool is_known = tier < machine.tiers.size() && machine.tiers[tier].capacity_bytes > 0;
+  return is_known ? format_bytes(machine.tiers[tier].capacity_bytes) : "-";
+}
+
+std::string list_text() {
+  std::string text = fmt::format("{:<18}{:>12}{:>12}{:>9}{:>9}{:>9}{:>9}\n", "name", "device",
+                                 "next tier", "evict", "prefetch", "memory", "FP32");
+  text += fmt::format("{:<18}{:>12}{:>12}{:>9}{:>9}{:>9}{:>9}\n", "", "", "", "GB/s", "GB/s",
+                      "GB/s", "TFLOPS");
+  for (const Profile& profile : profiles()) {
+    const Result<Machine> machine = named_machine(profile.name);
+    if (!machine.has_value()) continue;  // A test reads them all.
+    const Link link = machine->links.empty() ? Link{} : machine->links.front();
+    const Roofline roofline = machine->roofline.value_or(Roofline{});
+    const std::string flops =
+        machine->roofline
+            ? fmt::format("{:.4g}", static_cast<double>(roofline.fp32_flops_per_s) * 1e-12)
+            : "-";
+    text += fmt::format(
+        "{:<18}{:>12}{:>12}{:>9}{:>9}{:>9}{:>9}\n", profile.name, capacity_of(*machine, 0),
+        capacity_of(*machine, 1), rate_of(link.evict.alone_bytes_per_s),
+        rate_of(link.prefetch.alone_bytes_per_s), rate_of(roofline.memory_bytes_per_s), flops);
+  }
+  return text + "\nfitstep machine NAME prints one, with the source of each figure\n";
+}
+
+std::string list_json() {
+  Json list = Json::array();
+  for (const Profile& profile : profiles()) {
+    list.push_back({{"name", std::string(profile.name)}, {"profile", Json::parse(profile.json)}});
+  }
+  return to_text(list);
+}
+
+}  // namespace
+
+CLI::App* add_machine(CLI::App& app, MachineVerbOptions& options) {
+  CLI::App* verb = app.add_subcommand("machine", "List machine profiles, print one, measure this");
+  verb->add_option("name", options.name,
+                   "A profile's name or file; with --measure the new profile's name");
+  CLI::Option* measure =
+      verb->add_flag("--measure", options.is_measured, "Measure this machine; takes seconds");
+  verb->add_option("--threads", options.threads, "Threads that compute; all otherwise")
+      ->check(CLI::Range(1, 4096))
+      ->needs(measure);
+  verb->add_option("--disk-dir", options.disk_path, "Measure a disk tier in this folder too")
+      ->needs(measure);
+  verb->add_option("-o,--output", options.output_path, "Where to write the profile");
+  verb->add_flag("--json", options.as_json, "Print the list as JSON; a profile is JSON anyway");
+  verb->footer(
+      "Exit code: 0 printed, 2 input that cannot be used, or a measurement that failed.\n"
+      "Example:\n"
+      "  fitstep machine\n"
+      "  fitstep machine a100-40gb\n"
+      "  fitstep machine --measure here --disk-dir /tmp -o here.json");
+  return verb;
+}
+
+Answer run_machine(const MachineVerbOptions& options) {
+  if (options.name.empty() && !options.is_measured) {
+    if (!options.output_path.empty()) {
+      return bad_input({ErrorCode::BadInput, "--output: name the profile, or --measure one"});
+    }
+    return Answer{ExitCode::Yes, options.as_json ? list_json() : list_text(), ""};
+  }
+  const Result<Machine> machine = options.is_measured
+                                      ? measure_machine(options)
+                                      : load_machine(MachineOptions{.machine = options.name});
+  if (!machine.has_value()) return bad_input(machine.error());
+  const std::string text = print_machine(*machine);
+  if (options.output_path.empty()) return Answer{ExitCode::Yes, text, ""};
+  const Status saved = save_text(options.output_path, text);
+  if (!saved.has_value()) return bad_input(saved.error());
+  return Answer{ExitCode::Yes, fmt::format("written to {}\n", options.output_path), ""};
+}
+
+}  // namespace fitstep

@@ -1,0 +1,75 @@
+// `fitstep machine --measure`.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <thread>
+
+#include "cli/machine.h"
+#include "fitstep/base/bytes.h"
+#include "fitstep/base/id.h"
+#include "fitstep/base/result.h"
+#include "fitstep/machine/machine.h"
+#include "fitstep/run/measure_disk.h"
+#include "fitstep/run/measure_link.h"
+
+namespace fitstep {
+namespace {
+
+int64_t ram_bytes() {
+  const int64_t pages = sysconf(_SC_PHYS_PAGES);
+  const int64_t page_bytes = sysconf(_SC_PAGESIZE);
+  return std::max<int64_t>(0, pages) * std::max<int64_t>(0, page_bytes);
+}
+
+Status add_disk(const std::string& folder, Machine& machine) {
+  FITSTEP_TRY(const DiskMeasure disk, measure_disk({.folder = folder}));
+  machine.links.push_back(Link{.upper = TierId(machine.tiers.size() - 1),
+                               .evict = disk.evict,
+                               .prefetch = disk.prefetch,
+                               .compute_slowdown = 1.0});
+  machine.tiers.push_back({.name = "disk", .capacity_bytes = disk.free_bytes});
+  const std::string how =
+      fmt::format("measured on files in {}, {}", folder,
+                  disk.is_direct ? "past the system's cache" : "synced, and out of the cache");
+  machine.sources.push_back({.figure = "tiers[2].capacity_bytes", .source = "free in " + folder});
+  machine.sources.push_back({.figure = "links[1].evict", .source = how});
+  machine.sources.push_back({.figure = "links[1].prefetch", .source = how});
+  machine.sources.push_back(
+      {.figure = "links[1].compute_slowdown", .source = "assumed: the drive copies by itself"});
+  return Done{};
+}
+
+}  // namespace
+
+Result<Machine> measure_machine(const MachineVerbOptions& options) {
+  const int64_t ram = ram_bytes();
+  Machine machine{.name = options.name.empty() ? "measured" : options.name,
+                  .threads = options.threads};
+  if (machine.threads == 0) {
+    machine.threads = std::max(1, static_cast<int32_t>(std::thread::hardware_concurrency()));
+  }
+  machine.tiers = {{.name = "device", .capacity_bytes = ram / 2},
+                   {.name = "host", .capacity_bytes = ram / 2}};
+  FITSTEP_TRY(const Link link, measure_host_link({.threads = machine.threads}));
+  machine.links = {link};
+  const std::string half =
+      fmt::format("half of the {} of RAM, which both share; budgets say more", format_bytes(ram));
+  const std::string copies = "measured: memcpy by one thread, median of several rounds";
+  machine.sources = {
+      {.figure = "threads", .source = options.threads == 0 ? "of the machine" : "as asked for"},
+      {.figure = "launch_ps", .source = "none: recorded times of ops hold their starts"},
+      {.figure = "tiers[0].capacity_bytes", .source = half},
+      {.figure = "tiers[1].capacity_bytes", .source = half},
+      {.figure = "links[0].evict", .source = copies},
+      {.figure = "links[0].prefetch", .source = copies},
+      {.figure = "links[0].compute_slowdown",
+       .source = "measured: work of that many threads beside a copy, against alone"}};
+  if (options.disk_path.empty()) return machine;
+  FITSTEP_TRY_STATUS(add_disk(options.disk_path, machine));
+  return machine;
+}
+
+}  // namespace fitstep

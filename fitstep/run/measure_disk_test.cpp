@@ -1,0 +1,59 @@
+#include "fitstep/run/measure_disk.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "fitstep/base/result.h"
+
+namespace fitstep {
+namespace {
+
+std::string empty_folder() {
+  const std::string folder = testing::TempDir() + "fitstep_measure_disk_test";
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directory(folder);
+  return folder;
+}
+
+DiskOptions small(const std::string& folder) {
+  return {.folder = folder,
+          .file_bytes = int64_t{1} << 20,
+          .block_bytes = int64_t{1} << 16,
+          .rounds = 1};
+}
+
+TEST(MeasureDisk, FindsRatesAndLeavesNothingBehind) {
+  const std::string folder = empty_folder();
+  const Result<DiskMeasure> measure = measure_disk(small(folder));
+  ASSERT_TRUE(measure.has_value()) << measure.error().message;
+  for (const Rate& rate : {measure->evict, measure->prefetch}) {
+    EXPECT_GT(rate.both_bytes_per_s, 0);
+    EXPECT_LE(rate.both_bytes_per_s, rate.alone_bytes_per_s);
+    EXPECT_GE(rate.latency_ps, 0);
+  }
+  EXPECT_GT(measure->free_bytes, 0);
+  EXPECT_TRUE(std::filesystem::is_empty(folder));
+}
+
+TEST(MeasureDisk, SaysWhyItCannot) {
+  const Result<DiskMeasure> nowhere = measure_disk(small("/no/such/folder"));
+  ASSERT_FALSE(nowhere.has_value());
+  EXPECT_NE(nowhere.error().message.find("/no/such/folder"), std::string::npos);
+
+  DiskOptions too_large = small(empty_folder());
+  too_large.file_bytes = int64_t{1} << 58;
+  EXPECT_FALSE(measure_disk(too_large).has_value());
+
+  DiskOptions odd = small(empty_folder());
+  odd.block_bytes = 1000;
+  EXPECT_EQ(measure_disk(odd).error().code, ErrorCode::BadInput);
+  odd = small(empty_folder());
+  odd.rounds = 0;
+  EXPECT_EQ(measure_disk(odd).error().code, ErrorCode::BadInput);
+}
+
+}  // namespace
+}  // namespace fitstep
