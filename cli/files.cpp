@@ -8,6 +8,7 @@
 #include <fstream>
 #include <ios>
 #include <iterator>
+#include <ostream>
 #include <string>
 #include <system_error>
 #include <utility>

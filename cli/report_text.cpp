@@ -105,8 +105,8 @@ std::string print_lanes(const ReportFacts& facts, int64_t total_ps) {
 
 std::string print_links(const Proven& proven, const ReportFacts& facts) {
   if (facts.use.links.empty()) return "";
-  std::string text = fmt::format("\n  {:<16}{:<9}{:>8}{:>12}{:>12}{:>9}\n", "link", "", "copies",
-                                 "bytes", "busy", "");
+  std::string text =
+      fmt::format("\n  {:<16}{:<9}{:>8}{:>12}{:>12}\n", "link", "", "copies", "bytes", "busy");
   const auto put = [&](const std::string& link, const char* direction, const Traffic& traffic) {
     text += fmt::format("  {:<16}{:<9}{:>8}{:>12}{:>12}{:>9}\n", link, direction, traffic.copies,
                         format_bytes(traffic.bytes), format_seconds(traffic.busy_ps),

@@ -61,7 +61,7 @@ std::string print_text(const Proven& proven, const SimulateOptions& options,
                                  options.files.plan_path, proven.machine.name, proven.times,
                                  format_seconds(planned_ps), kSeeds, options.seed);
   text += fmt::format("  {:>9}{:>7}{:>12}{:>12}{:>12}{:>10}{:>9}\n", "durations", "rates", "least",
-                      "median", "most", "median", "faults");
+                      "median", "most", "to plan", "faults");
   for (const Row& row : rows) {
     text += fmt::format(
         "  {:>9}{:>7}{:>12}{:>12}{:>12}{:>10}{:>9}\n",

@@ -112,33 +112,46 @@ class ChoiceFinder {
   void find_gap(size_t storage) {
     const std::vector<Use>& uses = uses_[storage];
     if (uses.empty()) return;
-    const Use* writer = nullptr;
+    std::vector<Use> writers;
     for (size_t i = 0; i + 1 < uses.size(); ++i) {
-      if (uses[i].is_write) writer = &uses[i];
+      if (uses[i].is_write) writers.push_back(uses[i]);
       if (uses[i + 1].position <= uses[i].position + 1) continue;
       const int64_t begin_ps = span_of(uses[i]).end_ps;
-      offer_gap(storage, uses[i], uses[i + 1], span_of(uses[i + 1]).begin_ps - begin_ps, writer);
+      offer_gap(storage, uses[i], uses[i + 1], span_of(uses[i + 1]).begin_ps - begin_ps, writers);
     }
     if (!program_.storages[storage].is_persistent) return;
     const int64_t around_ps =
         total_ps_ - span_of(uses.back()).end_ps + span_of(uses.front()).begin_ps;
-    offer_gap(storage, uses.back(), uses.front(), around_ps, nullptr);
+    offer_gap(storage, uses.back(), uses.front(), around_ps, {});
   }
 
   void offer_gap(size_t storage, const Use& before, const Use& after, int64_t gap_ps,
-                 const Use* writer) {
+                 const std::vector<Use>& writers) {
     StorageChoice& choice = choices_[storage];
     if (!choice.before.is_none() && choice.gap_ps >= gap_ps) return;
     choice.gap_ps = gap_ps;
     choice.before = op_of(before);
     choice.after = op_of(after);
-    choice.again_ps = writer == nullptr ? std::nullopt : again_ps(StorageId(storage), *writer);
+    choice.again_ps = again_ps(StorageId(storage), writers);
+  }
+
+  // The last writer, and those before it whose content it changes in place.
+  std::optional<int64_t> again_ps(StorageId storage, const std::vector<Use>& writers) const {
+    int64_t sum_ps = 0;
+    for (size_t i = writers.size(); i-- > 0;) {
+      const Op& op = program_.ops[op_of(writers[i]).index()];
+      const std::optional<int64_t> once_ps = again_ps(storage, op);
+      if (!once_ps) return std::nullopt;
+      sum_ps += *once_ps;
+      if (!std::ranges::count(op.forms[0].reads, storage, &Read::storage)) return sum_ps;
+    }
+    return std::nullopt;  // No op makes it: it comes from an earlier step.
   }
 
   // The fastest form that makes the storage again without harm.
-  std::optional<int64_t> again_ps(StorageId storage, const Use& writer) const {
+  static std::optional<int64_t> again_ps(StorageId storage, const Op& op) {
     std::optional<int64_t> least_ps;
-    for (const Form& form : program_.ops[op_of(writer).index()].forms) {
+    for (const Form& form : op.forms) {
       const bool can_run_again = form.has_equal_bits && (form.is_pure || form.restores_generator);
       if (!can_run_again || !std::ranges::count(form.writes, storage, &Write::storage)) continue;
       if (!least_ps || form.time_ps < *least_ps) least_ps = form.time_ps;

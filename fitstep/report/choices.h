@@ -35,7 +35,7 @@ struct StorageChoice {
   int64_t gap_ps = 0;  // The longest time between two uses; of a persistent one, across steps too.
   OpId before;         // The ops around that gap; none without one.
   OpId after;
-  std::optional<int64_t> again_ps;  // To make what lies in the gap again; none: no op form can.
+  std::optional<int64_t> again_ps;  // Of its ops alone, to make it again; none: they cannot.
   int64_t recomputes = 0;           // Runs beyond the first that write it,
   int64_t recompute_ps = 0;         // and their time.
   int64_t copies = 0;               // Between tiers,

@@ -120,6 +120,17 @@ TEST(Choices, KnowWhatCannotBeMadeAgain) {
   EXPECT_EQ(choice_of(choices, kA1).again_ps, kSecond);
 }
 
+TEST(Choices, CountAllThatWroteInPlace) {
+  Program program = program_of(kPyramid);
+  Form& f1 = program.ops[1].forms[0];  // Now changes a0 in place, for b0, which wants that.
+  f1.writes.push_back({.storage = kA0, .version = 2});
+  program.ops[5].forms[0].reads[1].version = 2;
+  f1.time_ps = 3 * kSecond;
+  ASSERT_TRUE(validate(program).has_value());
+  const StorageChoice a0 = choice_of(choices_of(program, keep_all(program)), kA0);
+  EXPECT_EQ(a0.again_ps, 4 * kSecond);  // f0 and f1.
+}
+
 TEST(Choices, OfPersistentStoragesHaveGapsAcrossSteps) {
   Program program = program_of(kPyramid);
   program.storages[kA2.index()].is_persistent = true;
