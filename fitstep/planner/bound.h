@@ -12,6 +12,8 @@
 
 #include "fitstep/machine/machine.h"
 #include "fitstep/planner/assemble.h"
+#include "fitstep/planner/away.h"
+#include "fitstep/planner/cut_bound.h"
 #include "fitstep/planner/needs.h"
 #include "fitstep/planner/values.h"
 
@@ -29,8 +31,23 @@ struct TimeBound {
   Tick tick = -1;    // Where it binds; -1 where it does not speak of one tick.
 };
 
-// The best bound for plans of at most `capacity_bytes`, homes included, that do nothing but what
-// `moves` allows. Offload needs a link from the device to a second tier.
+// The best bounds for plans that do nothing but what `moves` allows, for any capacity. Offload
+// needs a link from the device to a second tier.
+class TimeBounds {
+ public:
+  TimeBounds(const Values& values, const Machine& machine, const Homes& homes, const Moves& moves);
+
+  // For plans of at most `capacity_bytes`, homes included. Never falls when there are fewer.
+  TimeBound at(int64_t capacity_bytes) const;
+
+ private:
+  Needs needs_;
+  Moves moves_;
+  Away away_;
+  int64_t home_bytes_;
+  CutBounds cuts_;
+};
+
 TimeBound time_bound(const Values& values, const Machine& machine, const Homes& homes,
                      int64_t capacity_bytes, const Moves& moves = {});
 

@@ -100,7 +100,19 @@ void ChainCharge::find_runs(const Needs& needs, const Section& section, bool may
     }
   }
   runs_.push_back({.first_arc = arcs_.size()});
-  for (Source& source : sources_) source.maker = run_of_tick_[static_cast<size_t>(source.maker)];
+  for (Source& source : sources_) {
+    source.maker = run_of_tick_[static_cast<size_t>(source.maker)];
+    const bool is_fixed = runs_[static_cast<size_t>(source.maker)].time_ps == kInfinite;
+    if (is_fixed) fixed_bytes_ += static_cast<int64_t>(source.size_bytes);
+  }
+}
+
+double ChainCharge::runs_ps() const {
+  double sum_ps = 0;
+  for (const Run& run : runs_) {
+    if (run.time_ps < kInfinite) sum_ps += run.time_ps;
+  }
+  return sum_ps;
 }
 
 // How much each run could take at most, if nobody else wanted the same.

@@ -46,6 +46,10 @@ class ChainCharge {
 
   // Bytes idle at the cut and needed in the section.
   int64_t needed_bytes() const { return needed_bytes_; }
+  // Of those, what nothing can make again behind the cut.
+  int64_t fixed_bytes() const { return fixed_bytes_; }
+  // Time of everything that may run again for it, each once.
+  double runs_ps() const;
 
   // sum_ps - ps_per_byte x h is below the time of all runs again between cut and end, for any plan
   // that holds at most h bytes across the cut.
@@ -74,6 +78,7 @@ class ChainCharge {
   void push_on(size_t run, double excess_ps);
 
   int64_t needed_bytes_ = 0;
+  int64_t fixed_bytes_ = 0;
   std::vector<Run> runs_;  // Makers come before those that read what they make; one more as end.
   std::vector<Arc> arcs_;
   std::vector<Source> sources_;

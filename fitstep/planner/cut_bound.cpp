@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
+#include <utility>
 #include <vector>
 
 #include "fitstep/base/interval.h"
@@ -15,11 +15,11 @@
 namespace fitstep {
 namespace {
 
-constexpr size_t kCuts = 40;  // Of all short sections together, and of the whole program.
+constexpr size_t kCuts = 32;  // Of all short sections together, and of the whole program.
 constexpr size_t kFewestCuts = 4;
-constexpr Effort kFirstLook = {.prices = 3, .refinements = 1};
-constexpr Effort kCloseLook = {.prices = 8, .refinements = 4};
-constexpr size_t kCloseLooks = 4;  // Cuts of a section that are worth it.
+constexpr size_t kPrices = 8;  // Guessed ones; then closer ones for some shares of bytes held.
+constexpr double kShares[] = {0.02, 0.05, 0.1, 0.2, 0.3, 0.45, 0.6, 0.75, 0.9};
+constexpr int kRefinements = 4;
 
 struct Line {
   double at_zero_ps = 0;
@@ -49,11 +49,9 @@ void add_corners(const std::vector<Line>& lines, double from_y, double most_y,
 // Both sides of one cut, as lines over the bytes held off the device.
 class Sides {
  public:
-  Sides(const Needs& needs, const Setting& setting, const Section& section)
-      : front_{{.at_zero_ps = static_cast<double>(needs.time_ps(section.begin, section.cut))}},
-        behind_{{.at_zero_ps = static_cast<double>(needs.time_ps(section.cut, section.end))}},
-        held_bytes_(static_cast<double>(setting.room_bytes - needs.working_bytes(section.cut))) {
-    const Away& away = setting.away;
+  Sides(int64_t front_ps, int64_t behind_ps, const Away& away)
+      : front_{{.at_zero_ps = static_cast<double>(front_ps)}},
+        behind_{{.at_zero_ps = static_cast<double>(behind_ps)}} {
     if (!away.is_possible) return;
     front_.push_back({.slope = away.host.evict_ps_per_byte});
     behind_.push_back({.slope = away.host.prefetch_ps_per_byte});
@@ -66,26 +64,24 @@ class Sides {
     add_disk(behind_, away.disk.prefetch_ps_per_byte);
   }
 
-  void add(const Tariff& tariff) {
-    const double held_ps = price_up(tariff.ps_per_byte, held_bytes_);
-    behind_.push_back({.at_zero_ps = behind_.front().at_zero_ps + tariff.sum_ps - held_ps,
-                       .slope = -tariff.ps_per_byte});
+  // F where `held_bytes` are held on the device.
+  void add(const Tariff& tariff, int64_t held_bytes) {
+    const double held_ps = price_up(tariff.ps_per_byte, static_cast<double>(held_bytes));
+    // Whole numbers below 2^53 are exact.
+    const bool is_exact = tariff.sum_ps + held_ps < 0x1.0p52;
+    const double error_ps = is_exact ? 0 : (tariff.sum_ps + held_ps) * 1e-11;
+    behind_.push_back(
+        {.at_zero_ps = behind_.front().at_zero_ps + tariff.sum_ps - held_ps - error_ps,
+         .slope = -tariff.ps_per_byte});
   }
 
-  struct Least {
-    double y = 0;
-    double ps = 0;
-  };
-  Least least(double from_y, double most_y) const {
+  double least_ps(double from_y, double most_y) const {
     std::vector<double> corners = {from_y, most_y};
     add_corners(front_, from_y, most_y, corners);
     add_corners(behind_, from_y, most_y, corners);
-    Least best{.y = from_y, .ps = at(from_y)};
-    for (const double y : corners) {
-      const double ps = at(y);
-      if (ps < best.ps) best = {.y = y, .ps = ps};
-    }
-    return best;
+    double least = at(from_y);
+    for (const double y : corners) least = std::min(least, at(y));
+    return least;
   }
 
  private:
@@ -93,7 +89,6 @@ class Sides {
 
   std::vector<Line> front_;
   std::vector<Line> behind_;
-  double held_bytes_;
 };
 
 // Times are whole picoseconds, so an error below one of them is lost in rounding down.
@@ -102,35 +97,36 @@ int64_t whole_ps(double ps) {
   return static_cast<int64_t>(std::floor(error_ps < 0.5 ? ps : ps - error_ps));
 }
 
-// The tariffs of one cut, tried one after another.
-class Tariffs {
- public:
-  Tariffs(ChainCharge& charge, Sides& sides) : charge_(charge), sides_(sides) {}
-
-  void add(double price) {
-    const auto place = std::ranges::lower_bound(tried_, price, {}, &Tariff::ps_per_byte);
-    if (place != tried_.end() && place->ps_per_byte == price) return;
-    sides_.add(*tried_.insert(place, charge_.at_price(price)));
+// Tangents of F that lie close to it for every number of bytes held. They do not depend on the room
+// that is asked for, so that bounds never fall when it shrinks.
+std::vector<Tariff> find_tariffs(ChainCharge& charge) {
+  std::vector<Tariff> tariffs;  // By price, rising.
+  const auto add = [&](double price) {
+    const auto place = std::ranges::lower_bound(tariffs, price, {}, &Tariff::ps_per_byte);
+    if (place != tariffs.end() && place->ps_per_byte == price) return;
+    tariffs.insert(place, charge.at_price(price));
+  };
+  for (const double price : charge.likely_prices(kPrices)) add(price);
+  if (tariffs.empty()) return tariffs;
+  const double dearest = tariffs.back().ps_per_byte * 64;  // For long chains; beyond is no plan.
+  for (const double share : kShares) {
+    const double held_bytes = static_cast<double>(charge.needed_bytes()) * share;
+    for (int i = 0; i < kRefinements; ++i) {
+      const auto worth = [&](const Tariff& tariff) {
+        return tariff.sum_ps - tariff.ps_per_byte * held_bytes;
+      };
+      const auto best = std::ranges::max_element(tariffs, {}, worth);
+      const double price = best->ps_per_byte;
+      const double lower = best == tariffs.begin() ? price / 4 : (best - 1)->ps_per_byte;
+      const double upper = best + 1 == tariffs.end() ? price * 4 : (best + 1)->ps_per_byte;
+      if (price >= dearest) break;
+      if (price <= lower * 1.001 && upper <= price * 1.001) break;
+      add(std::sqrt(price * lower));
+      add(std::sqrt(price * upper));
+    }
   }
-
-  // Tries prices on both sides of the one that binds when so much is held, halfway to the next.
-  void refine(double held_bytes) {
-    const auto worth = [&](const Tariff& tariff) {
-      return tariff.sum_ps - tariff.ps_per_byte * held_bytes;
-    };
-    const auto best = std::ranges::max_element(tried_, {}, worth);
-    const double price = best->ps_per_byte;
-    const double lower = best == tried_.begin() ? price / 4 : (best - 1)->ps_per_byte;
-    const double upper = best + 1 == tried_.end() ? price * 4 : (best + 1)->ps_per_byte;
-    add(std::sqrt(price * lower));
-    add(std::sqrt(price * upper));
-  }
-
- private:
-  ChainCharge& charge_;
-  Sides& sides_;
-  std::vector<Tariff> tried_;  // By price, rising.
-};
+  return tariffs;
+}
 
 // Ticks where little is idle between two tops, and both ends of the program: what lies between two
 // of them is a section of its own.
@@ -176,84 +172,84 @@ std::vector<Tick> sample_cuts(const Needs& needs, Tick begin, Tick end, size_t c
   return cuts;
 }
 
-// The best cut of a section: a first look at all, a close look at those that promise most.
-CutBound best_cut(const Needs& needs, const Setting& setting, Tick begin, Tick end, size_t count) {
-  std::vector<CutBound> looks;
-  for (const Tick cut : sample_cuts(needs, begin, end, count)) {
-    if (needs.load_bytes(cut) <= setting.room_bytes) continue;
-    const Section section{.begin = begin, .cut = cut, .end = end};
-    looks.push_back({.ps = section_bound_ps(needs, setting, section, kFirstLook), .tick = cut});
-  }
-  std::ranges::stable_sort(looks, std::greater(), &CutBound::ps);
-  CutBound best{.ps = needs.time_ps(begin, end)};
-  for (size_t i = 0; i < looks.size(); ++i) {
-    const Section section{.begin = begin, .cut = looks[i].tick, .end = end};
-    if (i < kCloseLooks) {
-      looks[i].ps = std::max(looks[i].ps, section_bound_ps(needs, setting, section, kCloseLook));
-    }
-    if (looks[i].ps > best.ps) best = looks[i];
-  }
-  return best;
-}
-
 }  // namespace
 
-int64_t section_bound_ps(const Needs& needs, const Setting& setting, const Section& section,
-                         Effort effort) {
-  const int64_t once_ps = needs.time_ps(section.begin, section.end);
-  const int64_t held_bytes = setting.room_bytes - needs.working_bytes(section.cut);
-  if (held_bytes < 0) return once_ps;  // Below the floor: no plan at all.
-  ChainCharge charge(needs, section, setting.may_recompute);
-  const int64_t excess_bytes = charge.needed_bytes() - held_bytes;
-  if (excess_bytes <= 0) return once_ps;
-  const int64_t away_bytes = std::min(excess_bytes, setting.away.most_bytes());
-  const auto most_y = static_cast<double>(away_bytes);
+CutBounds::CutBounds(const Needs& needs, bool may_recompute) : valleys_(find_valleys(needs)) {
+  const auto add_part = [&](size_t from, size_t to, size_t cut_count) {
+    const Tick begin = valleys_[from];
+    const Tick end = valleys_[to];
+    Part part{.from = from, .to = to, .once_ps = needs.time_ps(begin, end), .cuts = {}};
+    for (const Tick cut : sample_cuts(needs, begin, end, cut_count)) {
+      const Section section{.begin = begin, .cut = cut, .end = end};
+      part.cuts.push_back(make_cut(needs, section, may_recompute));
+    }
+    parts_.push_back(std::move(part));
+  };
+  const size_t last = valleys_.size() - 1;
+  if (last > 1) {
+    for (size_t to = 1; to <= last; ++to) add_part(to - 1, to, std::max(kFewestCuts, kCuts / last));
+  }
+  add_part(0, last, kCuts);
+}
 
-  Sides sides(needs, setting, section);
-  if (!setting.may_recompute) {  // All that does not fit is away.
-    return away_bytes < excess_bytes ? once_ps : whole_ps(sides.least(most_y, most_y).ps);
-  }
-  Tariffs tariffs(charge, sides);
-  const std::vector<double> prices = charge.likely_prices(effort.prices);
-  for (const double price : prices) tariffs.add(price);
-  if (setting.away.is_possible) {
-    // Dear enough for what nobody can make again.
-    const CopyCost& copy = setting.away.host;
-    const double most = prices.empty() ? 0 : prices.back();
-    tariffs.add(1000 * std::max(most, copy.evict_ps_per_byte + copy.prefetch_ps_per_byte));
-  } else if (prices.empty()) {
-    return once_ps;
-  }
-  Sides::Least least = sides.least(0, most_y);
-  for (size_t i = 0; i < effort.refinements; ++i) {
-    tariffs.refine(static_cast<double>(held_bytes) + least.y);
-    least = sides.least(0, most_y);
-  }
-  return std::max(once_ps, whole_ps(least.ps));
+CutBounds::Cut CutBounds::make_cut(const Needs& needs, const Section& section, bool may_recompute) {
+  ChainCharge charge(needs, section, may_recompute);
+  return {.tick = section.cut,
+          .front_ps = needs.time_ps(section.begin, section.cut),
+          .behind_ps = needs.time_ps(section.cut, section.end),
+          .working_bytes = needs.working_bytes(section.cut),
+          .needed_bytes = charge.needed_bytes(),
+          .fixed_bytes = charge.fixed_bytes(),
+          .runs_ps = charge.runs_ps(),
+          .tariffs = find_tariffs(charge)};
+}
+
+int64_t CutBounds::bound_ps(const Cut& cut, int64_t room_bytes, const Away& away) {
+  const int64_t once_ps = cut.front_ps + cut.behind_ps;
+  // Where not even that fits there is no plan, and what holds for a little more room holds too.
+  const int64_t held_bytes =
+      std::max({room_bytes - cut.working_bytes, int64_t{0}, cut.fixed_bytes - away.most_bytes()});
+  const int64_t excess_bytes = cut.needed_bytes - held_bytes;
+  if (excess_bytes <= 0) return once_ps;
+  const int64_t from_bytes = std::max<int64_t>(0, cut.fixed_bytes - held_bytes);
+  const int64_t most_bytes = std::min(excess_bytes, away.most_bytes());
+  Sides sides(cut.front_ps, cut.behind_ps, away);
+  for (const Tariff& tariff : cut.tariffs) sides.add(tariff, held_bytes);
+  const double least_ps =
+      sides.least_ps(static_cast<double>(from_bytes), static_cast<double>(most_bytes));
+  // More than every run behind the cut and every byte away means that there is no plan.
+  const double copy_ps = away.is_possible
+                             ? away.host.evict_ps_per_byte + away.host.prefetch_ps_per_byte +
+                                   away.disk.evict_ps_per_byte + away.disk.prefetch_ps_per_byte
+                             : 0;
+  const double most_ps =
+      static_cast<double>(once_ps) + cut.runs_ps + copy_ps * static_cast<double>(cut.needed_bytes);
+  return std::max(once_ps, whole_ps(std::min(least_ps, most_ps)));
 }
 
 // Longest path over the valleys: each is reached no sooner than any section that ends there allows.
-CutBound cut_bound(const Needs& needs, const Setting& setting) {
-  const std::vector<Tick> valleys = find_valleys(needs);
-  const size_t last = valleys.size() - 1;
+CutBounds::Best CutBounds::at(int64_t room_bytes, const Away& away) const {
   struct Reached {
     int64_t ps = 0;
-    CutBound most;  // The cut that adds most time on the way.
+    int64_t most_extra_ps = 0;  // By one cut on the way.
+    Tick tick = -1;
   };
-  std::vector<Reached> reached(valleys.size());
-  const auto extend = [&](size_t from, size_t to, size_t cuts) {
-    const CutBound cut = best_cut(needs, setting, valleys[from], valleys[to], cuts);
-    const int64_t extra_ps = cut.ps - needs.time_ps(valleys[from], valleys[to]);
-    const int64_t ps = reached[from].ps + cut.ps;
-    if (ps < reached[to].ps) return;
-    reached[to] = {.ps = ps, .most = reached[from].most};
-    if (extra_ps > reached[to].most.ps) reached[to].most = {.ps = extra_ps, .tick = cut.tick};
-  };
-  for (size_t to = 1; to <= last; ++to) {
-    if (last > 1) extend(to - 1, to, std::max(kFewestCuts, kCuts / last));
+  std::vector<Reached> reached(valleys_.size());
+  for (const Part& part : parts_) {
+    Reached next = reached[part.from];
+    int64_t most_ps = part.once_ps;
+    for (const Cut& cut : part.cuts) {
+      const int64_t ps = bound_ps(cut, room_bytes, away);
+      if (ps <= most_ps) continue;
+      most_ps = ps;
+      if (ps - part.once_ps <= next.most_extra_ps) continue;
+      next.most_extra_ps = ps - part.once_ps;
+      next.tick = cut.tick;
+    }
+    next.ps += most_ps;
+    if (next.ps > reached[part.to].ps) reached[part.to] = next;
   }
-  extend(0, last, kCuts);
-  return {.ps = reached[last].ps, .tick = reached[last].most.tick};
+  return {.ps = reached.back().ps, .tick = reached.back().tick};
 }
 
 }  // namespace fitstep

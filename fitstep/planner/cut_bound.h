@@ -21,6 +21,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "fitstep/planner/away.h"
 #include "fitstep/planner/chain_charge.h"
@@ -28,29 +29,41 @@
 
 namespace fitstep {
 
-// What is common to all cuts of one question.
-struct Setting {
-  int64_t room_bytes = 0;  // Of the arena, homes left out.
-  Away away;
-  bool may_recompute = true;
+class CutBounds {
+ public:
+  CutBounds(const Needs& needs, bool may_recompute);
+
+  struct Best {
+    int64_t ps = 0;
+    Tick tick = -1;  // The cut that adds most; -1 where none adds anything.
+  };
+  // The best sum over sections in a row, with the best of some cuts in each. Never falls when there
+  // is less room or copies get dearer.
+  Best at(int64_t room_bytes, const Away& away) const;
+
+ private:
+  struct Cut {
+    Tick tick = 0;
+    int64_t front_ps = 0;
+    int64_t behind_ps = 0;
+    int64_t working_bytes = 0;
+    int64_t needed_bytes = 0;
+    int64_t fixed_bytes = 0;
+    double runs_ps = 0;
+    std::vector<Tariff> tariffs;  // F's tangents.
+  };
+  struct Part {       // A section of any cut.
+    size_t from = 0;  // Valleys.
+    size_t to = 0;
+    int64_t once_ps = 0;
+    std::vector<Cut> cuts;
+  };
+
+  static Cut make_cut(const Needs& needs, const Section& section, bool may_recompute);
+  static int64_t bound_ps(const Cut& cut, int64_t room_bytes, const Away& away);
+
+  std::vector<Tick> valleys_;
+  std::vector<Part> parts_;  // By `to`.
 };
-
-// How many prices of held bytes are tried. Any of them is valid; more come closer.
-struct Effort {
-  size_t prices = 4;
-  size_t refinements = 0;
-};
-
-// Time from the start of op `section.begin` to the start of op `section.end`, from below.
-int64_t section_bound_ps(const Needs& needs, const Setting& setting, const Section& section,
-                         Effort effort);
-
-struct CutBound {
-  int64_t ps = 0;
-  Tick tick = -1;  // The cut that contributes most; -1 where no cut does.
-};
-
-// The best sum over sections in a row, with the best cut in each, among sampled ones.
-CutBound cut_bound(const Needs& needs, const Setting& setting);
 
 }  // namespace fitstep

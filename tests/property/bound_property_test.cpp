@@ -1,0 +1,145 @@
+// No plan of any small program is faster than its time bound, and bounds move as they should.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <iostream>
+#include <vector>
+
+#include "fitstep/machine/machine.h"
+#include "fitstep/planner/assemble.h"
+#include "fitstep/planner/bound.h"
+#include "fitstep/planner/needs.h"
+#include "fitstep/planner/order.h"
+#include "fitstep/planner/planner.h"
+#include "fitstep/planner/values.h"
+#include "fitstep/program/program.h"
+#include "tests/support/all_plans.h"
+#include "tests/support/random_program.h"
+#include "tests/support/tiny_program.h"
+
+namespace fitstep {
+namespace {
+
+// Set for the long form.
+uint64_t program_count(uint64_t usual) {
+  return std::getenv("FITSTEP_LONG") == nullptr ? usual : 10'000;
+}
+
+Machine unit_machine_with(int64_t evict_bytes_per_s, int64_t prefetch_bytes_per_s) {
+  Machine machine = unit_machine();
+  machine.tiers.resize(2);
+  machine.links.resize(1);
+  machine.links[0].evict.alone_bytes_per_s = evict_bytes_per_s;
+  machine.links[0].evict.both_bytes_per_s = evict_bytes_per_s;
+  machine.links[0].prefetch.alone_bytes_per_s = prefetch_bytes_per_s;
+  machine.links[0].prefetch.both_bytes_per_s = prefetch_bytes_per_s;
+  return machine;
+}
+
+struct Tally {
+  size_t asked = 0;
+  size_t unknown = 0;
+  size_t above_compute = 0;  // Bounds that say more than every op once.
+  size_t attained = 0;       // Of those.
+};
+
+// Compares at every room from the floor to the peak, with all sets of moves.
+void expect_below_all_plans(const Program& program, const Machine& machine, int64_t unit_bytes,
+                            Tally& tally) {
+  const Values values(program, make_order(program));
+  const Homes homes = make_homes(program, {});
+  const Needs needs(values, machine);
+  int64_t least_bytes = 0;
+  int64_t most_bytes = 0;
+  for (Tick tick = 0; tick < needs.tick_count(); ++tick) {
+    least_bytes = std::max(least_bytes, needs.working_bytes(tick));
+    most_bytes = std::max(most_bytes, needs.load_bytes(tick));
+  }
+  const int64_t compute_ps = compute_bound_ps(program, machine);
+  for (int64_t room_bytes = least_bytes; room_bytes < most_bytes; room_bytes += unit_bytes) {
+    for (const Moves moves : {Moves{true, false}, Moves{false, true}, Moves{true, true}}) {
+      const TimeBound bound =
+          time_bound(values, machine, homes, homes.size_bytes + room_bytes, moves);
+      const LeastTime least =
+          least_time(values, machine, {.room_bytes = room_bytes, .moves = moves});
+      ++tally.asked;
+      if (!least.is_known) ++tally.unknown;
+      if (!least.ps) continue;
+      ASSERT_LE(bound.ps, *least.ps)
+          << program.name << " room " << room_bytes << " recompute " << moves.recompute
+          << " offload " << moves.offload << ": " << bound.name;
+      if (bound.ps <= compute_ps) continue;
+      ++tally.above_compute;
+      if (bound.ps == *least.ps) ++tally.attained;
+    }
+  }
+}
+
+TEST(BoundProperty, NoPlanIsFaster) {
+  Tally tally;
+  for (uint64_t seed = 1; seed <= program_count(400); ++seed) {
+    const int64_t unit_bytes = seed % 3 == 0 ? 2 : 1;  // Twice the rate in one direction.
+    const Machine machine =
+        seed % 2 == 0 ? unit_machine_with(1, unit_bytes) : unit_machine_with(unit_bytes, 1);
+    const Program program = tiny_program(seed, {.unit_bytes = unit_bytes});
+    ASSERT_NO_FATAL_FAILURE(expect_below_all_plans(program, machine, unit_bytes, tally));
+  }
+  std::cout << tally.asked << " questions, " << tally.unknown << " too large, "
+            << tally.above_compute << " bounds above compute, " << tally.attained
+            << " of them attained\n";
+  EXPECT_LT(tally.unknown * 20, tally.asked);
+  EXPECT_GT(tally.above_compute * 10, tally.asked);
+  EXPECT_GT(tally.attained * 5, tally.above_compute);
+}
+
+// More room and faster copies never make a bound higher.
+TEST(BoundProperty, BoundsMoveWithRoomAndRates) {
+  constexpr Moves kAllMoves[] = {{true, false}, {false, true}, {true, true}};
+  for (uint64_t seed = 1; seed <= program_count(40); ++seed) {
+    SCOPED_TRACE(seed);
+    const Program program =
+        random_program(seed, {.layers = 1 + static_cast<int32_t>(seed % 12), .most_bytes = 16});
+    const Values values(program, make_order(program));
+    const Homes homes = make_homes(program, {});
+    for (const Moves& moves : kAllMoves) {
+      const TimeBounds slow(values, unit_machine_with(1, 2), homes, moves);
+      const TimeBounds fast(values, unit_machine_with(2, 3), homes, moves);
+      int64_t last_ps = 0;
+      for (int64_t bytes = 16 * 24; bytes >= 0; bytes -= 5) {
+        const int64_t ps = slow.at(homes.size_bytes + bytes).ps;
+        EXPECT_GE(ps, last_ps) << bytes << " bytes";
+        EXPECT_GE(ps, fast.at(homes.size_bytes + bytes).ps) << bytes << " bytes";
+        last_ps = ps;
+      }
+    }
+  }
+}
+
+// With recompute alone real plans are at hand: all of them take at least what the best takes here.
+TEST(BoundProperty, RealPlansAreAmongAllPlans) {
+  size_t compared = 0;
+  for (uint64_t seed = 1; seed <= program_count(150); ++seed) {
+    SCOPED_TRACE(seed);
+    const Program program = tiny_program(seed, {.unit_bytes = 64});
+    Machine machine = unit_machine();
+    machine.tiers.resize(1);
+    machine.links.clear();
+    const Values values(program, make_order(program));
+    const Homes homes = make_homes(program, {});
+    const Frontier frontier = make_frontier(program, machine, {.seed = seed, .effort = 2});
+    for (const Point& point : frontier.points) {
+      const int64_t room_bytes = point.height_bytes - homes.size_bytes;
+      const LeastTime least = least_time(values, machine, {.room_bytes = room_bytes});
+      ASSERT_TRUE(least.ps) << "a plan where none should be";
+      EXPECT_LE(*least.ps, point.predicted_ps);
+      compared += point.predicted_ps > frontier.bound_ps ? 1 : 0;
+    }
+  }
+  EXPECT_GT(compared, 20U);
+}
+
+}  // namespace
+}  // namespace fitstep
