@@ -34,4 +34,7 @@ struct Away {
 
 Away make_away(const Machine& machine);
 
+// The whole picoseconds that a plan takes at least if a sum of a few numbers says `ps`.
+int64_t whole_ps(double ps);
+
 }  // namespace fitstep

@@ -10,8 +10,10 @@
 #include "fitstep/machine/machine.h"
 #include "fitstep/planner/assemble.h"
 #include "fitstep/planner/away.h"
+#include "fitstep/planner/cover_bound.h"
 #include "fitstep/planner/cut_bound.h"
 #include "fitstep/planner/needs.h"
+#include "fitstep/planner/path_bound.h"
 #include "fitstep/planner/values.h"
 
 namespace fitstep {
@@ -32,17 +34,24 @@ TimeBounds::TimeBounds(const Values& values, const Machine& machine, const Homes
       moves_(moves),
       away_(moves.offload ? make_away(machine) : Away()),
       home_bytes_(homes.size_bytes),
-      cuts_(needs_, moves.recompute) {}
+      cuts_(needs_, moves.recompute),
+      covers_(needs_, moves.recompute) {}
 
 TimeBound TimeBounds::at(int64_t capacity_bytes) const {
   const std::string which = describe(moves_, away_);
+  const int64_t room_bytes = capacity_bytes - home_bytes_;
   TimeBound best{.ps = needs_.time_ps(0, needs_.tick_count()),
                  .name = fmt::format("compute (any order, moves: {})", which)};
-  const CutBounds::Best cut = cuts_.at(capacity_bytes - home_bytes_, away_);
-  if (cut.ps > best.ps) {
-    best = {.ps = cut.ps,
-            .name = fmt::format("cut at tick {} (this order, moves: {})", cut.tick, which),
-            .tick = cut.tick};
+  const auto raise = [&](int64_t ps, const std::string& name, Tick tick) {
+    if (ps <= best.ps) return;
+    best = {.ps = ps, .name = fmt::format("{} (this order, moves: {})", name, which), .tick = tick};
+  };
+  const CutBounds::Best cut = cuts_.at(room_bytes, away_);
+  const char* kind = away_.is_possible && moves_.recompute ? "joint cut" : "cut";
+  raise(cut.ps, fmt::format("{} at tick {}", kind, cut.tick), cut.tick);
+  raise(covers_.at(room_bytes, away_), "cover", -1);
+  if (away_.is_possible && !moves_.recompute) {
+    raise(path_bound_ps(needs_, room_bytes, away_), "path", -1);
   }
   return best;
 }

@@ -2,6 +2,8 @@
 //
 //   compute   every op once, one after another
 //   cut       at one tick, or one per micro-batch, what does not fit is away or is made again later
+//   path      how early each op can start if bytes have to leave and come back in time
+//   cover     over all ticks at once: what is given up, weighed by what the lanes do for it
 //
 // Each says for which moves and from which start it holds, and at which tick it binds. They cover
 // neither other orders of ops nor rates above the machine's.
@@ -13,6 +15,7 @@
 #include "fitstep/machine/machine.h"
 #include "fitstep/planner/assemble.h"
 #include "fitstep/planner/away.h"
+#include "fitstep/planner/cover_bound.h"
 #include "fitstep/planner/cut_bound.h"
 #include "fitstep/planner/needs.h"
 #include "fitstep/planner/values.h"
@@ -46,6 +49,7 @@ class TimeBounds {
   Away away_;
   int64_t home_bytes_;
   CutBounds cuts_;
+  CoverBounds covers_;
 };
 
 TimeBound time_bound(const Values& values, const Machine& machine, const Homes& homes,

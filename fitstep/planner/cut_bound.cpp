@@ -91,12 +91,6 @@ class Sides {
   std::vector<Line> behind_;
 };
 
-// Times are whole picoseconds, so an error below one of them is lost in rounding down.
-int64_t whole_ps(double ps) {
-  const double error_ps = ps * 4e-15;
-  return static_cast<int64_t>(std::floor(error_ps < 0.5 ? ps : ps - error_ps));
-}
-
 // Tangents of F that lie close to it for every number of bytes held. They do not depend on the room
 // that is asked for, so that bounds never fall when it shrinks.
 std::vector<Tariff> find_tariffs(ChainCharge& charge) {
@@ -157,21 +151,6 @@ std::vector<Tick> find_valleys(const Needs& needs) {
   return valleys;
 }
 
-// Where most must be held, once in each of `count` parts of equal length.
-std::vector<Tick> sample_cuts(const Needs& needs, Tick begin, Tick end, size_t count) {
-  std::vector<Tick> cuts;
-  const Tick length = end - begin;
-  const Tick parts = std::min(length, static_cast<Tick>(count));
-  for (Tick part = 0; part < parts; ++part) {
-    Tick best = begin + length * part / parts;
-    for (Tick tick = best; tick < begin + length * (part + 1) / parts; ++tick) {
-      if (needs.load_bytes(tick) > needs.load_bytes(best)) best = tick;
-    }
-    cuts.push_back(best);
-  }
-  return cuts;
-}
-
 }  // namespace
 
 CutBounds::CutBounds(const Needs& needs, bool may_recompute) : valleys_(find_valleys(needs)) {
@@ -179,7 +158,7 @@ CutBounds::CutBounds(const Needs& needs, bool may_recompute) : valleys_(find_val
     const Tick begin = valleys_[from];
     const Tick end = valleys_[to];
     Part part{.from = from, .to = to, .once_ps = needs.time_ps(begin, end), .cuts = {}};
-    for (const Tick cut : sample_cuts(needs, begin, end, cut_count)) {
+    for (const Tick cut : needs.fullest_ticks(begin, end, cut_count)) {
       const Section section{.begin = begin, .cut = cut, .end = end};
       part.cuts.push_back(make_cut(needs, section, may_recompute));
     }

@@ -140,6 +140,20 @@ void Needs::find_spans() {
   }
 }
 
+std::vector<Tick> Needs::fullest_ticks(Tick begin, Tick end, size_t count) const {
+  std::vector<Tick> fullest;
+  const Tick length = end - begin;
+  const Tick parts = std::min(length, static_cast<Tick>(count));
+  for (Tick part = 0; part < parts; ++part) {
+    Tick best = begin + length * part / parts;
+    for (Tick tick = best; tick < begin + length * (part + 1) / parts; ++tick) {
+      if (load_bytes(tick) > load_bytes(best)) best = tick;
+    }
+    fullest.push_back(best);
+  }
+  return fullest;
+}
+
 int64_t compute_bound_ps(const Program& program, const Machine& machine) {
   int64_t sum_ps = 0;
   for (const Op& op : program.ops) sum_ps += least_ps(usable_forms(op)) + machine.launch_ps;

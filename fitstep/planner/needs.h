@@ -58,6 +58,9 @@ class Needs {
   // In order of begin, then value.
   std::span<const IdleSpan> spans() const { return spans_; }
 
+  // Where most must be held, once in each of at most `count` parts of [begin, end), rising.
+  std::vector<Tick> fullest_ticks(Tick begin, Tick end, size_t count) const;
+
   const Again& again(Tick tick) const { return again_[static_cast<size_t>(tick)]; }
   // Values with bytes in the arena that every run of the op again reads.
   std::span<const ValueId> again_reads(Tick tick) const { return again_reads_.row(tick); }
