@@ -6,7 +6,7 @@ set(FITSTEP_SHARED_DATA "" CACHE PATH "Published layout instances; optional")
 
 # Helpers shared by tests: everything below tests/ that is not itself a test.
 file(GLOB support_sources CONFIGURE_DEPENDS tests/*/*.cpp)
-list(FILTER support_sources EXCLUDE REGEX "_test\\.cpp$")
+list(FILTER support_sources EXCLUDE REGEX "_(test|tool)\\.cpp$")
 if(support_sources)
   add_library(fitstep_test_support STATIC ${support_sources})
   target_link_libraries(fitstep_test_support PUBLIC
@@ -50,3 +50,7 @@ foreach(kind property stress contract golden)
   fitstep_test(${kind}_test tests/${kind}/*_test.cpp
     fitstep_cli fitstep_test_support)
 endforeach()
+
+# Questions with our answers, for the Python tests that ask a solver.
+add_executable(cover_tool tests/lp/cover_tool.cpp)
+target_link_libraries(cover_tool PRIVATE fitstep_planner fitstep_test_support)
