@@ -29,7 +29,7 @@ namespace fitstep {
 
 struct Section {
   Tick begin = 0;  // What was made before it is there for nothing.
-  Tick cut = 0;    // The moment at which the op at this tick starts.
+  Tick cut = 0;    // While the op at this tick runs.
   Tick end = 0;    // What is needed at later ticks than this is nobody's concern.
 };
 

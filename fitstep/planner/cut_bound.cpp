@@ -175,7 +175,8 @@ CutBounds::Cut CutBounds::make_cut(const Needs& needs, const Section& section, b
   ChainCharge charge(needs, section, may_recompute);
   return {.tick = section.cut,
           .front_ps = needs.time_ps(section.begin, section.cut),
-          .behind_ps = needs.time_ps(section.cut, section.end),
+          .op_ps = needs.time_ps(section.cut, section.cut + 1),
+          .behind_ps = needs.time_ps(section.cut + 1, section.end),
           .working_bytes = needs.working_bytes(section.cut),
           .needed_bytes = charge.needed_bytes(),
           .fixed_bytes = charge.fixed_bytes(),
@@ -184,7 +185,7 @@ CutBounds::Cut CutBounds::make_cut(const Needs& needs, const Section& section, b
 }
 
 int64_t CutBounds::bound_ps(const Cut& cut, int64_t room_bytes, const Away& away) {
-  const int64_t once_ps = cut.front_ps + cut.behind_ps;
+  const int64_t once_ps = cut.front_ps + cut.op_ps + cut.behind_ps;
   // Where not even that fits there is no plan, and what holds for a little more room holds too.
   const int64_t held_bytes =
       std::max({room_bytes - cut.working_bytes, int64_t{0}, cut.fixed_bytes - away.most_bytes()});
@@ -195,6 +196,7 @@ int64_t CutBounds::bound_ps(const Cut& cut, int64_t room_bytes, const Away& away
   Sides sides(cut.front_ps, cut.behind_ps, away);
   for (const Tariff& tariff : cut.tariffs) sides.add(tariff, held_bytes);
   const double least_ps =
+      static_cast<double>(cut.op_ps) +
       sides.least_ps(static_cast<double>(from_bytes), static_cast<double>(most_bytes));
   // More than every run behind the cut and every byte away means that there is no plan.
   const double copy_ps = away.is_possible

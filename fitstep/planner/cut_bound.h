@@ -1,19 +1,20 @@
 // The cut bound: what happens in front of a cut and what happens behind it, for plans that offload,
 // make values again, or both.
 //
-//            begin                     cut                        end
-//   compute    |  every op once         |  every op once, runs again |
-//   evict      |  y bytes leave         |                            |
-//   prefetch   |                        |  y bytes come back         |
+//            begin                  cut                         end
+//   compute    |  every op once       | op |  every op once, runs again |
+//   evict      |  y bytes leave       |    |                            |
+//   prefetch   |                      |    |  y bytes come back         |
 //
-//   time >= least over y of  max(ops in front, evicts of y) + max(ops behind + F(y), prefetches of
-//   y)
+//   time >= least over y of
+//     max(ops in front, evicts of y) + op + max(ops behind + F(y), prefetches of y)
 //
-// Why no plan is faster: call y what is held off the device when the op at the cut starts. Those
-// bytes have left before, and what of them is used returns behind. At most capacity - working set
-// is held on the device, so F(y), the chain charge for so many bytes held in all, is below the time
-// of the runs again behind the cut. Compute, evict and prefetch are lanes of their own, so a side
-// of the cut takes at least the longest of them. F is replaced by its tangents, all below it, and
+// Why no plan is faster: while the op at the cut runs, its working set is taken and nothing is
+// made. Of the bytes that are held then and used later, at most capacity - working set are on the
+// device at its start, and as many at its end; so call y those beyond: they have left before its
+// start, and y bytes return behind its end. F(y), the chain charge for so many bytes held in all,
+// is below the time of the runs again behind. Compute, evict and prefetch are lanes of their own,
+// so a side takes at least the longest of them. F is replaced by its tangents, all below it, and
 // the sum of two maxima of lines has its least value at a corner, so the minimum is exact.
 //
 // Sections in a row do not overlap in time, so their bounds add up: one per micro-batch.
@@ -45,6 +46,7 @@ class CutBounds {
   struct Cut {
     Tick tick = 0;
     int64_t front_ps = 0;
+    int64_t op_ps = 0;
     int64_t behind_ps = 0;
     int64_t working_bytes = 0;
     int64_t needed_bytes = 0;

@@ -49,13 +49,14 @@ class Paths {
       if (span.begin > begin) break;
       if (span.end > begin) change_[static_cast<size_t>(span.end)] += span.size_bytes;
     }
+    const int64_t end_ps = at(begin) + needs_.time_ps(begin, begin + 1);
     int64_t excess_bytes = needs_.working_bytes(begin) - room_bytes_;
     for (Tick tick = begin + 1; tick < needs_.tick_count(); ++tick) {
       const int64_t change_bytes = change_[static_cast<size_t>(tick)];
       excess_bytes += change_bytes;
       if (change_bytes == 0 || excess_bytes <= 0) continue;
-      raise(tick, at(begin) + whole_ps(static_cast<double>(excess_bytes) *
-                                       away_.host.prefetch_ps_per_byte));
+      raise(tick,
+            end_ps + whole_ps(static_cast<double>(excess_bytes) * away_.host.prefetch_ps_per_byte));
     }
   }
 
@@ -66,13 +67,14 @@ class Paths {
       change_[static_cast<size_t>(span.begin)] += span.size_bytes;
       change_[static_cast<size_t>(span.end)] -= span.size_bytes;
     }
+    const int64_t end_ps = at(begin) + needs_.time_ps(begin, begin + 1);
     int64_t idle_bytes = 0;
     for (Tick tick = begin + 1; tick < needs_.tick_count(); ++tick) {
       idle_bytes += change_[static_cast<size_t>(tick)];
       const int64_t excess_bytes = idle_bytes + needs_.working_bytes(tick) - room_bytes_;
       if (excess_bytes <= 0) continue;
       raise(tick,
-            at(begin) + whole_ps(static_cast<double>(excess_bytes) * away_.host.evict_ps_per_byte));
+            end_ps + whole_ps(static_cast<double>(excess_bytes) * away_.host.evict_ps_per_byte));
     }
   }
 

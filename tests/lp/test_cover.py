@@ -57,7 +57,8 @@ def test_least_bytes_are_the_solvers_to_the_byte(questions):
 
 def test_cheapest_cover_is_the_solvers(questions):
     for question in questions:
-        check(question["cost"], solve(question, [o[3] for o in question["offers"]]), question["name"])
+        theirs = solve(question, [offer[3] for offer in question["offers"]])
+        check(question["cost"], theirs, question["name"])
 
 
 def test_the_questions_are_worth_it(questions):
