@@ -4,6 +4,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "fitstep/base/id.h"
@@ -50,6 +52,99 @@ TEST(TimeBound, GrowsWhileTheCapacityFalls) {
     EXPECT_GE(ps, last_ps);
     last_ps = ps;
   }
+}
+
+// Four ops of 1 s: a (4 bytes) idles while `wide` (6 bytes) runs, with room for 8. Two bytes of a
+// leave behind op 0 and come back in front of op 3, on links of 1 byte per second.
+constexpr std::string_view kOneSpan = R"(fitstep program 1
+storage 0 "a" 4 temporary
+storage 1 "wide" 6 temporary
+storage 2 "end" 1 output
+op 0 "a" matmul
+form "default" time 1000000000000 pure writes 0.1
+op 1 "wide" matmul
+form "default" time 1000000000000 writes 1.1
+op 2 "end" matmul
+form "default" time 1000000000000 reads 0.1 writes 2.1
+end calls 0 storages 3 ops 3
+)";
+
+TEST(TimeBound, CountsCopiesOnBothSidesOfACut) {
+  const Program program = program_of(kOneSpan);
+  const Values values(program, given_order(program));
+  const Homes homes = make_homes(program, {});
+  constexpr int64_t kSecond = kPicosecondsPerSecond;
+  const Moves offload{.recompute = false, .offload = true};
+  EXPECT_EQ(time_bound(values, unit_machine(), homes, 10, offload).ps, 3 * kSecond);
+  // 1 s for a, 2 s of evict, 1 s for wide, 2 s of prefetch, 1 s for the end.
+  const TimeBound bound = time_bound(values, unit_machine(), homes, 8, offload);
+  EXPECT_EQ(bound.ps, 7 * kSecond);
+  EXPECT_EQ(bound.name, "path (this order, moves: offload, cold start)");
+  // Making a again costs 1 s; half of it does not fit.
+  EXPECT_EQ(time_bound(values, unit_machine(), homes, 8).ps, kSecond * 7 / 2);
+}
+
+TEST(TimeBound, TakesTheCheaperOfCopyingAndMakingAgain) {
+  const Program program = program_of(kOneSpan);
+  const Values values(program, given_order(program));
+  const Homes homes = make_homes(program, {});
+  const Moves both{.recompute = true, .offload = true};
+  const TimeBound bound = time_bound(values, unit_machine(), homes, 8, both);
+  // y bytes away: max(1, y) + 1 + max(1 + (2 - y) / 4, y), least where y is 1.
+  EXPECT_EQ(bound.ps, kPicosecondsPerSecond * 13 / 4);
+  EXPECT_EQ(bound.name, "joint cut at tick 1 (this order, moves: recompute + offload, cold start)");
+  EXPECT_EQ(bound.tick, 1);
+}
+
+TEST(TimeBound, KnowsWhatTheHostCannotHold) {
+  const Program program = program_of(kOneSpan);
+  const Values values(program, given_order(program));
+  const Homes homes = make_homes(program, {});
+  const Moves both{.recompute = true, .offload = true};
+  Machine machine = unit_machine();
+  machine.links[0].evict.alone_bytes_per_s = 1000;
+  machine.links[0].prefetch.alone_bytes_per_s = 1000;
+  EXPECT_EQ(time_bound(values, machine, homes, 8, both).ps, 3 * kPicosecondsPerSecond);
+  // One byte on the host, the other is made again for a quarter of a second. With a disk at 1 byte
+  // per second it goes there, behind other work.
+  machine.tiers[1].capacity_bytes = 1;
+  EXPECT_EQ(time_bound(values, machine, homes, 8, both).ps, 3 * kPicosecondsPerSecond);
+  machine.tiers.resize(2);
+  machine.links.resize(1);
+  EXPECT_EQ(time_bound(values, machine, homes, 8, both).ps, kPicosecondsPerSecond * 13 / 4);
+}
+
+TEST(TimeBound, NeedsALinkForOffload) {
+  const Program program = program_of(kOneSpan);
+  const Values values(program, given_order(program));
+  const Homes homes = make_homes(program, {});
+  const Moves both{.recompute = true, .offload = true};
+  EXPECT_EQ(time_bound(values, test_machine(), homes, 8, both).ps, kPicosecondsPerSecond * 7 / 2);
+}
+
+// Chains in a row, one per micro-batch: what each of them has to make again adds up.
+TEST(TimeBound, AddsUpOverMicroBatches) {
+  const auto bound_of = [](int32_t batches) {
+    Program program = chain_program({.layers = 8});
+    const Program one = program;
+    for (int32_t i = 1; i < batches; ++i) {
+      for (Op op : one.ops) {
+        const auto shift = static_cast<int64_t>(one.storages.size()) * i;
+        for (Read& read : op.forms[0].reads) {
+          read.storage = StorageId(read.storage.value() + shift);
+        }
+        for (Write& write : op.forms[0].writes) {
+          write.storage = StorageId(write.storage.value() + shift);
+        }
+        program.ops.push_back(op);
+      }
+      program.storages.insert(program.storages.end(), one.storages.begin(), one.storages.end());
+    }
+    const Values values(program, given_order(program));
+    return time_bound(values, test_machine(), make_homes(program, {}), int64_t{9} * 64).ps;
+  };
+  EXPECT_EQ(bound_of(1), 20 * kPicosecondsPerSecond);
+  EXPECT_EQ(bound_of(3), 60 * kPicosecondsPerSecond);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "fitstep/planner/away.h"
 #include "fitstep/planner/chain_charge.h"
 #include "fitstep/planner/needs.h"
+#include "fitstep/planner/values.h"
 
 namespace fitstep {
 namespace {
@@ -125,16 +126,21 @@ std::vector<Tariff> find_tariffs(ChainCharge& charge) {
 // Ticks where little is idle between two tops, and both ends of the program: what lies between two
 // of them is a section of its own.
 std::vector<Tick> find_valleys(const Needs& needs) {
-  int64_t most_bytes = 0;
+  std::vector<int64_t> crossing_bytes;  // By tick: made before it, needed from it on.
   for (Tick tick = 0; tick < needs.tick_count(); ++tick) {
-    most_bytes = std::max(most_bytes, needs.idle_bytes(tick));
+    crossing_bytes.push_back(needs.idle_bytes(tick));
+    for (const ValueId value : needs.reads(tick)) {
+      crossing_bytes.back() += needs.values()[value].size_bytes;
+    }
   }
+  const auto at = [&](Tick tick) { return crossing_bytes[static_cast<size_t>(tick)]; };
+  const int64_t most_bytes = crossing_bytes.empty() ? 0 : *std::ranges::max_element(crossing_bytes);
   std::vector<Tick> valleys = {0};
   int64_t top_bytes = 0;
   Tick bottom = 0;
   for (Tick tick = 0; tick < needs.tick_count(); ++tick) {
-    const int64_t bytes = needs.idle_bytes(tick);
-    const int64_t bottom_bytes = needs.idle_bytes(bottom);
+    const int64_t bytes = at(tick);
+    const int64_t bottom_bytes = at(bottom);
     const bool has_fallen = top_bytes >= most_bytes / 8 && bottom_bytes <= top_bytes / 2;
     if (has_fallen && bytes >= most_bytes / 8 && bytes >= bottom_bytes * 2) {
       valleys.push_back(bottom);
