@@ -39,7 +39,7 @@ CopyCost cost_of(const Link& link) {
 
 int64_t whole_ps(double ps) {
   // Plans take whole picoseconds, so an error below one is lost in rounding down.
-  const double error_ps = ps * 4e-15;
+  const double error_ps = ps * 1.5e-15;
   return static_cast<int64_t>(std::floor(error_ps < 0.5 ? ps : ps - error_ps));
 }
 

@@ -82,8 +82,9 @@ TEST(BoundProperty, NoPlanIsFaster) {
   Tally tally;
   for (uint64_t seed = 1; seed <= program_count(400); ++seed) {
     const int64_t unit_bytes = seed % 3 == 0 ? 2 : 1;  // Twice the rate in one direction.
-    const Machine machine =
+    Machine machine =
         seed % 2 == 0 ? unit_machine_with(1, unit_bytes) : unit_machine_with(unit_bytes, 1);
+    if (seed % 5 == 0) machine.tiers[1].capacity_bytes = 4 * unit_bytes;
     const Program program = tiny_program(seed, {.unit_bytes = unit_bytes});
     ASSERT_NO_FATAL_FAILURE(expect_below_all_plans(program, machine, unit_bytes, tally));
   }
