@@ -1,0 +1,83 @@
+// One storage of 8 bytes is evicted from the device at 64 to the host at 16 and comes back to 128.
+#include "fitstep/run/lane_copies.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fitstep/base/id.h"
+#include "fitstep/base/result.h"
+#include "fitstep/plan/plan.h"
+#include "fitstep/run/arena.h"
+#include "fitstep/run/device.h"
+#include "fitstep/run/host_device.h"
+
+namespace fitstep {
+namespace {
+
+constexpr TierId kHost = TierId(int32_t{1});
+
+Plan there_and_back() {
+  const StorageId storage(int32_t{0});
+  Plan plan;
+  plan.residencies = {{.storage = storage, .offset_bytes = 64, .size_bytes = 8},
+                      {.storage = storage, .tier = kHost, .offset_bytes = 16, .size_bytes = 8},
+                      {.storage = storage, .offset_bytes = 128, .size_bytes = 8}};
+  plan.lane(Lane::Evict) = {{.kind = Action::Kind::Copy,
+                             .copy = {ResidencyId(int32_t{0}), ResidencyId(int32_t{1})},
+                             .waits = {{Lane::Compute, 4}}}};
+  plan.lane(Lane::Prefetch) = {{.kind = Action::Kind::Copy,
+                                .copy = {ResidencyId(int32_t{1}), ResidencyId(int32_t{2})},
+                                .waits = {{Lane::Evict, 0}, {Lane::Compute, 6}}}};
+  return plan;
+}
+
+class LaneCopiesTest : public testing::Test {
+ protected:
+  std::shared_ptr<Device> device_ = std::make_shared<HostDevice>();
+  std::unique_ptr<Arena> upper_ = Arena::make(device_, 136).value();
+  std::unique_ptr<Arena> lower_ = Arena::make(device_, 24).value();
+};
+
+TEST_F(LaneCopiesTest, HaveAddressesAndMarksOneBehindThePositions) {
+  const Plan plan = there_and_back();
+  EXPECT_TRUE(has_copy_lanes(plan));
+  const Result<LaneCopies> made = lane_copies(plan, {upper_.get(), lower_.get()});
+  ASSERT_TRUE(made.has_value()) << made.error().message;
+  ASSERT_EQ(made->evicts.size(), 1U);
+  EXPECT_EQ(made->evicts[0].source, upper_->base() + 64);
+  EXPECT_EQ(made->evicts[0].target, lower_->base() + 16);
+  EXPECT_EQ(made->evicts[0].size_bytes, 8);
+  EXPECT_EQ(made->evicts[0].waits, (std::vector<Mark>{{Lane::Compute, 5}}));
+  ASSERT_EQ(made->prefetches.size(), 1U);
+  EXPECT_EQ(made->prefetches[0].source, lower_->base() + 16);
+  EXPECT_EQ(made->prefetches[0].target, upper_->base() + 128);
+  EXPECT_EQ(made->prefetches[0].waits, (std::vector<Mark>{{Lane::Evict, 1}, {Lane::Compute, 7}}));
+}
+
+TEST_F(LaneCopiesTest, ATierIsAsLargeAsItsHighestEnd) {
+  const Plan plan = there_and_back();
+  EXPECT_EQ(tier_bytes(plan, kDeviceTier), 136);
+  EXPECT_EQ(tier_bytes(plan, kHost), 24);
+  EXPECT_EQ(tier_bytes(plan, TierId(int32_t{2})), 0);
+  EXPECT_FALSE(has_copy_lanes(Plan{}));
+}
+
+TEST_F(LaneCopiesTest, RefuseWhatNoLaneCopies) {
+  const auto refused = [&](auto change, const char* message) {
+    Plan plan = there_and_back();
+    change(plan.residencies[1]);
+    const Result<LaneCopies> made = lane_copies(plan, {upper_.get(), lower_.get()});
+    ASSERT_FALSE(made.has_value());
+    EXPECT_NE(made.error().message.find(message), std::string::npos) << made.error().message;
+  };
+  refused([](Residency& it) { it.code = Code::Zstd; }, "coded");
+  refused([](Residency& it) { it.tier = kExternalTier; }, "outside the arenas");
+  refused([](Residency& it) { it.tier = TierId(int32_t{2}); }, "tier 2");
+  refused([](Residency& it) { it.offset_bytes = 17; }, "outside the arena of 24 bytes");
+}
+
+}  // namespace
+}  // namespace fitstep
