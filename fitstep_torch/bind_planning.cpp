@@ -1,6 +1,8 @@
 #include "fitstep/base/bytes.h"
 #include "fitstep/plan/plan_file.h"
 #include "fitstep/planner/planner.h"
+#include "fitstep/run/lane_copies.h"
+#include "fitstep/run/measure_link.h"
 #include "fitstep_torch/bindings.h"
 #include "fitstep_torch/lower.h"
 
@@ -13,6 +15,40 @@ Machine local_machine(int32_t threads) {
           .tiers = {{.name = "device"}},
           .links = {},
           .codecs = {}};
+}
+
+// With the host tier and the link to it that the options give, if they do.
+Machine machine_from(int32_t threads, const py::dict& options) {
+  Machine machine = local_machine(threads);
+  const auto host_bytes = options["host_bytes"].cast<int64_t>();
+  if (host_bytes == 0) return machine;
+  machine.tiers.push_back({.name = "host", .capacity_bytes = host_bytes});
+  machine.links = unwrap(parse_machine(options["host_link"].cast<std::string>())).links;
+  return machine;
+}
+
+// As the text of a machine whose only link it is: what options["host_link"] takes.
+std::string measure_link(int32_t threads) {
+  const py::gil_scoped_release release;
+  Machine machine = local_machine(threads);
+  machine.tiers.push_back({.name = "host"});
+  machine.links = {unwrap(measure_host_link({.threads = threads}))};
+  return print_machine(machine);
+}
+
+// What the lanes of a plan copy, and what the host tier holds for it.
+py::dict offloaded(const Plan& plan) {
+  const auto copied_bytes = [&](Lane lane) {
+    int64_t sum_bytes = 0;
+    for (const Action& action : plan.lane(lane))
+      sum_bytes += plan.residencies[action.copy.source.index()].size_bytes;
+    return sum_bytes;
+  };
+  py::dict made;
+  made["evicted_bytes"] = copied_bytes(Lane::Evict);
+  made["prefetched_bytes"] = copied_bytes(Lane::Prefetch);
+  made["host_bytes"] = tier_bytes(plan, TierId(int32_t{1}));
+  return made;
 }
 
 py::dict certificate(const Plan& plan) {
@@ -84,18 +120,20 @@ py::object outcome_to_python(Outcome outcome) {
 
 py::object plan_step(const StepProgram& step, int32_t threads, const py::dict& options) {
   const PlanRequest request = request_from(step, options);
+  const Machine machine = machine_from(threads, options);
   const auto make = [&] {
     const py::gil_scoped_release release;
-    return make_plan(step.program, local_machine(threads), request);
+    return make_plan(step.program, machine, request);
   };
   return outcome_to_python(make());
 }
 
 py::object frontier_of(const StepProgram& step, int32_t threads, const py::dict& options) {
   const PlanRequest request = request_from(step, options);
+  const Machine machine = machine_from(threads, options);
   const auto make = [&] {
     const py::gil_scoped_release release;
-    return make_frontier(step.program, local_machine(threads), request);
+    return make_frontier(step.program, machine, request);
   };
   const Frontier frontier = make();
   py::list points;
@@ -109,12 +147,18 @@ void bind_planning(py::module_& module) {
   py::class_<Plan, std::shared_ptr<Plan>>(module, "Plan")
       .def("certificate", &certificate)
       .def("run_counts", &run_counts)
+      .def("offloaded", &offloaded)
       .def("program_hash", [](const Plan& plan) { return plan.program_hash; })
       .def("text", [](const Plan& plan) { return print_plan(plan); });
   module.def("parse_plan", [](const std::string& text) {
     return std::make_shared<Plan>(unwrap(parse_plan(text)));
   });
   module.def("plan_step", &plan_step);
+  module.def("measure_host_link", &measure_link);
+  module.def("is_host_link", [](const std::string& text) {
+    const Result<Machine> machine = parse_machine(text);
+    return machine.has_value() && machine->links.size() == 1;
+  });
   module.def("frontier_of", &frontier_of);
   module.def("floor_of", [](const StepProgram& step, const py::dict& options) {
     std::vector<Culprit> found;

@@ -19,7 +19,7 @@ py::object run(Variant& variant, const std::vector<std::tuple<int32_t, int64_t>>
     stopped = variant.run(where, tensors);
   }
   if (!stopped.has_value()) return py::none();
-  return py::make_tuple(stopped->error.message, variant.is_untouched_at(stopped->position));
+  return py::make_tuple(stopped->error.message, variant.is_untouched(*stopped));
 }
 
 TensorRef geometry(const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides,
@@ -51,8 +51,9 @@ void bind_running(py::module_& module) {
   module.def("counted_peak_bytes", &counted_peak_bytes);
   module.def("counted_live_bytes", &counted_live_bytes);
   py::class_<Homes, std::shared_ptr<Homes>>(module, "Homes")
-      .def(py::init([](int64_t size_bytes, int64_t reserve_bytes) {
-        return std::shared_ptr<Homes>(unwrap(Homes::open(size_bytes, reserve_bytes)));
+      .def(py::init([](int64_t size_bytes, int64_t reserve_bytes, int64_t host_capacity_bytes) {
+        return std::shared_ptr<Homes>(
+            unwrap(Homes::open(size_bytes, reserve_bytes, host_capacity_bytes)));
       }))
       .def("move_in", [](Homes& homes, const at::Tensor& tensor, int64_t offset_bytes,
                          int64_t aliases) { unwrap(homes.move_in(tensor, offset_bytes, aliases)); })
@@ -66,6 +67,8 @@ void bind_running(py::module_& module) {
            [](const Homes& homes) { return reinterpret_cast<uintptr_t>(homes.arena().base()); })
       .def("is_home", &Homes::is_home)
       .def("size_bytes", [](const Homes& homes) { return homes.arena().size_bytes(); })
+      .def("host_bytes",
+           [](const Homes& homes) { return homes.host() ? homes.host()->size_bytes() : 0; })
       .def("close", &Homes::close);
   py::class_<Variant>(module, "Variant")
       .def(py::init([](std::shared_ptr<StepProgram> step, const Plan& plan,

@@ -29,12 +29,21 @@ void leave_home(void* home) { delete static_cast<std::shared_ptr<Home>*>(home); 
 
 }  // namespace
 
-Result<std::unique_ptr<Homes>> Homes::open(int64_t size_bytes, int64_t reserve_bytes) {
+Result<std::unique_ptr<Homes>> Homes::open(int64_t size_bytes, int64_t reserve_bytes,
+                                           int64_t host_capacity_bytes) {
   install_allocator();
-  FITSTEP_TRY(std::shared_ptr<Arena> arena,
-              Arena::make(std::make_shared<HostDevice>(), size_bytes));
+  const auto device = std::make_shared<HostDevice>();
+  FITSTEP_TRY(std::shared_ptr<Arena> arena, Arena::make(device, size_bytes));
   FITSTEP_TRY_STATUS(register_arena(arena->base(), arena->size_bytes()));
-  return std::unique_ptr<Homes>(new Homes(std::move(arena), reserve_bytes));
+  return std::unique_ptr<Homes>(
+      new Homes(device, std::move(arena), reserve_bytes, host_capacity_bytes));
+}
+
+Status Homes::reserve_host(int64_t size_bytes) {
+  if (size_bytes == 0 || (host_ != nullptr && host_->size_bytes() >= size_bytes)) return Done{};
+  host_.reset();  // First, or both would be there at once.
+  FITSTEP_TRY(host_, Arena::make(device_, size_bytes));
+  return Done{};
 }
 
 Homes::~Homes() { close(); }
@@ -91,6 +100,7 @@ void Homes::close() {
   }
   arena_->discard(rest, end - rest);
   kept_.clear();
+  host_.reset();
   unregister_arena(begin);
   malloc_trim(0);
 }

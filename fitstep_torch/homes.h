@@ -7,6 +7,9 @@
 //
 //   before            compiled                    closed
 //   p -> malloc       p -> arena + offset         p -> the same bytes; all others given back
+//
+// Beside the arena lies that of the host tier, where plans put what they evict. Nothing is in it
+// between steps, so it is one for all plans, and as large as the largest of them needs.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -25,13 +28,22 @@ namespace fitstep::torch_side {
 
 class Homes {
  public:
-  // Opens an arena of `size_bytes`; its last `reserve_bytes` answer unforeseen requests.
-  static Result<std::unique_ptr<Homes>> open(int64_t size_bytes, int64_t reserve_bytes);
+  // Opens an arena of `size_bytes`; its last `reserve_bytes` answer unforeseen requests. The host
+  // tier may have up to `host_capacity_bytes`, none of which are taken yet.
+  static Result<std::unique_ptr<Homes>> open(int64_t size_bytes, int64_t reserve_bytes,
+                                             int64_t host_capacity_bytes = 0);
   ~Homes();
 
   const Arena& arena() const { return *arena_; }
   char* reserve() const { return arena_->base() + arena_->size_bytes() - reserve_bytes_; }
   int64_t reserve_bytes() const { return reserve_bytes_; }
+  int64_t host_capacity_bytes() const { return host_capacity_bytes_; }
+
+  // Sees to it that the host tier has `size_bytes`. What was open on a smaller one has to be opened
+  // again.
+  Status reserve_host(int64_t size_bytes);
+  const std::shared_ptr<Arena>& host() const { return host_; }  // Null until it is needed.
+  const std::shared_ptr<Device>& device() const { return device_; }
 
   // What nobody uses between steps when homes end at `bottom_bytes`.
   std::span<char> free_above(int64_t bottom_bytes) const {
@@ -53,11 +65,18 @@ class Homes {
   void close();
 
  private:
-  Homes(std::shared_ptr<Arena> arena, int64_t reserve_bytes)
-      : arena_(std::move(arena)), reserve_bytes_(reserve_bytes) {}
+  Homes(std::shared_ptr<Device> device, std::shared_ptr<Arena> arena, int64_t reserve_bytes,
+        int64_t host_capacity_bytes)
+      : device_(std::move(device)),
+        arena_(std::move(arena)),
+        reserve_bytes_(reserve_bytes),
+        host_capacity_bytes_(host_capacity_bytes) {}
 
+  std::shared_ptr<Device> device_;
   std::shared_ptr<Arena> arena_;
+  std::shared_ptr<Arena> host_;
   int64_t reserve_bytes_ = 0;
+  int64_t host_capacity_bytes_ = 0;
   std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> inside_;
   std::multimap<char*, c10::DataPtr> kept_;  // By home: old memory that may still be looked at.
   bool is_closed_ = false;

@@ -80,7 +80,7 @@ Status PlannedKernels::prepare_storages() {
     char* address = arena_.base();
     if (residency.tier == kDeviceTier) {
       FITSTEP_TRY(address, arena_.address(residency.offset_bytes, residency.size_bytes));
-    } else {
+    } else if (residency.tier == kExternalTier) {
       external_[residency.storage.index()] = ResidencyId(i);
       const auto& literal = step_.literals[residency.storage.index()];
       if (literal.has_value()) address = static_cast<char*>(literal->storage().mutable_data());
@@ -226,16 +226,15 @@ Status PlannedKernels::run(int32_t position) {
   return Done{};
 }
 
-// The only copies of a plan without offload save a generator's state.
+// The only copies of the compute lane save a generator's state; the others are made by the lanes.
 Status PlannedKernels::copy(int32_t position) {
   const Copy& copy = plan_.lane(Lane::Compute)[static_cast<size_t>(position)].copy;
   const StorageId storage = plan_.residencies[copy.source.index()].storage;
   const auto& generator = step_.generators[storage.index()];
   if (!generator.has_value()) {
-    return Error{
-        ErrorCode::Unsupported,
-        fmt::format("the plan copies '{}', which is no generator; this runtime has one tier",
-                    step_.program.storages[storage.index()].name)};
+    return Error{ErrorCode::Unsupported,
+                 fmt::format("the plan copies '{}', which is no generator, on the compute lane",
+                             step_.program.storages[storage.index()].name)};
   }
   save_generator(*generator, static_cast<char*>(residencies_[copy.target.index()].mutable_data()));
   return Done{};

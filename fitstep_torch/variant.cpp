@@ -3,33 +3,64 @@
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "fitstep/plan/verify.h"
+#include "fitstep/run/lane_copies.h"
 #include "fitstep_torch/generators.h"
 #include "fitstep_torch/tensors.h"
 
 namespace fitstep::torch_side {
+namespace {
+
+constexpr TierId kHostTier(int32_t{1});
+
+// What a plan may do, and this runtime cannot.
+Status check_supported(const Plan& plan) {
+  const bool has_home_below =
+      std::any_of(plan.residencies.begin(), plan.residencies.end(), [](const Residency& it) {
+        return it.is_home && it.tier != kDeviceTier && it.tier != kExternalTier;
+      });
+  if (!has_home_below) return Done{};
+  return Error{ErrorCode::Unsupported,
+               "the plan has homes on the host tier; this version keeps them on the device"};
+}
+
+}  // namespace
 
 Result<std::unique_ptr<Variant>> Variant::make(std::shared_ptr<StepProgram> step, Plan plan,
                                                std::shared_ptr<Homes> homes, int64_t bottom_bytes) {
   const int64_t capacity = homes->arena().size_bytes() - homes->reserve_bytes();
-  const std::vector<Fault> faults =
-      verify(step->program, plan, {.capacity_bytes = {capacity}, .bottom_bytes = bottom_bytes});
+  const Limits limits{.capacity_bytes = {capacity, homes->host_capacity_bytes()},
+                      .bottom_bytes = bottom_bytes};
+  const std::vector<Fault> faults = verify(step->program, plan, limits);
   if (!faults.empty()) {
     return Error{ErrorCode::Mismatch,
                  fmt::format("the plan is not valid for this program ({}: {}); plan it again",
                              to_string(faults.front().kind), faults.front().message)};
   }
+  FITSTEP_TRY_STATUS(check_supported(plan));
   auto made = std::make_unique<Variant>();
   made->step_ = std::move(step);
   made->plan_ = std::make_unique<Plan>(std::move(plan));
   made->homes_ = std::move(homes);
   FITSTEP_TRY(made->kernels_,
               PlannedKernels::make(*made->step_, *made->plan_, made->homes_->arena()));
+  FITSTEP_TRY_STATUS(made->open_lanes());
   for (const auto& generator : made->step_->generators) {
     if (generator.has_value())
       made->generators_.emplace_back(*generator, std::vector<char>(kGeneratorStateBytes));
   }
   return made;
+}
+
+Status Variant::open_lanes() {
+  if (!has_copy_lanes(*plan_)) return Done{};
+  FITSTEP_TRY_STATUS(homes_->reserve_host(tier_bytes(*plan_, kHostTier)));
+  FITSTEP_TRY(LaneCopies copies, lane_copies(*plan_, {&homes_->arena(), homes_->host().get()}));
+  FITSTEP_TRY(lanes_, homes_->device()->open_lanes(std::move(copies)));
+  host_ = homes_->host();
+  return Done{};
 }
 
 void Variant::set_number(OpId op, size_t number, const c10::IValue& value) {
@@ -43,6 +74,10 @@ void Variant::set_number(OpId op, size_t number, const c10::IValue& value) {
 std::optional<Stopped> Variant::run(const std::vector<External>& externals,
                                     const std::vector<at::Tensor>& tensors) {
   FITSTEP_CHECK(externals.size() == tensors.size(), "one tensor per external storage");
+  // Another plan may have needed a larger host tier since.
+  if (lanes_ != nullptr && (host_.expired() || host_.lock() != homes_->host())) {
+    if (const Status opened = open_lanes(); !opened) return Stopped{.error = opened.error()};
+  }
   for (size_t i = 0; i < externals.size(); ++i) {
     auto* first = static_cast<char*>(const_cast<void*>(tensors[i].const_data_ptr()));
     kernels_->point(externals[i].storage, first - externals[i].offset_bytes);
@@ -54,7 +89,7 @@ std::optional<Stopped> Variant::run(const std::vector<External>& externals,
   {
     const BelowAutograd below;
     const at::AutoGradMode keep_mode(at::GradMode::is_enabled());
-    stopped = execute(*plan_, *kernels_, nullptr);
+    stopped = execute(*plan_, *kernels_, lanes_.get());
   }
   for (const at::Tensor& tensor : written_) tensor.unsafeGetTensorImpl()->bump_version();
   if (stopped.has_value()) {

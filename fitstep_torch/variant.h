@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "fitstep/run/device.h"
 #include "fitstep_torch/homes.h"
 #include "fitstep_torch/kernels.h"
 
@@ -17,8 +18,8 @@ struct External {
 
 class Variant {
  public:
-  // Verifies the plan against the program and the arena first; a plan with faults is an error.
-  // Nothing but homes may lie below `bottom_bytes`.
+  // Verifies the plan against the program and what the two tiers have first; a plan with faults is
+  // an error. Nothing but homes may lie below `bottom_bytes`.
   static Result<std::unique_ptr<Variant>> make(std::shared_ptr<StepProgram> step, Plan plan,
                                                std::shared_ptr<Homes> homes, int64_t bottom_bytes);
 
@@ -34,9 +35,10 @@ class Variant {
   // What the step function returned: tensors of the caller's own, in order. Once per run.
   std::vector<at::Tensor> take_outputs();
 
-  // Whether a step that stopped at `position` left everything that Python can see as it was.
-  bool is_untouched_at(int32_t position) const {
-    return position < kernels_->first_visible_write();
+  // Whether a step that stopped so left everything that Python can see as it was. What a lane
+  // copies to a home has been written by the compute lane before.
+  bool is_untouched(const Stopped& stopped) const {
+    return stopped.compute_position < kernels_->first_visible_write();
   }
 
   const Plan& plan() const { return *plan_; }
@@ -44,10 +46,14 @@ class Variant {
   int64_t misplaced() const { return kernels_->misplaced(); }
 
  private:
+  Status open_lanes();
+
   std::shared_ptr<StepProgram> step_;
   std::unique_ptr<Plan> plan_;
   std::shared_ptr<Homes> homes_;
   std::unique_ptr<PlannedKernels> kernels_;
+  std::unique_ptr<CopyLanes> lanes_;  // Null where the plan has none.
+  std::weak_ptr<Arena> host_;         // Where `lanes_` copy to and from.
   std::vector<at::Tensor> written_;
   std::vector<std::pair<at::Generator, std::vector<char>>> generators_;  // As before the step.
 };

@@ -37,12 +37,14 @@ def compile(  # noqa: A001 - the word that PyTorch's users know.
     seed: int = 1,
     effort: int = 8,
     progress: bool | None = None,
+    host_budget: int | str | None = None,
 ) -> Step:
     """Makes a training step that runs inside a memory budget, with the bits of plain PyTorch.
 
     Args:
-        function: one training step, written as for plain PyTorch. The model and the optimizer are
-            found in what it can reach; `model` and `optimizer` name more.
+        function: one training step, written as for plain PyTorch; tensors that it returns are
+            detached. The model and the optimizer are found in what it can reach; `model` and
+            `optimizer` name more.
         example: the arguments of a call: a tuple of all positional ones, or a single one. A list
             or a dict is a single one; what is called with keywords is given here by position.
             Arguments may be nested. Their tensors must not require a gradient. Values do not
@@ -52,6 +54,8 @@ def compile(  # noqa: A001 - the word that PyTorch's users know.
             temporaries. None: as much as plain PyTorch needs, a little more for a model so small
             that alignment and reserve show, or the budget of the compiled step that this model is
             part of already.
+        host_budget: bytes beside the budget, written like it, for what plans evict; on a CPU this
+            is RAM too. None: nothing is evicted, or as in the step that has the model already.
         plan: a file from `step.plan.save(path)`: run this plan instead of making one.
         policy: "auto" plans; "none" keeps everything; "recompute-sqrt" is the classic scheme.
         keep_grads: leave `p.grad` set after a step, at the cost of their bytes. Otherwise it is
@@ -64,8 +68,6 @@ def compile(  # noqa: A001 - the word that PyTorch's users know.
         effort: rounds of the planner per target; more is slower and better.
         progress: a progress line while profiling and planning; None: if stderr is a terminal.
 
-    Tensors that the step returns are detached.
-
     Raises:
         SettingError: a setting is of a kind or in a range that cannot be meant.
         CaptureError: the step does something that cannot be captured; says where and what to do.
@@ -76,12 +78,8 @@ def compile(  # noqa: A001 - the word that PyTorch's users know.
 
     After each of them everything is as it was.
     """
-
-    settings = Settings(budget, policy=policy, seed=seed, effort=effort)
-    check_int("max_variants", max_variants, 1, 2**31)
-    check_switch("keep_grads", keep_grads)
-    check_switch("progress", progress, may_be_none=True)
-    check_path("plan", plan)
+    settings = Settings(budget, policy=policy, seed=seed, effort=effort, host_budget=host_budget)
+    _check_options(max_variants, keep_grads, progress, plan)
     find_reach = _reach_finder(function, model, optimizer)
     reach = find_reach()
     args = arguments_of(function, example)
@@ -93,6 +91,13 @@ def compile(  # noqa: A001 - the word that PyTorch's users know.
     with progress_line(progress) as show:
         _make_variants(step, args, given_plan, show)
     return step
+
+
+def _check_options(max_variants: int, keep_grads: bool, progress: bool | None, plan: Any) -> None:
+    check_int("max_variants", max_variants, 1, 2**31)
+    check_switch("keep_grads", keep_grads)
+    check_switch("progress", progress, may_be_none=True)
+    check_path("plan", plan)
 
 
 def _make_variants(
@@ -156,13 +161,14 @@ def curve(
     seed: int = 1,
     effort: int = 8,
     progress: bool | None = None,
+    host_budget: int | str | None = None,
 ) -> Curve:
     """Budget against predicted step time, down to the least budget for which a plan was found.
 
     Takes the arguments of `compile`, and raises what it raises but for budgets. Trains nothing and
     changes nothing.
     """
-    session = Session(Settings("100%", seed=seed, effort=effort))
+    session = Session(Settings("100%", seed=seed, effort=effort, host_budget=host_budget))
     check_switch("progress", progress, may_be_none=True)
     find_reach = _reach_finder(function, model, optimizer)
     find_reach()
@@ -179,7 +185,7 @@ def curve(
         step = Step(maker, session, 8)
         variant = capture.variants[-1]
         step._add_homes(capture.variants)
-        session.budget_bytes = variant.step.plain_peak_bytes()
+        session.set_budget(variant.step.plain_peak_bytes(), cache.host_link)
         every = [Planned(v.step, external_bytes=v.step.external_bytes()) for v in capture.variants]
         floor = session.floor_of(every)
         plans = _core.frontier_of(

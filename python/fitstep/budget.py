@@ -1,6 +1,7 @@
 """Budgets: what the user may write, and what of it the arena gets.
 
-budget   | inputs, outputs, constants |        arena        | reserve 1 % | host 0.1 % |
+budget        | inputs, outputs, constants |        arena        | reserve 1 % | host 0.1 % |
+host_budget   | what plans evict from the arena |
 """
 
 from __future__ import annotations
@@ -53,36 +54,47 @@ def parse_budget(budget: int | str | None, plain_peak_bytes: int) -> int:
 
     Raises BudgetError for anything else.
     """
+    return plain_peak_bytes if budget is None else _parse("budget", budget, plain_peak_bytes)
+
+
+def parse_host_budget(host_budget: int | str | None, plain_peak_bytes: int) -> int:
+    """Bytes of a host tier, written as a budget is; 0 for none.
+
+    Raises BudgetError for anything else.
+    """
+    return 0 if host_budget is None else _parse("host_budget", host_budget, plain_peak_bytes)
+
+
+def _parse(name: str, budget: int | str, plain_peak_bytes: int) -> int:
     todo = 'give bytes as an int, a size such as "6GiB", or a share such as "75%"'
-    if budget is None:
-        return plain_peak_bytes
+    given = f"{name}={budget!r}"
     if isinstance(budget, bool) or not isinstance(budget, int | str):
-        raise BudgetError(f"budget={budget!r} is no number of bytes", todo=todo)
+        raise BudgetError(f"{given} is no number of bytes", todo=todo)
     if isinstance(budget, str) and budget.strip().endswith("%"):
-        return _share(budget, plain_peak_bytes, todo)
-    parsed = budget if isinstance(budget, int) else _size(budget, todo)
+        return _share(given, budget, plain_peak_bytes, todo)
+    parsed = budget if isinstance(budget, int) else _size(given, budget, todo)
     if parsed <= 0:
-        raise BudgetError(f"budget={budget!r} is not positive", todo=todo)
+        raise BudgetError(f"{given} is not positive", todo=todo)
     if parsed > _MOST_BYTES:
         raise BudgetError(
-            f"budget={budget!r} is more than any machine has, {_core.format_bytes(_MOST_BYTES)}",
+            f"{given} is more than any machine has, {_core.format_bytes(_MOST_BYTES)}",
             todo=todo,
         )
     return parsed
 
 
-def _share(budget: str, plain_peak_bytes: int, todo: str) -> int:
+def _share(given: str, budget: str, plain_peak_bytes: int, todo: str) -> int:
     try:
         share = float(budget.strip()[:-1])
     except ValueError:
-        raise BudgetError(f"budget={budget!r} is no share", todo=todo) from None
+        raise BudgetError(f"{given} is no share", todo=todo) from None
     if not 0 < share <= 1000:
-        raise BudgetError(f"budget={budget!r} is not between 0 and 1000 %", todo=todo)
+        raise BudgetError(f"{given} is not between 0 and 1000 %", todo=todo)
     return int(plain_peak_bytes * share / 100)
 
 
-def _size(budget: str, todo: str) -> int:
+def _size(given: str, budget: str, todo: str) -> int:
     try:
         return int(_core.parse_bytes(budget.strip()))
     except _core.CoreError as error:
-        raise BudgetError(f"budget={budget!r}: {error.args[1]}", todo=todo) from None
+        raise BudgetError(f"{given}: {error.args[1]}", todo=todo) from None

@@ -68,20 +68,29 @@ class ProfileCache:
         )
         name = hashlib.sha256(key.encode()).hexdigest()[:16]
         self.path = (folder or default_folder()) / f"profile-{name}.json"
-        self._known = self._read()
+        self._known, self._host_link = self._read()
         self.profile.load(self._known)
 
-    def _read(self) -> dict[str, str]:
+    def _read(self) -> tuple[dict[str, str], str]:
+        """Calls, and what a copy to the host tier costs ("" where that is not known)."""
         try:
             content = json.loads(self.path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
-            return {}
+            return {}, ""
         if not isinstance(content, dict) or content.get("format") != _FORMAT:
-            return {}
-        calls = content.get("calls")
+            return {}, ""
+        calls, link = content.get("calls"), content.get("host_link")
         if not isinstance(calls, dict):
-            return {}
-        return {k: v for k, v in calls.items() if isinstance(k, str) and isinstance(v, str)}
+            return {}, ""
+        known = {k: v for k, v in calls.items() if isinstance(k, str) and isinstance(v, str)}
+        return known, link if isinstance(link, str) and _core.is_host_link(link) else ""
+
+    def host_link(self) -> str:
+        """What a copy to the host tier costs here, for the planner; measured if need be."""
+        if not self._host_link:
+            self._host_link = _core.measure_host_link(torch.get_num_threads())
+            self._write()
+        return self._host_link
 
     def lower(self, recorder: Any, session: Session) -> Any:
         """The StepProgram of a recording, with all that it needs measured.
@@ -103,14 +112,21 @@ class ProfileCache:
 
     def write(self) -> None:
         """Keeps what is known now. A folder that cannot be written to costs time, nothing else."""
+        if self.profile.save() != self._known:
+            self._write()
+
+    def _write(self) -> None:
         known = self.profile.save()
-        if known == self._known:
-            return
-        merged = {**self._read(), **known}
+        calls, link = self._read()
+        content = {
+            "format": _FORMAT,
+            "calls": {**calls, **known},
+            "host_link": self._host_link or link,
+        }
         with contextlib.suppress(OSError):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             handle, name = tempfile.mkstemp(dir=self.path.parent, suffix=".tmp")
             with os.fdopen(handle, "w", encoding="utf-8") as file:
-                json.dump({"format": _FORMAT, "calls": merged}, file)
+                json.dump(content, file)
             os.replace(name, self.path)
         self._known = known

@@ -50,6 +50,9 @@ class VariantReport:
     ops: int
     kept_ops: int  # Run once; their results stay until nobody reads them any more.
     recomputed_ops: int  # Runs beyond the first.
+    evicted_bytes: int  # Copied to the host tier in one step,
+    prefetched_bytes: int  # and from there.
+    host_tier_bytes: int  # What the host tier must hold for it.
     floor_bytes: int
     peak_bytes: int
     height_bytes: int
@@ -71,6 +74,7 @@ class Report:
     home_bytes: int
     reserve_bytes: int
     host_bytes: int  # Allowed beside the arena, for the optimizers' own numbers.
+    host_budget_bytes: int  # Of the host tier, beside the budget; 0 without one.
     floor_bytes: int  # No budget below this can work.
     unforeseen_requests: int
     unforeseen_bytes: int
@@ -93,9 +97,17 @@ class Report:
         ]
         for one in self.variants:
             measured = "not run" if one.measured_s is None else f"{one.measured_s * 1e3:.3g} ms"
-            lines += [
+            lines.append(
                 f"{one.label}: {one.ops} ops, {one.kept_ops} kept, "
-                f"{one.recomputed_ops} recomputed; {one.runs} runs",
+                f"{one.recomputed_ops} recomputed; {one.runs} runs"
+            )
+            if self.host_budget_bytes:
+                lines.append(
+                    f"  host   evicted {size(one.evicted_bytes)}, prefetched "
+                    f"{size(one.prefetched_bytes)}, at most {size(one.host_tier_bytes)} of "
+                    f"{size(self.host_budget_bytes)} held there"
+                )
+            lines += [
                 f"  bytes  peak {size(one.peak_bytes)}, height {size(one.height_bytes)}, "
                 f"inputs and outputs {size(one.external_bytes)}, in all {size(one.total_bytes)}",
                 f"  time   predicted {one.predicted_s * 1e3:.3g} ms, measured {measured}, "
@@ -118,12 +130,16 @@ def make_report(step: Step, session: Session) -> Report:
         misplaced += planned.variant.misplaced() if planned.variant is not None else 0
         external = planned.external_bytes
         recomputed = planned.plan.run_counts(variant.step)[1]
+        offloaded = planned.plan.offloaded()
         reports.append(
             VariantReport(
                 label=variant.recording.label,
                 ops=variant.step.op_count(),
                 kept_ops=variant.step.op_count() - recomputed,
                 recomputed_ops=recomputed,
+                evicted_bytes=offloaded["evicted_bytes"],
+                prefetched_bytes=offloaded["prefetched_bytes"],
+                host_tier_bytes=offloaded["host_bytes"],
                 floor_bytes=certificate["floor_bytes"],
                 peak_bytes=certificate["peak_bytes"],
                 height_bytes=certificate["height_bytes"],
@@ -142,6 +158,7 @@ def make_report(step: Step, session: Session) -> Report:
         home_bytes=session.bottom_bytes,
         reserve_bytes=session.reserve_bytes,
         host_bytes=session.host_bytes,
+        host_budget_bytes=session.host_budget_bytes,
         floor_bytes=max(r.floor_bytes + r.external_bytes for r in reports) + around,
         unforeseen_requests=counters["unforeseen"],
         unforeseen_bytes=counters["unforeseen_bytes"],

@@ -22,6 +22,7 @@ from .budget import (
     host_of,
     joined,
     parse_budget,
+    parse_host_budget,
     reserve_of,
 )
 from .errors import BudgetError, BudgetTooSmall, CaptureError, GuardError, PlanFileError
@@ -66,6 +67,8 @@ class Session:
         self._by_offset: dict[int, Home] = {}
         self.bottom_bytes = 0
         self.budget_bytes = 0
+        self.host_budget_bytes = 0  # What plans may evict to the host tier.
+        self.host_link = ""  # What a copy there costs, as _core.measure_host_link() says it.
         self.planned: list[Planned] = []
         self.guards: list[Any] = []
         self._homes: Any = None  # _core.Homes
@@ -130,9 +133,12 @@ class Session:
         self._by_offset = {h.offset_bytes: h for h in self.homes.values()}
         self.bottom_bytes = bottom_bytes
 
-    def set_budget(self, plain_peak_bytes: int) -> None:
-        """The budget in bytes, from what the user gave."""
+    def set_budget(self, plain_peak_bytes: int, host_link: Callable[[], str]) -> None:
+        """The budgets in bytes, from what the user gave; with a host tier, also its link."""
         self.budget_bytes = parse_budget(self.settings.budget, plain_peak_bytes)
+        self.host_budget_bytes = parse_host_budget(self.settings.host_budget, plain_peak_bytes)
+        if self.host_budget_bytes:
+            self.host_link = host_link()
 
     def capacity_for(self, planned: list[Planned]) -> int:
         return capacity_of(self.budget_bytes, _external_bytes(planned))
@@ -240,6 +246,8 @@ class Session:
             "effort": self.settings.effort,
             "policy": one.policy,
             "progress": show if progress is not None else None,
+            "host_bytes": self.host_budget_bytes,
+            "host_link": self.host_link,
         }
 
     def open(self, plans: list[Planned], tensors: dict[str, torch.Tensor]) -> None:
@@ -249,7 +257,7 @@ class Session:
         """
         if self._homes is None:
             size = max(self._next_capacity, self.bottom_bytes) + self.reserve_bytes
-            self._homes = _core.Homes(size, self.reserve_bytes)
+            self._homes = _core.Homes(size, self.reserve_bytes, self.host_budget_bytes)
             self._capacity_bytes = self._next_capacity
         try:
             for one in plans:
@@ -368,18 +376,25 @@ def session_for(tensors: list[torch.Tensor], settings: Settings) -> Session:
             "one after another",
         )
     session = found.pop()
-    given = settings.budget
-    if given is not None and given != session.settings.budget:
-        if isinstance(given, str) and given.strip().endswith("%"):
-            raise _other_budget(given, session)
-        if parse_budget(given, 0) != session.budget_bytes:
-            raise _other_budget(given, session)
+    _check_joins("budget", settings.budget, session.settings.budget, session.budget_bytes)
+    _check_joins(
+        *("host_budget", settings.host_budget),
+        *(session.settings.host_budget, session.host_budget_bytes),
+    )
     return session
 
 
-def _other_budget(given: object, session: Session) -> BudgetError:
-    return BudgetError(
-        f"budget={given!r}, but this model is already at home in an arena with a budget of "
-        f"{_core.format_bytes(session.budget_bytes)}",
-        todo="leave budget= out, give the same one, or close() the earlier step first",
+def _check_joins(
+    name: str, given: int | str | None, of_session: int | str | None, of_session_bytes: int
+) -> None:
+    """Raises BudgetError if a budget is given and is not the one that the arena has."""
+    if given is None or given == of_session:
+        return
+    is_share = isinstance(given, str) and given.strip().endswith("%")
+    if not is_share and parse_budget(given, 0) == of_session_bytes:
+        return
+    raise BudgetError(
+        f"{name}={given!r}, but this model is already at home in an arena with a {name} of "
+        f"{_core.format_bytes(of_session_bytes)}",
+        todo=f"leave {name}= out, give the same one, or close() the earlier step first",
     )

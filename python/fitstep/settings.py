@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from .budget import parse_budget
+from .budget import parse_budget, parse_host_budget
 from .errors import SettingError
 
 POLICIES = ("auto", "none", "recompute-sqrt")
@@ -25,9 +25,11 @@ class Settings:
     seed: int = 1
     effort: int = 8
     progress: Callable[[str, float], None] | None = None
+    host_budget: int | str | None = None
 
     def __post_init__(self) -> None:
         parse_budget(self.budget, 1)
+        parse_host_budget(self.host_budget, 1)
         if self.policy not in POLICIES:
             names = ", ".join(f'"{name}"' for name in POLICIES)
             raise SettingError("policy", self.policy, f"one of {names}")
