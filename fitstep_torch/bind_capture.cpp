@@ -138,6 +138,25 @@ py::list storages(const StepProgram& step) {
   return found;
 }
 
+// What the text of a program file says; raises for one that is not valid.
+py::dict facts_of_program(const std::string& text) {
+  const Program program = unwrap(parse_program(text));
+  int64_t parameter_bytes = 0;
+  int64_t flops = 0;
+  for (const Storage& storage : program.storages) {
+    if (storage.kind == StorageKind::Parameter) parameter_bytes += storage.size_bytes;
+  }
+  for (const Op& op : program.ops) flops += op.flops;
+  py::dict facts;
+  facts["hash"] = hash_program(program);
+  facts["ops"] = program.ops.size();
+  facts["storages"] = program.storages.size();
+  facts["plain_peak_bytes"] = plain_peak_bytes(program);
+  facts["parameter_bytes"] = parameter_bytes;
+  facts["flops"] = flops;
+  return facts;
+}
+
 // What calls are measured in before there is an arena: addresses of our own, as many as there is
 // RAM, of which every call touches the same few again. None where the system refuses them.
 std::shared_ptr<Homes> open_scratch() {
@@ -260,6 +279,10 @@ void bind_capture(py::module_& module) {
         const Op& of = step.program.ops.at(op);
         return py::make_tuple(of.name, of.source.module, of.source.file, of.source.line);
       });
+  module.def("facts_of_program", &facts_of_program);
+  module.def("lower", [](Recorder& recorder) {
+    return std::make_shared<StepProgram>(unwrap(lower(recorder.tape(), Claims())));
+  });
   module.def("lower_and_measure", [](Recorder& recorder, Profile& profile,
                                      const std::shared_ptr<Homes>& homes, int64_t bottom_bytes,
                                      const py::object& progress) {

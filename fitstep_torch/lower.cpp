@@ -229,9 +229,8 @@ class Lowering {
           .source = from.source,
           .kind = from.region >= 0 ? OpKind::Update : rule_of(call.handle).kind,
           .is_random = draws_random_numbers(call.handle) && claims_.holds(signature, kDrawsClaim),
-          .flops = flops_of(call)};
-    for (const TensorRef& tensor : tensors_of(call.arguments)) op.bytes += reach_bytes(tensor);
-    for (const TensorRef& tensor : tensors_of(call.results)) op.bytes += reach_bytes(tensor);
+          .flops = flops_of(call),
+          .bytes = bytes_of(call)};
     const bool repeats = claims_.holds(signature, kRepeatsClaim);
     if (!repeats) result_.unrepeatable.push_back(OpId(program().ops.size()));
     const bool may_repeat = repeats && only_touches_temporaries(effects);

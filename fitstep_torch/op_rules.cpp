@@ -106,27 +106,6 @@ const Table& table() {
   return rules;
 }
 
-int64_t elements(const TensorRef& tensor) {
-  int64_t count = 1;
-  for (const int64_t size : tensor.sizes) count *= size;
-  return count;
-}
-
-const TensorRef* tensor_argument(const TorchCall& call, const char* name) {
-  const int32_t index = argument_index(call.handle, name);
-  if (index < 0) return nullptr;
-  const Value& value = call.arguments[static_cast<size_t>(index)];
-  if (value.kind != Value::Kind::Tensor || !value.tensors.front()) return nullptr;
-  return &*value.tensors.front();
-}
-
-int64_t matmul_flops(const TorchCall& call, const char* left) {
-  const TensorRef* a = tensor_argument(call, left);
-  const std::vector<TensorRef> results = tensors_of(call.results);
-  if (a == nullptr || results.empty() || a->sizes.empty()) return 0;
-  return 2 * elements(results.front()) * a->sizes.back();
-}
-
 }  // namespace
 
 const OpRule& rule_of(const c10::OperatorHandle& handle) {
@@ -208,22 +187,6 @@ bool is_written(const TorchCall& call, size_t index) {
   const OpRule& rule = rule_of(call.handle);
   return applies(rule, call) && std::find(rule.hidden_writes.begin(), rule.hidden_writes.end(),
                                           argument.name()) != rule.hidden_writes.end();
-}
-
-int64_t flops_of(const TorchCall& call) {
-  const std::string name = full_name(call.handle);
-  if (name == "aten::mm" || name == "aten::bmm") return matmul_flops(call, "self");
-  if (name == "aten::addmm") return matmul_flops(call, "mat1");
-  if (name == "aten::baddbmm") return matmul_flops(call, "batch1");
-  if (name == "aten::convolution" || name == "aten::convolution_backward") {
-    const TensorRef* weight = tensor_argument(call, "weight");
-    const TensorRef* out = tensor_argument(call, "grad_output");
-    const std::vector<TensorRef> results = tensors_of(call.results);
-    if (out == nullptr && !results.empty()) out = &results.front();
-    if (weight == nullptr || out == nullptr || weight->sizes.empty()) return 0;
-    return 2 * elements(*out) * elements(*weight) / std::max<int64_t>(weight->sizes[0], 1);
-  }
-  return 0;
 }
 
 }  // namespace fitstep::torch_side

@@ -54,8 +54,12 @@ bool changes_memory(const c10::OperatorHandle& handle);
 // Whether argument `index` is written, by schema or rule.
 bool is_written(const TorchCall& call, size_t index);
 
-// Floating-point operations; 0 where nobody counts.
+// Floating-point operations of products of matrices, convolutions, fused attention and fused
+// recurrent layers, a multiplication and an addition each; 0 for ops that only move bytes.
 int64_t flops_of(const TorchCall& call);
+
+// Bytes that the kernel moves at least: what it reads and what it writes, each once.
+int64_t bytes_of(const TorchCall& call);
 
 // The names of claims.
 inline constexpr const char* kSplitClaim = "split";
