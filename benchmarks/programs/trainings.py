@@ -147,6 +147,27 @@ def bert(batch: int, length: int) -> Step:
     return train_step, (tokens(batch, length), tokens(batch, length))
 
 
+def vit(batch: int) -> Step:
+    """ViT-L/16: 196 patches and a class token, 24 layers of width 1024."""
+    import transformers
+
+    config = transformers.ViTConfig(
+        hidden_size=1024, num_hidden_layers=24, num_attention_heads=16, intermediate_size=4096,
+        image_size=224, patch_size=16, num_labels=1000,
+    )  # fmt: skip
+    model = transformers.ViTForImageClassification(config)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+
+    def train_step(images: Tensor, labels: Tensor) -> Tensor:
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(pixel_values=images).logits, labels)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return train_step, (images(batch, 224), torch.empty(batch, dtype=torch.int64))
+
+
 def dcgan(part: str, batch: int) -> Step:
     """The discriminator's step on real and made images, or the generator's through it."""
     generator, discriminator = Generator(), Discriminator()
@@ -199,6 +220,7 @@ TRAININGS: dict[str, Training] = {
         "GPT, 48 layers of width 1600, 4 x 1024 tokens, AdamW", lambda: gpt(48, 1600, 25, 4)
     ),
     "bert-large": Training("BERT-large, 8 x 512 tokens, AdamW", lambda: bert(8, 512)),
+    "vit-large": Training("ViT-L/16, 64 images of 224x224, AdamW", lambda: vit(64)),
     "lstm": Training(
         "LSTM language model, 2 layers of width 1500, 64 x 35 tokens, SGD", lambda: lstm(64, 35)
     ),

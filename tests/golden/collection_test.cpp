@@ -40,7 +40,7 @@ bool is_product(const Op& op) {
 }
 
 TEST(Collection, IsValidAndNamedByItsFiles) {
-  EXPECT_GE(files().size(), 14U);
+  EXPECT_GE(files().size(), 15U);
   for (const auto& path : files()) {
     const Program program = load(path);
     EXPECT_EQ(program.name + ".program.zst", path.filename().string());
