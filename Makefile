@@ -8,6 +8,7 @@
 #   make lint        everything that formats or checks
 #   make fix         let the tools repair what they can
 #   make bench       measure what the README claims; results under benchmarks/results/
+#   make bench-plan                    measure the planner; needs no torch in the build
 #   make deps        fill .deps with the C++ libraries (no root needed)
 #
 # PYTHON=/some/python3 make ...  uses that interpreter's torch (2.11 to 2.13), installs nothing and
@@ -32,7 +33,7 @@ configure = cmake --preset $(1) -DPython_EXECUTABLE=$(python) $(2) >build/$(1).l
 	|| { cat build/$(1).log; exit 1; }
 build = mkdir -p build && $(call configure,$(1),$(2)) && cmake --build --preset $(1) -j $(JOBS)
 
-.PHONY: demo test test-core test-asan test-tsan test-long lint fix bench deps doctor clean
+.PHONY: demo test test-core test-asan test-tsan test-long lint fix bench bench-plan deps doctor clean
 
 demo: $(setup)
 	$(call build,release,-DFITSTEP_TORCH=ON)
@@ -67,6 +68,10 @@ fix: $(lint_setup)
 bench: $(setup)
 	$(call build,release,-DFITSTEP_TORCH=ON)
 	$(python) benchmarks/run.py
+
+bench-plan: $(setup)
+	$(call build,release,-DFITSTEP_TORCH=OFF)
+	$(python) benchmarks/run.py plan
 
 deps:
 	@tools/deps.sh

@@ -2,9 +2,10 @@
 
     python benchmarks/run.py [NAME ...] [--small]
 
-Names: same_bits memory speed peak_promise capture; all of them by default. Each is a script of its
-own. Its command, its raw output and the machine go to benchmarks/results/NAME.txt, its figures to
-NAME.json. With --small everything runs in a few minutes and nothing is written.
+Names: same_bits memory speed peak_promise capture, all of them by default; and plan, which has
+`make bench-plan`. Each is a script of its own. Its command, its raw output and the machine go to
+benchmarks/results/NAME.txt, its figures to NAME.json. With --small everything runs in a few minutes
+and nothing is written.
 """
 
 import json
@@ -16,6 +17,7 @@ import time
 from results import RESULTS, ROOT, arguments, machine
 
 NAMES = ("same_bits", "memory", "speed", "peak_promise", "capture")
+MORE = ("plan",)
 
 
 def run(name: str, options: list[str], keep: bool) -> int:
@@ -45,11 +47,12 @@ def run(name: str, options: list[str], keep: bool) -> int:
 def main() -> int:
     """The number of benchmarks that failed."""
     parser = arguments(__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=" ".join(NAMES))
+    known = NAMES + MORE
+    parser.add_argument("names", nargs="*", metavar="NAME", help=" ".join(known))
     args = parser.parse_args()
-    unknown = sorted({*args.names} - {*NAMES})
+    unknown = sorted({*args.names} - {*known})
     if unknown:
-        parser.error(f"no benchmark named {', '.join(unknown)}; there are {', '.join(NAMES)}")
+        parser.error(f"no benchmark named {', '.join(unknown)}; there are {', '.join(known)}")
     options = ["--small"] if args.small else []
     return sum(run(name, options, not args.small) != 0 for name in args.names or NAMES)
 
