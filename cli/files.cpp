@@ -45,8 +45,8 @@ Result<std::string> read_file(const std::string& path) {
   if (text.empty()) return Error{ErrorCode::BadInput, fmt::format("{} is empty", path)};
   if (!is_packed(text)) return text;
   Result<std::string> unpacked = unpack(text);
-  if (!unpacked.has_value()) return in_file(path, unpacked.error());
-  return unpacked;
+  if (unpacked.has_value()) return std::move(unpacked).value();
+  return in_file(path, unpacked.error());
 }
 
 }  // namespace

@@ -3,24 +3,16 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <string>
-#include <string_view>
-#include <variant>
 
 #include "fitstep/program/packed.h"
 #include "fitstep/program/program.h"
 #include "fitstep/program/text.h"
 #include "tests/support/pyramid.h"
+#include "tests/support/test_files.h"
 
 namespace fitstep {
 namespace {
-
-std::string write_file(const std::string& name, std::string_view content) {
-  std::string path = testing::TempDir() + "fitstep_files_test_" + name;
-  std::ofstream(path, std::ios::binary) << content;
-  return path;
-}
 
 TEST(Files, ReadPackedProgramsByTheirContent) {
   const std::string path = write_file("pyramid.program.zst", pack(kPyramid));
