@@ -8,6 +8,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
+import plan_cli
 from plan_figures import exponent, geometric_mean, joint_is_best, ratio_of, ratios_of, summary
 
 
@@ -91,3 +92,52 @@ def test_the_exponent_is_the_slope_over_the_sizes_that_ended() -> None:
     late = {"ops": 100_000, "points": None, "curve_seconds": 1.0}
     assert exponent([*rows, late], "curve_seconds") == pytest.approx(1.5)
     assert exponent([rows[0], late], "curve_seconds") is None
+
+
+@pytest.fixture
+def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A script in the place of `fitstep`."""
+    path = tmp_path / "fitstep"
+    monkeypatch.setattr(plan_cli, "COMMAND", path)
+    return path
+
+
+def script(path: Path, text: str) -> None:
+    path.write_text(f"#!{sys.executable}\n{text}\n")
+    path.chmod(0o755)
+
+
+def test_an_answer_holds_what_the_command_said_and_needed(command: Path) -> None:
+    script(
+        command,
+        "import sys, time\n"
+        "kept = b'x' * (64 << 20)\n"
+        "time.sleep(0.3)\n"
+        'print(\'{"outcome": "fits", "asked": "\' + " ".join(sys.argv[1:]) + \'"}\')',
+    )
+    answer = plan_cli.ask("plan", Path("a.program"), "--budget", "50%")
+    assert answer.outcome == "fits"
+    assert answer.said["asked"] == "plan a.program --json --budget 50%"
+    assert 0.3 <= answer.seconds < 30
+    assert answer.memory_bytes >= 64 << 20
+
+
+def test_an_answer_that_takes_too_long_is_late(command: Path) -> None:
+    script(command, "import time\ntime.sleep(60)")
+    answer = plan_cli.ask("curve", Path("a.program"), limit_s=0.2)
+    assert answer.outcome == "late"
+    assert ratio_of(answer.said) is None
+    assert answer.seconds < 30
+
+
+def test_no_plan_is_an_answer_and_refused_input_an_error(command: Path) -> None:
+    script(command, 'import sys\nprint(\'{"outcome": "too small"}\')\nsys.exit(1)')
+    assert plan_cli.ask("plan", Path("a.program")).outcome == "too small"
+    script(command, "import sys\nprint('fitstep: cannot open a', file=sys.stderr)\nsys.exit(2)")
+    with pytest.raises(RuntimeError, match=r"plan a.program --json: fitstep: cannot open a"):
+        plan_cli.ask("plan", Path("a.program"))
+
+
+def test_policies_are_those_of_the_help(command: Path) -> None:
+    script(command, "print('  --policy TEXT:{auto,none,recompute} [auto]  How to plan')")
+    assert plan_cli.policies() == ["auto", "none", "recompute"]
