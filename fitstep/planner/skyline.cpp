@@ -8,8 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "fitstep/base/interval.h"
-#include "fitstep/plan/layout.h"
+#include "fitstep/planner/sections.h"
 
 namespace fitstep {
 namespace {
@@ -18,47 +17,6 @@ constexpr int32_t kNever = std::numeric_limits<int32_t>::max();
 constexpr double kNoScore = -std::numeric_limits<double>::infinity();
 
 }  // namespace
-
-Sections cut_into_sections(std::span<const Block> blocks) {
-  std::vector<Tick> ticks;
-  ticks.reserve(2 * blocks.size());
-  for (const Block& block : blocks) {
-    ticks.push_back(block.live.begin);
-    ticks.push_back(block.live.end);
-  }
-  std::sort(ticks.begin(), ticks.end());
-  ticks.erase(std::unique(ticks.begin(), ticks.end()), ticks.end());
-  const auto at = [&](Tick tick) {
-    return static_cast<size_t>(std::lower_bound(ticks.begin(), ticks.end(), tick) - ticks.begin());
-  };
-  std::vector<char> is_birth(ticks.size(), 0);
-  std::vector<char> is_death(ticks.size(), 0);
-  for (const Block& block : blocks) {
-    is_birth[at(block.live.begin)] = 1;
-    is_death[at(block.live.end)] = 1;
-  }
-  // A new section starts where a birth follows a death; a death closes the section before it.
-  std::vector<int32_t> birth_section(ticks.size());
-  std::vector<int32_t> death_section(ticks.size());
-  int32_t section = 0;
-  bool has_death = false;
-  for (size_t i = 0; i < ticks.size(); ++i) {
-    death_section[i] = section;
-    has_death = has_death || is_death[i] != 0;
-    if (is_birth[i] != 0 && has_death) {
-      ++section;
-      has_death = false;
-    }
-    birth_section[i] = section;
-  }
-  Sections sections;
-  sections.count = section + 1;
-  for (const Block& block : blocks) {
-    sections.begin.push_back(birth_section[at(block.live.begin)]);
-    sections.end.push_back(death_section[at(block.live.end)] + 1);
-  }
-  return sections;
-}
 
 Skyline::Skyline(std::vector<Item> items, std::vector<int64_t> ground_bytes)
     : items_(std::move(items)), ground_bytes_(std::move(ground_bytes)) {
@@ -216,7 +174,8 @@ int64_t Skyline::fill(std::span<const double> score, int64_t limit_bytes) {
       raise_segment(lowest.begin);
       continue;
     }
-    const int64_t top_bytes = lowest.height_bytes + items_[static_cast<size_t>(item)].size_bytes;
+    const Item& next = items_[static_cast<size_t>(item)];
+    const int64_t top_bytes = lowest.height_bytes + next.size_bytes - next.padding_bytes;
     if (top_bytes >= limit_bytes) return kAborted;
     height_bytes = std::max(height_bytes, top_bytes);
     lowest_.pop();

@@ -5,9 +5,6 @@
 //     1 |    |---|  fits, it is raised to its lower neighbour and merged with it
 //     0 |        |----|
 //       0    2   4    8
-//
-// Time is cut into sections: within one, nothing is born after something has died, so that all of
-// a section's blocks are live together.
 #pragma once
 
 #include <cstdint>
@@ -16,25 +13,9 @@
 #include <span>
 #include <vector>
 
-#include "fitstep/plan/layout.h"
+#include "fitstep/planner/sections.h"
 
 namespace fitstep {
-
-// A block to place, in sections instead of ticks.
-struct Item {
-  int32_t block = 0;  // Index in the caller's list.
-  int32_t begin = 0;  // Sections [begin, end).
-  int32_t end = 0;
-  int64_t size_bytes = 0;  // Aligned.
-};
-
-// The sections of all blocks; a block's `begin` and `end` come out in its order.
-struct Sections {
-  int32_t count = 0;
-  std::vector<int32_t> begin;
-  std::vector<int32_t> end;
-};
-Sections cut_into_sections(std::span<const Block> blocks);
 
 class Skyline {
  public:
@@ -45,8 +26,8 @@ class Skyline {
   Skyline(std::vector<Item> items, std::vector<int64_t> ground_bytes);
 
   // Places all items, those of high score first where there is a choice; ties go to the earlier
-  // item. Returns the height above which nothing lies, or kAborted as soon as it would reach
-  // `limit_bytes`. Offsets are then in offset_bytes(), one per item.
+  // item. Returns the height above which nothing lies but padding, or kAborted as soon as it would
+  // reach `limit_bytes`. Offsets are then in offset_bytes(), one per item.
   int64_t fill(std::span<const double> score, int64_t limit_bytes);
 
   const std::vector<int64_t>& offset_bytes() const { return offset_bytes_; }

@@ -1,0 +1,26 @@
+// Deadline: when a search must stop by the clock. Without a limit it never passes, and the search
+// is deterministic.
+#pragma once
+
+#include <chrono>
+#include <optional>
+
+namespace fitstep {
+
+class Deadline {
+ public:
+  Deadline() = default;
+  explicit Deadline(double limit_s) {
+    if (limit_s <= 0) return;
+    const std::chrono::duration<double> limit(limit_s);
+    end_ = std::chrono::steady_clock::now() +
+           std::chrono::duration_cast<std::chrono::steady_clock::duration>(limit);
+  }
+
+  bool has_passed() const { return end_ && std::chrono::steady_clock::now() >= *end_; }
+
+ private:
+  std::optional<std::chrono::steady_clock::time_point> end_;
+};
+
+}  // namespace fitstep
