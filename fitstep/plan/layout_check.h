@@ -1,6 +1,7 @@
 // Checks a Layout against its blocks, independently of the placer that made it.
 //
-// Compares all pairs of blocks, on purpose: there is nothing in it to get wrong.
+// Compares all pairs of blocks that are live together, on purpose: there is nothing in it to get
+// wrong, and it takes time in proportion to these pairs.
 #pragma once
 
 #include <cstdint>
