@@ -127,7 +127,8 @@ TEST(Command, RefusesBadInputWithTheFileInTheSentence) {
 }
 
 TEST(Command, HelpsWithAnExamplePerVerb) {
-  for (const char* verb : {"plan", "curve", "simulate", "report", "show", "verify", "machine"}) {
+  for (const char* verb :
+       {"plan", "curve", "simulate", "report", "show", "verify", "machine", "layout"}) {
     const Answer answer = run_command({verb, "--help"});
     EXPECT_EQ(answer.code, ExitCode::Yes);
     EXPECT_TRUE(contains(answer.text, std::string("Example:\n  fitstep ") + verb)) << answer.text;

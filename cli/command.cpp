@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/curve.h"
+#include "cli/layout.h"
 #include "cli/machine.h"
 #include "cli/plan.h"
 #include "cli/report.h"
@@ -34,6 +35,8 @@ Answer run_command(const std::vector<std::string>& arguments, const Progress& pr
   const CLI::App* verify_verb = add_verify(app, verify);
   MachineVerbOptions machine;
   const CLI::App* machine_verb = add_machine(app, machine);
+  LayoutOptions layout;
+  const CLI::App* layout_verb = add_layout(app, layout);
 
   std::vector<std::string> reversed(arguments);  // As CLI11 wants them.
   std::ranges::reverse(reversed);
@@ -52,6 +55,7 @@ Answer run_command(const std::vector<std::string>& arguments, const Progress& pr
   if (show_verb->parsed()) return run_show(show);
   if (verify_verb->parsed()) return run_verify(verify);
   if (machine_verb->parsed()) return run_machine(machine);
+  if (layout_verb->parsed()) return run_layout(layout);
   return Answer{ExitCode::BadInput, "", app.help()};
 }
 

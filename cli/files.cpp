@@ -14,6 +14,7 @@
 #include <utility>
 #include <variant>
 
+#include "cli/block_file.h"
 #include "cli/command.h"
 #include "fitstep/base/result.h"
 #include "fitstep/machine/machine.h"
@@ -77,6 +78,13 @@ Status save_text(const std::string& path, const std::string& text) {
   file << text << std::flush;
   if (file) return Done{};
   return Error{ErrorCode::BadInput, fmt::format("cannot write {}: {}", path, std::strerror(errno))};
+}
+
+Result<BlockFile> load_blocks(const std::string& path) {
+  FITSTEP_TRY(const std::string text, read_file(path));
+  Result<BlockFile> file = parse_blocks(text);
+  if (!file.has_value()) return in_file(path, file.error());
+  return file;
 }
 
 Result<std::variant<Program, Plan>> load_any(const std::string& path) {

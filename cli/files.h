@@ -1,10 +1,11 @@
-// Files as the verbs want them: a program, a plan or a machine, with the file's name in every
-// error.
+// Files as the verbs want them: a program, a plan, a machine or blocks, with the file's name in
+// every error.
 #pragma once
 
 #include <string>
 #include <variant>
 
+#include "cli/block_file.h"
 #include "cli/command.h"
 #include "fitstep/base/result.h"
 #include "fitstep/machine/machine.h"
@@ -19,6 +20,8 @@ Result<Machine> load_machine_file(const std::string& path);
 
 // Replaces what was there.
 Status save_text(const std::string& path, const std::string& text);
+
+Result<BlockFile> load_blocks(const std::string& path);
 
 // Whichever it is, by the file's first word.
 Result<std::variant<Program, Plan>> load_any(const std::string& path);
