@@ -92,9 +92,10 @@ class Search {
     return bytes;
   }
 
-  // Rungs above the capacity cannot answer; without a capacity all are wanted.
+  // Rungs above the capacity answer only by luck. Recompute alone is so quick that they are asked
+  // nevertheless, so that the answer is that of the whole frontier.
   size_t first_rung(const std::vector<int64_t>& targets) const {
-    if (task_.request.capacity_bytes <= 0) return 0;
+    if (task_.request.capacity_bytes <= 0 || !may_offload_) return 0;
     const auto fits = [&](int64_t target) { return target <= task_.request.capacity_bytes; };
     return static_cast<size_t>(std::ranges::find_if(targets, fits) - targets.begin());
   }

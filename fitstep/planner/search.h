@@ -7,8 +7,9 @@
 //      +--------------------------> bytes
 //    floor  ...   targets   ...   keep-all
 //
-// The ladder does not depend on the capacity asked, only its part that is walked does: from the
-// first target within the capacity to the first that was reached. Without a capacity, all of it.
+// The ladder does not depend on the capacity asked, only its part that is walked does: it ends at
+// the first target within the capacity that was reached, and with offload, which takes longer, it
+// begins at the first one within the capacity.
 #pragma once
 
 #include <cstdint>
