@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/text.h"
@@ -18,7 +19,8 @@
 namespace fitstep {
 namespace {
 
-constexpr size_t kLargest = 5;  // That are listed of each kind.
+constexpr size_t kLargest = 5;       // That are listed of each kind.
+constexpr size_t kMostLetters = 56;  // Of a name for people.
 
 // By choice, in the order of the enumeration.
 constexpr std::array<const char*, kChoiceCount> kMeanings = {
@@ -43,14 +45,15 @@ std::string again(const StorageChoice& choice) {
 
 std::string label_of(const Program& program, StorageId storage) {
   const std::string& name = program.storages[storage.index()].name;
-  return name.empty() ? fmt::format("storage {}", storage.value()) : name;
+  if (name.empty()) return fmt::format("storage {}", storage.value());
+  return shortened(name, kMostLetters);
 }
 
 std::string why(const Program& program, const StorageChoice& choice) {
   std::string unused;
   if (!choice.before.is_none()) {
     unused = fmt::format("unused for {} until {}", format_seconds(choice.gap_ps),
-                         place_of(program.ops[choice.after.index()]));
+                         shortened(place_of(program.ops[choice.after.index()]), kMostLetters));
   }
   switch (choice.choice) {
     case Choice::Home:
@@ -94,9 +97,11 @@ std::string print_largest(const Program& program, const std::vector<StorageChoic
     text += fmt::format("\nmost of {}, by bytes and gap\n", to_string(kind));
     for (const StorageChoice& choice : of_kind) {
       const std::string maker =
-          choice.maker.is_none() ? "" : " of " + place_of(program.ops[choice.maker.index()]);
+          choice.maker.is_none()
+              ? ""
+              : " of " + shortened(place_of(program.ops[choice.maker.index()]), kMostLetters);
       text += fmt::format("  {:>11}  {}{}\n               {}\n", format_bytes(choice.size_bytes),
-                          label_of(program, choice.storage), maker, why(program, choice));
+                          label_of(program, choice.storage), maker, hang(why(program, choice), 15));
     }
   }
   return text;

@@ -12,7 +12,7 @@
 
 namespace fitstep {
 
-// A storage by its name, or by its number where it has none.
+// A storage by its name, shortened, or by its number where it has none.
 std::string label_of(const Program& program, StorageId storage);
 
 // "made again once in 12.00 us; unused for 3.200 ms until aten::mm (net.py:12)"

@@ -53,6 +53,7 @@ std::vector<Certificate> thin_out(const std::vector<Certificate>& points, size_t
   if (most == 0 || points.size() <= most) return points;
   if (most == 1) return {points.front()};
   std::vector<Certificate> some;
+  some.reserve(most);
   for (size_t i = 0; i < most; ++i) some.push_back(points[i * (points.size() - 1) / (most - 1)]);
   return some;
 }

@@ -21,7 +21,7 @@
 namespace fitstep {
 namespace {
 
-const char* const kRoofline = "roofline";
+constexpr const char* kRoofline = "roofline";
 
 Result<Machine> find_machine(const std::string& name) {
   if (name.empty()) return Machine{.name = "local", .tiers = {{.name = "device"}}};

@@ -18,7 +18,6 @@
 #include "fitstep/machine/machine.h"
 #include "fitstep/plan/plan_file.h"
 #include "fitstep/planner/planner.h"
-#include "fitstep/program/liveness.h"
 #include "fitstep/program/program.h"
 
 namespace fitstep {

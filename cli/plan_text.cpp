@@ -24,9 +24,7 @@ namespace {
 constexpr size_t kMostCulprits = 3;  // That people are shown; JSON has all.
 
 std::string line(const std::string& what, const std::string& amount, const std::string& meaning) {
-  std::string text = fmt::format("  {:<10}{:>12}  {}", what, amount, meaning);
-  text.erase(text.find_last_not_of(' ') + 1);
-  return text + "\n";
+  return fmt::format("  {:<10}{:>12}  {}\n", what, amount, hang(meaning, 26));
 }
 
 std::string line(const std::string& what, int64_t bytes, const std::string& meaning) {
@@ -45,7 +43,7 @@ std::string print_budget(const Question& question) {
   const Budget& budget = question.budget;
   return line("budget", budget.budget_bytes, "everything that the step holds") +
          line("arena", std::max<int64_t>(budget.capacity_bytes, 0),
-              fmt::format("beside {} inputs and outputs, {} reserve, {} host numbers",
+              fmt::format("beside inputs and outputs {}, reserve {}, host {}",
                           format_bytes(budget.external_bytes), format_bytes(budget.reserve_bytes),
                           format_bytes(budget.host_bytes)));
 }
@@ -58,9 +56,13 @@ std::string as_budget(const Question& question, int64_t height_bytes) {
 
 std::string print_culprits(const Question& question, const std::vector<Culprit>& culprits) {
   std::vector<std::string> lines;
+  lines.reserve(culprits.size());
   for (const Culprit& culprit : culprits) {
-    lines.push_back(fmt::format("  {} at once for {}\n", format_bytes(culprit.bytes),
-                                place_of(question.program.ops[culprit.op.index()])));
+    const Op& op = question.program.ops[culprit.op.index()];
+    const std::string source = source_of(op);
+    lines.push_back(fmt::format("  {} at once for {}{}\n", format_bytes(culprit.bytes), op.name,
+                                source.empty() ? "" : fmt::format(" ({})", source)));
+    if (!op.source.module.empty()) lines.back() += fmt::format("    in {}\n", op.source.module);
   }
   lines.erase(std::unique(lines.begin(), lines.end()), lines.end());  // Equal layers: one line.
   lines.resize(std::min(lines.size(), kMostCulprits));
@@ -70,14 +72,14 @@ std::string print_culprits(const Question& question, const std::vector<Culprit>&
 std::string print(const Question& question, const Fits& fits, const std::string& output_path) {
   const Certificate& certificate = fits.plan.certificate;
   std::string text = "fits: " + print_question(question) + "\n" + print_budget(question);
-  text += line("floor", certificate.floor_bytes, "of the arena; no plan needs less");
+  text += line("floor", certificate.floor_bytes, "of the arena, no plan needs less");
   text += line("peak", certificate.peak_bytes, "most bytes live at one tick");
   text += line("height", certificate.height_bytes,
                fmt::format("what the layout needs, {} of the peak",
                            format_ratio(certificate.height_bytes, certificate.peak_bytes)));
   text += line(
       "predicted", format_seconds(certificate.predicted_ps),
-      fmt::format("{} of the bound; moves: {}",
+      fmt::format("{} of the bound, moves: {}",
                   format_ratio(certificate.predicted_ps, certificate.bound_ps), certificate.moves));
   text += line("bound", format_seconds(certificate.bound_ps), certificate.bound);
   if (!output_path.empty()) text += fmt::format("\nwritten to {}\n", output_path);

@@ -14,10 +14,12 @@
 #include "cli/command.h"
 #include "cli/files.h"
 #include "cli/machines.h"
+#include "cli/text.h"
 #include "fitstep/base/result.h"
 #include "fitstep/machine/machine.h"
 #include "fitstep/plan/plan.h"
 #include "fitstep/plan/verify.h"
+#include "fitstep/planner/bound.h"
 #include "fitstep/program/program.h"
 #include "fitstep/simulate/simulator.h"
 
@@ -64,7 +66,7 @@ Limits limits_of(const Plan& plan, const Machine& machine) {
 Result<Proven> load_proven(const PlanFiles& files) {
   FITSTEP_TRY(Plan plan, load_plan(files.plan_path));
   FITSTEP_TRY(Program program, load_program(files.program_path));
-  FITSTEP_TRY(Machine machine, load_machine(files.machine));
+  FITSTEP_TRY(const Machine machine, load_machine(files.machine));
   const std::vector<Fault> faults = verify(program, plan, limits_of(plan, machine));
   if (!faults.empty()) {
     return Error{
@@ -87,6 +89,16 @@ std::vector<int64_t> live_bytes(const Timeline& timeline) {
   bytes.reserve(timeline.live.size());
   for (const LiveBytes& live : timeline.live) bytes.push_back(live.bytes);
   return bytes;
+}
+
+Bound bound_of(const Proven& proven) {
+  const Certificate& certificate = proven.plan.certificate;
+  if (proven.timeline.total_ps == certificate.predicted_ps) {
+    return {.time_ps = certificate.bound_ps, .name = certificate.bound};
+  }
+  return {.time_ps = compute_bound_ps(proven.program, proven.machine),
+          .name = fmt::format("all ops once; the plan was made with other times, and predicts {}",
+                              format_seconds(certificate.predicted_ps))};
 }
 
 Answer refuse(const Error& error) {

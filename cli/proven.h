@@ -44,6 +44,15 @@ Limits limits_of(const Plan& plan, const Machine& machine);
 // Most bytes on the device, tick by tick.
 std::vector<int64_t> live_bytes(const Timeline& timeline);
 
+struct Bound {
+  int64_t time_ps = 0;
+  std::string name;
+};
+
+// What no plan beats: the certificate's bound, or at other times than the plan was made with the
+// time of all ops once.
+Bound bound_of(const Proven& proven);
+
 // The answer for an error of load_proven(): no for a Mismatch, bad input otherwise.
 Answer refuse(const Error& error);
 

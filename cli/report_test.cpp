@@ -83,6 +83,14 @@ TEST(SimulateVerb, TakesOtherTimesAndRates) {
   EXPECT_EQ(some.at("certificate"), other.at("certificate"));
 }
 
+// The certificate's bound is for other numbers; that of all ops once holds for these.
+TEST(SimulateVerb, StandsBesideABoundOfTheSameTimes) {
+  EXPECT_EQ(json_of(run("simulate", {"--json"})).at("bound_ps"), 6 * kSecond);
+  const auto fast = json_of(run("simulate", {"--durations", "0.5..0.5", "--json"}));
+  EXPECT_EQ(fast.at("bound_ps"), 3 * kSecond);
+  EXPECT_GE(fast.at("time_ps"), fast.at("bound_ps"));
+}
+
 TEST(SimulateVerb, SweepsTimesAndNeverFindsAFault) {
   const auto json = json_of(run("simulate", {"--sweep", "--json"}));
   ASSERT_EQ(json.at("rows").size(), 8U);  // Four widths, each at two rates.
@@ -105,10 +113,11 @@ TEST(ReportVerb, SaysWhereTimeAndBytesGo) {
   ASSERT_EQ(answer.code, ExitCode::Yes) << answer.error;
   for (const char* part :
        {"step             7.000 s  100.0 %  1.167x of the bound 6.000 s",
-        "prefetch         1.000 s   14.3 %  1 places; longest 1.000 s at b1, for a1",
+        "prefetch         1.000 s   14.3 %  1 places\n", " longest 1.000 s at b1,\n", " for a1\n",
         "device - host   evict           2         2 B     2.000 s",
         "at the peak, 3 B at tick 2, f2", "offload            2 B         2  copied", "a0 of f0",
-        "2 B copied; unused for 4.000 s until b0; making it again would take 1.000 s"}) {
+        "               2 B copied\n               unused for 4.000 s until b0\n"
+        "               making it again would take 1.000 s\n"}) {
     EXPECT_TRUE(contains(answer.text, part)) << part << "\n" << answer.text;
   }
 }

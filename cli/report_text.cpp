@@ -46,12 +46,12 @@ std::string print_time(const Proven& proven, const ReportFacts& facts) {
   std::string text = "time\n";
   const auto put = [&](const char* what, int64_t time_ps, const std::string& meaning) {
     text += fmt::format("  {:<12}{:>12}{:>9}  {}\n", what, format_seconds(time_ps),
-                        format_share(time_ps, total_ps), meaning);
+                        format_share(time_ps, total_ps), hang(meaning, 37));
   };
-  const Certificate& certificate = proven.plan.certificate;
+  const Bound bound = bound_of(proven);
   put("step", total_ps,
-      fmt::format("{} of the bound {}: {}", format_ratio(total_ps, certificate.bound_ps),
-                  format_seconds(certificate.bound_ps), certificate.bound));
+      fmt::format("{} of the bound {}; {}", format_ratio(total_ps, bound.time_ps),
+                  format_seconds(bound.time_ps), bound.name));
   put("ops", use.first_ps, "each once");
   put("recompute", use.recompute_ps, "ops again");
   put("launches", use.launch_ps, "starting them");
@@ -82,11 +82,12 @@ std::string print_stalls(const Proven& proven, const ReportFacts& facts) {
   for (size_t lane = 0; lane < causes.size(); ++lane) {
     const Cause& cause = causes.at(lane);
     if (cause.longest == nullptr) continue;
-    text += fmt::format(
-        "  {:<12}{:>12}{:>9}  {} places; longest {} at {}, for {}\n", kLaneNames.at(lane),
-        format_seconds(cause.time_ps), format_share(cause.time_ps, proven.timeline.total_ps),
-        cause.count, format_seconds(cause.longest->time_ps), name_of(proven, cause.longest->action),
-        name_of(proven, cause.longest->cause));
+    text +=
+        fmt::format("  {:<12}{:>12}{:>9}  {} places\n{:37}longest {} at {},\n{:37}for {}\n",
+                    kLaneNames.at(lane), format_seconds(cause.time_ps),
+                    format_share(cause.time_ps, proven.timeline.total_ps), cause.count, "",
+                    format_seconds(cause.longest->time_ps), name_of(proven, cause.longest->action),
+                    "", name_of(proven, cause.longest->cause));
   }
   return text.empty() ? "" : "\nstalls of compute, by the lane that it waits for\n" + text;
 }
@@ -154,7 +155,8 @@ Json to_json(ActionRef ref) {
 Json time_to_json(const Proven& proven, const ReportFacts& facts) {
   const ComputeUse& use = facts.use.compute;
   return {{"step_ps", proven.timeline.total_ps},
-          {"bound_ps", proven.plan.certificate.bound_ps},
+          {"bound_ps", bound_of(proven).time_ps},
+          {"bound", bound_of(proven).name},
           {"ops_ps", use.first_ps},
           {"recompute_ps", use.recompute_ps},
           {"launch_ps", use.launch_ps},

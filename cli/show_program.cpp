@@ -23,7 +23,8 @@
 namespace fitstep {
 namespace {
 
-constexpr size_t kLargest = 10;  // Storages that are listed.
+constexpr size_t kLargest = 10;      // Storages that are listed.
+constexpr size_t kMostLetters = 52;  // Of a name for people.
 constexpr size_t kColumns = 72;
 constexpr int kRows = 12;
 
@@ -137,10 +138,12 @@ std::string print_text(const Program& program, const Facts& facts) {
   put_bytes("plain peak", facts.plain_peak_bytes, "plain PyTorch, everything included");
   put_bytes("keep all", facts.keep_all_bytes, "peak in the arena with everything kept");
   put_bytes("inputs, outputs", facts.external_bytes, "and constants: outside the arena");
-  put_bytes("floor", facts.floor_bytes,
-            facts.culprits.empty() ? std::string("no plan's arena is smaller")
-                                   : "no plan's arena is smaller, because of " +
-                                         place_of(program.ops[facts.culprits.front().op.index()]));
+  put_bytes("floor", facts.floor_bytes, "no plan's arena is smaller");
+  if (!facts.culprits.empty()) {
+    const Op& op = program.ops[facts.culprits.front().op.index()];
+    text += fmt::format("{:30}because of {}\n", "", place_of(op));
+    if (!source_of(op).empty()) text += fmt::format("{:30}at {}\n", "", source_of(op));
+  }
 
   text += "\nops                  count     seconds\n";
   for (const Group& group : facts.ops) {
@@ -158,7 +161,7 @@ std::string print_text(const Program& program, const Facts& facts) {
     const Interval& lifetime = facts.lifetime[id.index()];
     text += fmt::format("  {:<16} {:>11} {:>11}  {}\n", to_string(storage.kind),
                         fmt::format("{}-{}", lifetime.begin, lifetime.end),
-                        format_bytes(storage.size_bytes), storage.name);
+                        format_bytes(storage.size_bytes), shortened(storage.name, kMostLetters));
   }
   const std::vector<int64_t> columns = most_of_each(facts.live, kColumns);
   text += "\nlive bytes in the arena with everything kept, over ticks\n";

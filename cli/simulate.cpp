@@ -62,10 +62,13 @@ std::string print_text(const Proven& proven, const Disturbance& disturbance,
                         disturbance.seed);
   }
   const Timeline& timeline = proven.timeline;
-  text += fmt::format(
-      "\n  {:<10}{:>12}  {} of the {} that the plan predicts, bound {}\n", "time",
-      format_seconds(timeline.total_ps), format_ratio(timeline.total_ps, certificate.predicted_ps),
-      format_seconds(certificate.predicted_ps), format_seconds(certificate.bound_ps));
+  text += fmt::format("\n  {:<10}{:>12}  {} of the {} that the plan predicts\n", "time",
+                      format_seconds(timeline.total_ps),
+                      format_ratio(timeline.total_ps, certificate.predicted_ps),
+                      format_seconds(certificate.predicted_ps));
+  const Bound bound = bound_of(proven);
+  text += fmt::format("  {:<10}{:>12}  {}\n", "bound", format_seconds(bound.time_ps),
+                      hang(bound.name, 26));
   text += fmt::format("  {:<10}{:>12}  at these times; {} however long anything takes\n", "peak",
                       format_bytes(timeline.peak_bytes), format_bytes(certificate.peak_bytes));
   const TimeUse use = time_use(proven.program, proven.plan, proven.machine, timeline);
@@ -95,6 +98,7 @@ std::string print_json(const Proven& proven, const Disturbance& disturbance,
                   {"rate_factor", disturbance.rate_factor},
                   {"seed", disturbance.seed},
                   {"time_ps", proven.timeline.total_ps},
+                  {"bound_ps", bound_of(proven).time_ps},
                   {"peak_bytes", proven.timeline.peak_bytes},
                   {"lanes", lanes},
                   {"certificate", to_json(proven.plan.certificate)}});

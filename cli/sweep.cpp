@@ -57,7 +57,7 @@ Row try_row(const Proven& proven, Row row, uint64_t first_seed) {
 std::string print_text(const Proven& proven, const SimulateOptions& options,
                        const std::vector<Row>& rows) {
   const int64_t planned_ps = proven.timeline.total_ps;
-  std::string text = fmt::format("{} on machine {}, {}: {} as planned; {} seeds a row from {}\n\n",
+  std::string text = fmt::format("{} on machine {}, {}\n{} as planned; {} seeds a row, from {}\n\n",
                                  options.files.plan_path, proven.machine.name, proven.times,
                                  format_seconds(planned_ps), kSeeds, options.seed);
   text += fmt::format("  {:>9}{:>7}{:>12}{:>12}{:>12}{:>10}{:>9}\n", "durations", "rates", "least",

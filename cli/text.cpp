@@ -39,10 +39,35 @@ std::string format_ratio(int64_t number, int64_t base) {
 }
 
 std::string place_of(const Op& op) {
-  std::string place = op.name;
-  if (!op.source.module.empty()) place += " in " + op.source.module;
-  if (!op.source.file.empty()) place += fmt::format(" ({}:{})", op.source.file, op.source.line);
-  return place;
+  if (!op.source.module.empty()) return op.name + " in " + op.source.module;
+  return op.source.file.empty() ? op.name : fmt::format("{} ({})", op.name, source_of(op));
+}
+
+std::string source_of(const Op& op) {
+  return op.source.file.empty() ? "" : fmt::format("{}:{}", op.source.file, op.source.line);
+}
+
+std::string shortened(const std::string& text, size_t most) {
+  if (text.size() <= most) return text;
+  const auto is_inside_letter = [&](size_t at) {  // Of UTF-8, which must not be cut apart.
+    return (static_cast<unsigned char>(text[at]) & 0xC0U) == 0x80U;
+  };
+  size_t head = (most - 3) / 2;
+  size_t tail = text.size() - (most - 3 - head);
+  while (head > 0 && is_inside_letter(head)) --head;
+  while (tail < text.size() && is_inside_letter(tail)) ++tail;
+  return text.substr(0, head) + "..." + text.substr(tail);
+}
+
+std::string hang(const std::string& text, size_t indent) {
+  std::string hung;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find("; ", begin), text.size());
+    if (begin > 0) hung += "\n" + std::string(indent, ' ');
+    hung += text.substr(begin, end - begin);
+    begin = end + 2;
+  }
+  return hung;
 }
 
 Json to_json(const Certificate& certificate) {

@@ -1,6 +1,7 @@
 // How the verbs write times, shares, sources and JSON, so that all write them alike.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -21,8 +22,19 @@ std::string format_share(int64_t part, int64_t whole);
 // "1.03x"; "-" of nothing.
 std::string format_ratio(int64_t number, int64_t base);
 
-// "aten::addmm in layers.0 (net.py:12)", without what is not known.
+// "aten::addmm in layers.0", or "aten::addmm (net.py:12)" where no module is known.
 std::string place_of(const Op& op);
+
+// "net.py:12", if that is known.
+std::string source_of(const Op& op);
+
+// At most so many bytes, the middle left out: "closure.mod...weight". For people; JSON has it all.
+//
+// REQUIRES: most > 3.
+std::string shortened(const std::string& text, size_t most);
+
+// Each "; " becomes a new line, indented by so many blanks.
+std::string hang(const std::string& text, size_t indent);
 
 Json to_json(const Certificate& certificate);
 

@@ -31,7 +31,23 @@ TEST(Text, WritesSharesAndRatiosOfNothingAsADash) {
 TEST(Text, NamesTheSourceOfAnOpIfItIsKnown) {
   EXPECT_EQ(place_of({.name = "f0"}), "f0");
   EXPECT_EQ(place_of({.name = "f0", .source = {.file = "net.py", .line = 12}}), "f0 (net.py:12)");
-  EXPECT_EQ(place_of({.name = "f0", .source = {.module = "layers.0"}}), "f0 in layers.0");
+  const Op op = {.name = "f0", .source = {.module = "layers.0", .file = "net.py", .line = 12}};
+  EXPECT_EQ(place_of(op), "f0 in layers.0");
+  EXPECT_EQ(source_of(op), "net.py:12");
+  EXPECT_EQ(source_of({.name = "f0"}), "");
+}
+
+TEST(Text, LeavesOutTheMiddleOfLongNames) {
+  EXPECT_EQ(shortened("0123456789", 10), "0123456789");
+  EXPECT_EQ(shortened("0123456789", 9), "012...789");
+  EXPECT_EQ(shortened("0123456789", 4), "...9");
+  EXPECT_EQ(shortened("a\u00e4\u00e4\u00e4\u00e4z", 8), "a...\u00e4z");  // Letters of two bytes.
+}
+
+TEST(Text, HangsWhatFollowsASemicolon) {
+  EXPECT_EQ(hang("a; b; c", 2), "a\n  b\n  c");
+  EXPECT_EQ(hang("a", 2), "a");
+  EXPECT_EQ(hang("", 2), "");
 }
 
 }  // namespace
