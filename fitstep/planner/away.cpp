@@ -49,7 +49,8 @@ Away make_away(const Machine& machine) {
   if (host == nullptr || machine.tiers.size() < 2) return away;
   away.is_possible = true;
   away.host = cost_of(*host);
-  if (machine.tiers[1].capacity_bytes > 0) away.host_bytes = machine.tiers[1].capacity_bytes;
+  if (machine.tiers[1].capacity_bytes == 0) return away;
+  away.host_bytes = machine.tiers[1].capacity_bytes;
   const Link* disk = link_below(machine, TierId(1));
   if (disk == nullptr || machine.tiers.size() < 3) return away;
   away.has_disk = true;

@@ -20,7 +20,7 @@ struct CopyCost {
 
 struct Away {
   bool is_possible = false;  // There is a host and a link to it.
-  bool has_disk = false;
+  bool has_disk = false;     // ... and the host is not large enough for everything.
   CopyCost host;
   CopyCost disk;
   int64_t host_bytes = std::numeric_limits<int64_t>::max();

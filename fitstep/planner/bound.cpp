@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
-#include <utility>
 
+#include "fitstep/base/id.h"
+#include "fitstep/base/interval.h"
 #include "fitstep/machine/machine.h"
 #include "fitstep/planner/assemble.h"
 #include "fitstep/planner/away.h"
@@ -21,19 +23,32 @@ namespace {
 
 std::string describe(const Moves& moves, const Away& away) {
   if (away.is_possible) {
-    return moves.recompute ? "recompute + offload, cold start" : "offload, cold start";
+    const char* start = moves.is_mobile.empty() ? "cold start" : "as steps follow each other";
+    return fmt::format("{}offload, {}", moves.recompute ? "recompute + " : "", start);
   }
   return moves.recompute ? "recompute, warm start" : "none, warm start";
+}
+
+std::span<const char> mobile_ones(const Moves& moves, const Away& away) {
+  return away.is_possible ? std::span<const char>(moves.is_mobile) : std::span<const char>();
+}
+
+int64_t mobile_bytes(const Values& values, std::span<const char> is_mobile) {
+  int64_t sum_bytes = 0;
+  for (size_t i = 0; i < is_mobile.size(); ++i) {
+    if (is_mobile[i] != 0) sum_bytes += values.storage(StorageId(i)).size_bytes;
+  }
+  return sum_bytes;
 }
 
 }  // namespace
 
 TimeBounds::TimeBounds(const Values& values, const Machine& machine, const Homes& homes,
                        const Moves& moves)
-    : needs_(values, machine),
-      moves_(moves),
+    : moves_(moves),
       away_(moves.offload ? make_away(machine) : Away()),
-      home_bytes_(homes.size_bytes),
+      needs_(values, machine, mobile_ones(moves, away_)),
+      home_bytes_(homes.size_bytes - mobile_bytes(values, mobile_ones(moves, away_))),
       cuts_(needs_, moves.recompute),
       covers_(needs_, moves.recompute) {}
 

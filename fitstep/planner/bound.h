@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "fitstep/machine/machine.h"
 #include "fitstep/planner/assemble.h"
@@ -26,6 +27,9 @@ namespace fitstep {
 struct Moves {
   bool recompute = true;
   bool offload = false;
+  // By storage: persistent ones that may be away within a step; empty if none may. They count as
+  // mobile only where offload is possible.
+  std::vector<char> is_mobile = {};
 };
 
 struct TimeBound {
@@ -44,10 +48,10 @@ class TimeBounds {
   TimeBound at(int64_t capacity_bytes) const;
 
  private:
-  Needs needs_;
   Moves moves_;
   Away away_;
-  int64_t home_bytes_;
+  Needs needs_;
+  int64_t home_bytes_;  // Of what never leaves.
   CutBounds cuts_;
   CoverBounds covers_;
 };

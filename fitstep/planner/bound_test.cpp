@@ -1,5 +1,6 @@
 #include "fitstep/planner/bound.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -112,6 +113,29 @@ TEST(TimeBound, KnowsWhatTheHostCannotHold) {
   machine.tiers.resize(2);
   machine.links.resize(1);
   EXPECT_EQ(time_bound(values, machine, homes, 8, both).ps, kPicosecondsPerSecond * 13 / 4);
+}
+
+// Ten ops of 1 s; op 0 needs all 6 bytes, op 5 alone a weight of 4. From a cold start the weight
+// has to leave and to come back; step after step it may stay on the host until op 5.
+TEST(TimeBound, LetsMobileStoragesWaitWhereTheyAreNext) {
+  std::string text = "fitstep program 1\nstorage 0 \"w\" 4 parameter persistent start\n";
+  for (int i = 0; i < 10; ++i) {
+    const int size = i == 0 ? 6 : 1;
+    text += fmt::format("storage {} \"v{}\" {} temporary\n", i + 1, i, size);
+  }
+  for (int i = 0; i < 10; ++i) {
+    text +=
+        fmt::format("op {} \"op{}\" matmul\nform \"default\" time 1000000000000{} writes {}.1\n", i,
+                    i, i == 5 ? " reads 0.0" : "", i + 1);
+  }
+  const Program program = program_of(text + "end calls 0 storages 11 ops 10\n");
+  const Values values(program, given_order(program));
+  const Homes homes = make_homes(program, {});
+  Moves moves{.recompute = false, .offload = true, .is_mobile = std::vector<char>(11, 0)};
+  moves.is_mobile[0] = 1;
+  EXPECT_EQ(time_bound(values, unit_machine(), homes, 6, moves).ps, 10 * kPicosecondsPerSecond);
+  EXPECT_EQ(time_bound(values, unit_machine(), homes, 6, moves).name,
+            "compute (any order, moves: offload, as steps follow each other)");
 }
 
 TEST(TimeBound, NeedsALinkForOffload) {

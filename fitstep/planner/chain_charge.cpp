@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "fitstep/base/interval.h"
 #include "fitstep/planner/needs.h"
 #include "fitstep/planner/values.h"
 
@@ -34,10 +35,43 @@ double price_up(double ps_per_byte, double bytes) {
   return is_below ? whole + 1 : whole;
 }
 
+// What is there for nothing behind the cut, and what can run there.
+struct ChainCharge::Behind {
+  Behind(const Needs& all, const Section& section, bool may_recompute)
+      : needs(all),
+        begin(section.begin),
+        cut(section.cut),
+        may_run(may_recompute),
+        is_paid(all.values().size(), 0) {
+    for (const IdleSpan& span : all.spans()) {
+      if (span.begin > section.cut) break;
+      const bool is_needed = span.end > section.cut && span.end <= section.end;
+      if (is_needed) is_paid[span.value.index()] = 1;
+    }
+    for (const ValueId value : all.reads(section.cut)) is_paid[value.index()] = 1;
+  }
+
+  bool can_run(Tick tick) const {
+    return may_run && needs.again(tick).time_ps != kNeverAgain && needs.again(tick).until > cut;
+  }
+  // Neither needed itself nor read by the op at the cut: it would be held or made for a run only.
+  bool is_charged(ValueId value) const {
+    return is_paid[value.index()] == 0 && needs.values()[value].made >= begin;
+  }
+
+  const Needs& needs;
+  Tick begin;
+  Tick cut;
+  bool may_run;
+  std::vector<char> is_paid;  // By value.
+};
+
 ChainCharge::ChainCharge(const Needs& needs, const Section& section, bool may_recompute)
     : run_of_tick_(static_cast<size_t>(section.cut), kNoRun) {
   find_sources(needs, section);
-  find_runs(needs, section, may_recompute);
+  const Behind behind(needs, section, may_recompute);
+  find_wanted(behind, section.begin);
+  add_runs(behind, section.begin);
   room_ps_.resize(runs_.size());
   inflow_ps_.resize(runs_.size());
 }
@@ -47,56 +81,52 @@ void ChainCharge::find_sources(const Needs& needs, const Section& section) {
     if (span.begin > section.cut) break;
     if (span.end <= section.cut || span.end > section.end) continue;
     const Tick made = needs.values()[span.value].made;
-    if (made < section.begin) continue;
+    const bool is_from_start = made < 0 && section.begin == 0;
+    if (made < section.begin && !is_from_start) continue;
     needed_bytes_ += span.size_bytes;
+    if (span.has_copy) copied_bytes_ += span.size_bytes;
+    if (span.stays_away) staying_bytes_ += span.size_bytes;
+    if (is_from_start) {
+      mobile_bytes_ += static_cast<double>(span.size_bytes);
+      fixed_bytes_ += span.size_bytes;
+      continue;
+    }
     run_of_tick_[static_cast<size_t>(made)] = kWanted;
     sources_.push_back(
         {.maker = static_cast<int32_t>(made), .size_bytes = static_cast<double>(span.size_bytes)});
   }
 }
 
-// Backwards over the ops in front of the cut: whatever might have to run again. Then in order.
-void ChainCharge::find_runs(const Needs& needs, const Section& section, bool may_recompute) {
-  enum class Held : int8_t { Dead, Paid };
-  std::vector<Held> held(needs.values().size(), Held::Dead);
-  for (const IdleSpan& span : needs.spans()) {
-    if (span.begin > section.cut) break;
-    const bool is_needed = span.end > section.cut && span.end <= section.end;
-    if (is_needed) held[span.value.index()] = Held::Paid;
-  }
-  for (const ValueId value : needs.reads(section.cut)) held[value.index()] = Held::Paid;
-
-  const auto can_run = [&](Tick tick) {
-    return may_recompute && needs.again(tick).time_ps != kNeverAgain &&
-           needs.again(tick).until > section.cut;
-  };
-  const auto is_charged = [&](ValueId value) {
-    return held[value.index()] == Held::Dead && needs.values()[value].made >= section.begin;
-  };
-  for (Tick tick = section.cut - 1; tick >= section.begin; --tick) {
-    if (run_of_tick_[static_cast<size_t>(tick)] == kNoRun || !can_run(tick)) continue;
-    for (const ValueId value : needs.again_reads(tick)) {
-      if (!is_charged(value)) continue;
-      run_of_tick_[static_cast<size_t>(needs.values()[value].made)] = kWanted;
+// Backwards over the ops in front of the cut: whatever might have to run again.
+void ChainCharge::find_wanted(const Behind& behind, Tick begin) {
+  for (auto tick = static_cast<Tick>(run_of_tick_.size()) - 1; tick >= begin; --tick) {
+    if (run_of_tick_[static_cast<size_t>(tick)] == kNoRun || !behind.can_run(tick)) continue;
+    for (const ValueId value : behind.needs.again_reads(tick)) {
+      const Tick made = behind.needs.values()[value].made;
+      if (behind.is_charged(value)) run_of_tick_[static_cast<size_t>(made)] = kWanted;
     }
   }
-  std::vector<int32_t> dead_of_value(needs.values().size(), -1);
-  for (Tick tick = section.begin; tick < section.cut; ++tick) {
+}
+
+// Forwards, so that makers come before those that read what they make.
+void ChainCharge::add_runs(const Behind& behind, Tick begin) {
+  std::vector<int32_t> dead_of_value(behind.needs.values().size(), -1);
+  for (Tick tick = begin; tick < static_cast<Tick>(run_of_tick_.size()); ++tick) {
     int32_t& number = run_of_tick_[static_cast<size_t>(tick)];
     if (number == kNoRun) continue;
     number = static_cast<int32_t>(runs_.size());
     runs_.push_back({.time_ps = kInfinite, .first_arc = arcs_.size()});
-    if (!can_run(tick)) continue;
-    runs_.back().time_ps = static_cast<double>(needs.again(tick).time_ps);
-    for (const ValueId value : needs.again_reads(tick)) {
-      if (!is_charged(value)) continue;
+    if (!behind.can_run(tick)) continue;
+    runs_.back().time_ps = static_cast<double>(behind.needs.again(tick).time_ps);
+    for (const ValueId value : behind.needs.again_reads(tick)) {
+      if (!behind.is_charged(value)) continue;
       int32_t& dead = dead_of_value[value.index()];
+      const Value& of = behind.needs.values()[value];
       if (dead < 0) {
         dead = static_cast<int32_t>(dead_bytes_.size());
-        dead_bytes_.push_back(static_cast<double>(needs.values()[value].size_bytes));
+        dead_bytes_.push_back(static_cast<double>(of.size_bytes));
       }
-      const Tick made = needs.values()[value].made;
-      arcs_.push_back({.value = dead, .maker = run_of_tick_[static_cast<size_t>(made)]});
+      arcs_.push_back({.value = dead, .maker = run_of_tick_[static_cast<size_t>(of.made)]});
     }
   }
   runs_.push_back({.first_arc = arcs_.size()});
@@ -156,7 +186,7 @@ Tariff ChainCharge::at_price(double ps_per_byte) {
   for (const Source& source : sources_) {
     inflow_ps_[static_cast<size_t>(source.maker)] += price_down(ps_per_byte, source.size_bytes);
   }
-  double sum_ps = 0;
+  double sum_ps = price_down(ps_per_byte, mobile_bytes_);
   for (size_t i = runs_.size() - 1; i-- > 0;) {
     const double taken_ps = std::min(inflow_ps_[i], runs_[i].time_ps);
     sum_ps += taken_ps;

@@ -23,6 +23,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "fitstep/base/interval.h"
 #include "fitstep/planner/needs.h"
 
 namespace fitstep {
@@ -48,6 +49,9 @@ class ChainCharge {
   int64_t needed_bytes() const { return needed_bytes_; }
   // Of those, what nothing can make again behind the cut.
   int64_t fixed_bytes() const { return fixed_bytes_; }
+  // Of the needed ones, what need not leave in this step, and what need not come back.
+  int64_t copied_bytes() const { return copied_bytes_; }
+  int64_t staying_bytes() const { return staying_bytes_; }
   // Time of everything that may run again for it, each once.
   double runs_ps() const;
 
@@ -59,6 +63,7 @@ class ChainCharge {
   std::vector<double> likely_prices(size_t count) const;
 
  private:
+  struct Behind;
   struct Arc {
     int32_t value = 0;  // In dead_bytes_.
     int32_t maker = 0;
@@ -73,12 +78,16 @@ class ChainCharge {
   };
 
   void find_sources(const Needs& needs, const Section& section);
-  void find_runs(const Needs& needs, const Section& section, bool may_recompute);
+  void find_wanted(const Behind& behind, Tick begin);
+  void add_runs(const Behind& behind, Tick begin);
   void find_room(double ps_per_byte);
   void push_on(size_t run, double excess_ps);
 
   int64_t needed_bytes_ = 0;
+  double mobile_bytes_ = 0;  // Of those, at start already: nothing makes them.
   int64_t fixed_bytes_ = 0;
+  int64_t copied_bytes_ = 0;
+  int64_t staying_bytes_ = 0;
   std::vector<Run> runs_;  // Makers come before those that read what they make; one more as end.
   std::vector<Arc> arcs_;
   std::vector<Source> sources_;

@@ -181,9 +181,14 @@ CoverBounds::CoverBounds(const Needs& needs, bool may_recompute)
   for (const IdleSpan& span : needs.spans()) {
     const Interval covers{.begin = row_of(span.begin), .end = row_of(span.end)};
     if (is_empty(covers)) continue;
-    Given given{.covers = covers, .size_bytes = span.size_bytes, .run_ps_per_byte = kInfinite};
-    made.push_back(needs.values()[span.value].made);
-    const Again& again = needs.again(made.back());
+    Given given{.covers = covers,
+                .size_bytes = span.size_bytes,
+                .run_ps_per_byte = kInfinite,
+                .has_copy = span.has_copy,
+                .pays_prefetch = !span.stays_away};
+    made.push_back(std::max<Tick>(0, needs.values()[span.value].made));
+    const bool is_made = needs.values()[span.value].made >= 0;
+    const Again again = is_made ? needs.again(made.back()) : Again();
     if (may_recompute && again.time_ps != kNeverAgain && again.until > span.begin) {
       given.run_ps_per_byte =
           static_cast<double>(again.time_ps) / static_cast<double>(span.size_bytes);
@@ -195,7 +200,7 @@ CoverBounds::CoverBounds(const Needs& needs, bool may_recompute)
     spans_.push_back(given);
   }
   for (const size_t best : longest) {
-    if (best != kNone) spans_[best].pays_evict = true;
+    if (best != kNone) spans_[best].pays_evict = !spans_[best].has_copy;
   }
   for (size_t i = 0; i < spans_.size(); ++i) {
     double& ps = spans_[i].run_ps_per_byte;
@@ -213,7 +218,7 @@ int64_t CoverBounds::weighted_ps(const LaneWeights& weights, int64_t room_bytes,
     double ps = can_run ? compute_weight * span.run_ps_per_byte : kInfinite;
     if (away.is_possible) {
       const double evict_ps = span.pays_evict ? away.host.evict_ps_per_byte : 0;
-      const double prefetch_ps = away.host.prefetch_ps_per_byte;
+      const double prefetch_ps = span.pays_prefetch ? away.host.prefetch_ps_per_byte : 0;
       ps = std::min(ps, weights.prefetch * prefetch_ps + weights.evict * evict_ps);
     }
     if (ps == kInfinite) continue;

@@ -59,7 +59,9 @@ class CoverBounds {
     Interval covers;
     int64_t size_bytes = 0;
     double run_ps_per_byte = 0;  // Infinite where nothing can make it again.
+    bool has_copy = false;
     bool pays_evict = false;
+    bool pays_prefetch = true;
   };
 
   int64_t weighted_ps(const LaneWeights& weights, int64_t room_bytes, const Away& away) const;

@@ -50,19 +50,20 @@ void add_corners(const std::vector<Line>& lines, double from_y, double most_y,
 // Both sides of one cut, as lines over the bytes held off the device.
 class Sides {
  public:
-  Sides(int64_t front_ps, int64_t behind_ps, const Away& away)
+  Sides(int64_t front_ps, int64_t behind_ps)
       : front_{{.at_zero_ps = static_cast<double>(front_ps)}},
-        behind_{{.at_zero_ps = static_cast<double>(behind_ps)}} {
-    if (!away.is_possible) return;
-    front_.push_back({.slope = away.host.evict_ps_per_byte});
-    behind_.push_back({.slope = away.host.prefetch_ps_per_byte});
-    if (!away.has_disk) return;
-    const auto host_bytes = static_cast<double>(away.host_bytes);
-    const auto add_disk = [&](std::vector<Line>& lines, double slope) {
-      lines.push_back({.at_zero_ps = -slope * host_bytes, .slope = slope});
+        behind_{{.at_zero_ps = static_cast<double>(behind_ps)}} {}
+
+  // Copies of what of y is not among the bytes that need not be copied.
+  void add_copies(const Away& away, int64_t copied_bytes, int64_t staying_bytes) {
+    const auto line = [](double slope, int64_t free_bytes) {
+      return Line{.at_zero_ps = -slope * static_cast<double>(free_bytes), .slope = slope};
     };
-    add_disk(front_, away.disk.evict_ps_per_byte);
-    add_disk(behind_, away.disk.prefetch_ps_per_byte);
+    front_.push_back(line(away.host.evict_ps_per_byte, copied_bytes));
+    behind_.push_back(line(away.host.prefetch_ps_per_byte, staying_bytes));
+    if (!away.has_disk) return;
+    front_.push_back(line(away.disk.evict_ps_per_byte, away.host_bytes + copied_bytes));
+    behind_.push_back(line(away.disk.prefetch_ps_per_byte, away.host_bytes + staying_bytes));
   }
 
   // F where `held_bytes` are held on the device.
@@ -126,12 +127,18 @@ std::vector<Tariff> find_tariffs(ChainCharge& charge) {
 // Ticks where little is idle between two tops, and both ends of the program: what lies between two
 // of them is a section of its own.
 std::vector<Tick> find_valleys(const Needs& needs) {
-  std::vector<int64_t> crossing_bytes;  // By tick: made before it, needed from it on.
+  // By tick: made in this step before it, needed from it on.
+  std::vector<int64_t> crossing_bytes(static_cast<size_t>(needs.tick_count()) + 1, 0);
+  for (const IdleSpan& span : needs.spans()) {
+    if (needs.values()[span.value].made < 0) continue;
+    crossing_bytes[static_cast<size_t>(span.begin)] += span.size_bytes;
+    crossing_bytes[static_cast<size_t>(span.end)] -= span.size_bytes;
+  }
+  int64_t idle_bytes = 0;
   for (Tick tick = 0; tick < needs.tick_count(); ++tick) {
-    crossing_bytes.push_back(needs.idle_bytes(tick));
-    for (const ValueId value : needs.reads(tick)) {
-      crossing_bytes.back() += needs.values()[value].size_bytes;
-    }
+    int64_t& bytes = crossing_bytes[static_cast<size_t>(tick)];
+    bytes = idle_bytes += bytes;
+    for (const ValueId value : needs.reads(tick)) bytes += needs.values()[value].size_bytes;
   }
   const auto at = [&](Tick tick) { return crossing_bytes[static_cast<size_t>(tick)]; };
   const int64_t most_bytes = crossing_bytes.empty() ? 0 : *std::ranges::max_element(crossing_bytes);
@@ -186,6 +193,8 @@ CutBounds::Cut CutBounds::make_cut(const Needs& needs, const Section& section, b
           .working_bytes = needs.working_bytes(section.cut),
           .needed_bytes = charge.needed_bytes(),
           .fixed_bytes = charge.fixed_bytes(),
+          .copied_bytes = charge.copied_bytes(),
+          .staying_bytes = charge.staying_bytes(),
           .runs_ps = charge.runs_ps(),
           .tariffs = find_tariffs(charge)};
 }
@@ -199,7 +208,8 @@ int64_t CutBounds::bound_ps(const Cut& cut, int64_t room_bytes, const Away& away
   if (excess_bytes <= 0) return once_ps;
   const int64_t from_bytes = std::max<int64_t>(0, cut.fixed_bytes - held_bytes);
   const int64_t most_bytes = std::min(excess_bytes, away.most_bytes());
-  Sides sides(cut.front_ps, cut.behind_ps, away);
+  Sides sides(cut.front_ps, cut.behind_ps);
+  if (away.is_possible) sides.add_copies(away, cut.copied_bytes, cut.staying_bytes);
   for (const Tariff& tariff : cut.tariffs) sides.add(tariff, held_bytes);
   const double least_ps =
       static_cast<double>(cut.op_ps) +

@@ -17,6 +17,9 @@
 // so a side takes at least the longest of them. F is replaced by its tangents, all below it, and
 // the sum of two maxima of lines has its least value at a corner, so the minimum is exact.
 //
+// Of the y bytes, those on the host since the step before need not leave, and those that nobody
+// needs before the next step need not return.
+//
 // Sections in a row do not overlap in time, so their bounds add up: one per micro-batch.
 #pragma once
 
@@ -51,6 +54,8 @@ class CutBounds {
     int64_t working_bytes = 0;
     int64_t needed_bytes = 0;
     int64_t fixed_bytes = 0;
+    int64_t copied_bytes = 0;
+    int64_t staying_bytes = 0;
     double runs_ps = 0;
     std::vector<Tariff> tariffs;  // F's tangents.
   };

@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <iterator>
+#include <limits>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "fitstep/base/id.h"
@@ -42,16 +45,15 @@ int64_t least_ps(const std::vector<const Form*>& forms) {
   return least;
 }
 
-// Values with bytes in the arena that all of the forms read, rising.
-std::vector<ValueId> sure_reads(const Values& values, const std::vector<const Form*>& forms) {
+// Values of those that `counts` that all of the forms read, rising.
+std::vector<ValueId> sure_reads(const Values& values, const std::vector<const Form*>& forms,
+                                const std::function<bool(ValueId)>& counts) {
   std::vector<ValueId> sure;
   for (size_t i = 0; i < forms.size(); ++i) {
     std::vector<ValueId> read;
     for (const Read& operand : forms[i]->reads) {
       const ValueId value = values.id(operand.storage, operand.version);
-      if (operand.kind != ReadKind::ShapeOnly && values[value].size_bytes > 0) {
-        read.push_back(value);
-      }
+      if (operand.kind != ReadKind::ShapeOnly && counts(value)) read.push_back(value);
     }
     std::sort(read.begin(), read.end());
     read.erase(std::unique(read.begin(), read.end()), read.end());
@@ -62,18 +64,6 @@ std::vector<ValueId> sure_reads(const Values& values, const std::vector<const Fo
   return sure;
 }
 
-// First tick at which something that the form reads at home has been overwritten.
-Tick home_until(const Values& values, const Form& form) {
-  Tick until = kNever;
-  for (const Read& read : form.reads) {
-    if (read.kind == ReadKind::ShapeOnly || !values.has_own_place(read.storage)) continue;
-    const bool is_generator = values.storage(read.storage).kind == StorageKind::Generator;
-    if (form.restores_generator && is_generator) continue;
-    until = std::min(until, values[values.id(read.storage, read.version)].destroyed);
-  }
-  return until;
-}
-
 }  // namespace
 
 void Needs::Rows::add(std::span<const ValueId> row) {
@@ -81,9 +71,43 @@ void Needs::Rows::add(std::span<const ValueId> row) {
   first.push_back(items.size());
 }
 
-Needs::Needs(const Values& values, const Machine& machine) : values_(&values) {
+Needs::Needs(const Values& values, const Machine& machine, std::span<const char> is_mobile)
+    : values_(&values), is_mobile_(is_mobile.begin(), is_mobile.end()) {
   for (Tick tick = 0; tick < values.tick_count(); ++tick) add_op(tick, machine.launch_ps);
   find_spans();
+}
+
+int64_t Needs::size_bytes(ValueId value) const {
+  const Value& of = (*values_)[value];
+  return is_mobile(of.storage) ? values_->storage(of.storage).size_bytes : of.size_bytes;
+}
+
+// First tick at which something that the form reads at home has been overwritten. What is mobile
+// may have been copied before.
+Tick Needs::home_until(const Form& form) const {
+  Tick until = kNever;
+  for (const Read& read : form.reads) {
+    const bool is_at_home = values_->has_own_place(read.storage) && !is_mobile(read.storage);
+    if (read.kind == ReadKind::ShapeOnly || !is_at_home) continue;
+    const bool is_generator = values_->storage(read.storage).kind == StorageKind::Generator;
+    if (form.restores_generator && is_generator) continue;
+    until = std::min(until, (*values_)[values_->id(read.storage, read.version)].destroyed);
+  }
+  return until;
+}
+
+// Bytes of mobile storages that the op surely reads or writes.
+int64_t Needs::mobile_bytes(Tick tick) const {
+  std::vector<StorageId> touched;
+  for (const ValueId value : reads(tick)) touched.push_back((*values_)[value].storage);
+  for (const Write& write : values_->op_at(tick).forms[0].writes) touched.push_back(write.storage);
+  std::ranges::sort(touched);
+  touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
+  int64_t sum_bytes = 0;
+  for (const StorageId storage : touched) {
+    if (is_mobile(storage)) sum_bytes += values_->storage(storage).size_bytes;
+  }
+  return sum_bytes;
 }
 
 void Needs::add_op(Tick tick, int64_t launch_ps) {
@@ -91,7 +115,8 @@ void Needs::add_op(Tick tick, int64_t launch_ps) {
   const Op& op = values.op_at(tick);
   const std::vector<const Form*> usable = usable_forms(op);
   before_ps_.push_back(before_ps_.back() + least_ps(usable) + launch_ps);
-  const std::vector<ValueId> sure = sure_reads(values, usable);
+  const std::vector<ValueId> sure =
+      sure_reads(values, usable, [&](ValueId value) { return size_bytes(value) > 0; });
   reads_.add(sure);
   int64_t least_bytes = std::numeric_limits<int64_t>::max();
   for (const Form* form : usable) {
@@ -101,39 +126,56 @@ void Needs::add_op(Tick tick, int64_t launch_ps) {
                    return std::ranges::binary_search(sure, values.id(read.storage, read.version));
                  }));
   }
-  working_bytes_.push_back(least_bytes);
+  working_bytes_.push_back(least_bytes + mobile_bytes(tick));
 
   const std::vector<const Form*> forms = again_forms(values, op);
   Again again;
   if (!forms.empty()) {
     again = {.time_ps = least_ps(forms) + launch_ps, .until = 0};
-    for (const Form* form : forms) again.until = std::max(again.until, home_until(values, *form));
+    for (const Form* form : forms) again.until = std::max(again.until, home_until(*form));
   }
   again_.push_back(again);
-  again_reads_.add(sure_reads(values, forms));
+  again_reads_.add(
+      sure_reads(values, forms, [&](ValueId value) { return values[value].size_bytes > 0; }));
 }
 
 void Needs::find_spans() {
   std::vector<Tick> touched(values_->size(), -1);  // By value: last tick that made or read it.
-  std::vector<int64_t> change(static_cast<size_t>(tick_count()) + 1, 0);
   for (size_t i = 0; i < values_->size(); ++i) touched[i] = (*values_)[ValueId(i)].made;
+  const auto add = [&](ValueId value, Tick begin, Tick end, bool stays_away) {
+    const Value& of = (*values_)[value];
+    if (begin < end) {
+      spans_.push_back({.value = value,
+                        .begin = begin,
+                        .end = end,
+                        .size_bytes = size_bytes(value),
+                        .has_copy = is_mobile(of.storage) && of.version == 0,
+                        .stays_away = stays_away});
+    }
+  };
   for (Tick tick = 0; tick < tick_count(); ++tick) {
     for (const ValueId value : reads(tick)) {
       Tick& last = touched[value.index()];
       // Content at start that has no home is nobody's before its first use.
-      if (last >= 0 && tick > last + 1) {
-        const int64_t size_bytes = (*values_)[value].size_bytes;
-        spans_.push_back(
-            {.value = value, .begin = last + 1, .end = tick, .size_bytes = size_bytes});
-        change[static_cast<size_t>(last) + 1] += size_bytes;
-        change[static_cast<size_t>(tick)] -= size_bytes;
-      }
+      if (last >= 0 || is_mobile((*values_)[value].storage)) add(value, last + 1, tick, false);
       last = tick;
     }
+  }
+  const std::vector<int32_t> last_version = last_versions(values_->program());
+  for (size_t i = 0; i < is_mobile_.size(); ++i) {
+    const StorageId storage(i);
+    if (!is_mobile(storage) || values_->storage(storage).size_bytes == 0) continue;
+    const ValueId last = values_->id(storage, last_version[i]);
+    add(last, touched[last.index()] + 1, tick_count(), true);
   }
   std::ranges::sort(spans_, [](const IdleSpan& a, const IdleSpan& b) {
     return a.begin != b.begin ? a.begin < b.begin : a.value < b.value;
   });
+  std::vector<int64_t> change(static_cast<size_t>(tick_count()) + 1, 0);
+  for (const IdleSpan& span : spans_) {
+    change[static_cast<size_t>(span.begin)] += span.size_bytes;
+    change[static_cast<size_t>(span.end)] -= span.size_bytes;
+  }
   int64_t idle = 0;
   for (Tick tick = 0; tick < tick_count(); ++tick) {
     idle_bytes_.push_back(idle += change[static_cast<size_t>(tick)]);

@@ -6,6 +6,13 @@
 //   in front of b1: a1 is on the device the whole time, or was copied away and back, or f1 has run
 //   again in between
 //
+// A step is one of many: mobile storages, persistent ones that may leave the arena, start wherever
+// they end. What is not written in a step may be on the host since the step before, and what is not
+// used again may stay there for the next:
+//
+//   step     |-------- span ---- w read ---- span ---- w read ---- span -------|
+//            has a copy                   has a copy             stays away
+//
 // A plan may choose forms of equal bits, so an op's time and bytes are the least over them, and
 // only what every one of them reads counts as read. Ops come in order for the first time; runs that
 // make values again may stand anywhere behind the first one.
@@ -30,6 +37,8 @@ struct IdleSpan {
   Tick begin = 0;
   Tick end = 0;
   int64_t size_bytes = 0;
+  bool has_copy = false;    // On the host, perhaps since the step before: leaving costs nothing.
+  bool stays_away = false;  // Nobody needs it before the next step: `end` is the step's end.
 };
 
 // The fastest run of an op that only makes its outputs again.
@@ -40,7 +49,8 @@ struct Again {
 
 class Needs {
  public:
-  Needs(const Values& values, const Machine& machine);
+  // `is_mobile` is by storage; empty if none is.
+  Needs(const Values& values, const Machine& machine, std::span<const char> is_mobile = {});
 
   const Values& values() const { return *values_; }
   Tick tick_count() const { return values_->tick_count(); }
@@ -62,9 +72,9 @@ class Needs {
   std::vector<Tick> fullest_ticks(Tick begin, Tick end, size_t count) const;
 
   const Again& again(Tick tick) const { return again_[static_cast<size_t>(tick)]; }
-  // Values with bytes in the arena that every run of the op again reads.
+  // Values without a home or place outside that every run of the op again reads.
   std::span<const ValueId> again_reads(Tick tick) const { return again_reads_.row(tick); }
-  // Values with bytes in the arena that the op's obligatory run surely reads.
+  // Values with bytes in the arena that the op's obligatory run surely reads; also mobile ones.
   std::span<const ValueId> reads(Tick tick) const { return reads_.row(tick); }
 
  private:
@@ -79,10 +89,17 @@ class Needs {
     }
   };
 
+  bool is_mobile(StorageId storage) const {
+    return !is_mobile_.empty() && is_mobile_[storage.index()] != 0;
+  }
+  int64_t size_bytes(ValueId value) const;
+  Tick home_until(const Form& form) const;
+  int64_t mobile_bytes(Tick tick) const;
   void add_op(Tick tick, int64_t launch_ps);
   void find_spans();
 
   const Values* values_;
+  std::vector<char> is_mobile_;  // By storage; empty if none is.
   std::vector<int64_t> before_ps_ = {0};
   std::vector<int64_t> working_bytes_;
   std::vector<int64_t> idle_bytes_;

@@ -8,13 +8,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "fitstep/base/interval.h"
 #include "fitstep/machine/machine.h"
 #include "fitstep/planner/cover_bound.h"
 #include "fitstep/planner/needs.h"
@@ -42,6 +42,7 @@ std::string print(const std::optional<Number>& number) {
 
 void answer(const Question& question) {
   std::vector<std::string> offers;
+  offers.reserve(question.offers.size());
   for (const Offer& offer : question.offers) {
     offers.push_back(fmt::format("[{}, {}, {}, {}]", offer.covers.begin, offer.covers.end,
                                  offer.size_bytes, offer.cost));

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <queue>
 #include <unordered_map>
 #include <utility>
@@ -17,51 +16,14 @@
 #include "fitstep/planner/floor.h"
 #include "fitstep/planner/values.h"
 #include "fitstep/program/program.h"
+#include "tests/support/plan_state.h"
 
 namespace fitstep {
 namespace {
 
-using Set = uint32_t;  // Of values with bytes, one bit each.
-
-// One way to run an op.
-struct Variant {
-  Tick tick = 0;
-  bool is_again = false;
-  Tick until = kNever;  // Not while this op or a later one is next.
-  int64_t seconds = 0;
-  int64_t working_bytes = 0;
-  Set reads = 0;
-  Set writes = 0;
-};
-
-struct Copying {
-  uint8_t value = 0;
-  uint8_t seconds = 0;  // Left; 0 where the lane is idle.
-};
-
-struct State {
-  uint8_t next = 0;  // Op whose first run comes next.
-  uint8_t variant = 0;
-  uint8_t seconds = 0;  // Left of the run; 0 where the lane is idle.
-  Set device = 0;
-  Set host = 0;
-  Copying evict;
-  Copying prefetch;
-
-  uint64_t key() const {
-    uint64_t key = next;
-    const auto append = [&](uint64_t bits, uint64_t number) { key = (key << bits) | number; };
-    append(6, variant);
-    append(4, seconds);
-    append(12, device);
-    append(12, host);
-    append(4, evict.value);
-    append(4, evict.seconds);
-    append(4, prefetch.value);
-    append(4, prefetch.seconds);
-    return key;
-  }
-};
+using all_plans::Set;
+using all_plans::State;
+using all_plans::Variant;
 
 class Search {
  public:
@@ -69,13 +31,16 @@ class Search {
       : values_(values), machine_(machine), question_(question) {
     for (size_t i = 0; i < values.size(); ++i) {
       bit_of_value_.push_back(-1);
-      if (values[ValueId(i)].size_bytes == 0 || values[ValueId(i)].made < 0) continue;
+      const Value& value = values[ValueId(i)];
+      const bool has_bytes = value.size_bytes > 0 && value.made >= 0;
+      if (!has_bytes && !is_mobile(value.storage)) continue;
       bit_of_value_.back() = static_cast<int32_t>(size_bytes_.size());
-      size_bytes_.push_back(values[ValueId(i)].size_bytes);
+      size_bytes_.push_back(values.storage(value.storage).size_bytes);
     }
     FITSTEP_CHECK(size_bytes_.size() <= 12 && values.tick_count() <= 15, "too large to try all");
     for (Tick tick = 0; tick < values.tick_count(); ++tick) add_variants(tick);
     FITSTEP_CHECK(variants_.size() < 64, "too many forms to try all");
+    find_mobile();
     find_wanted();
     least_seconds_.assign(static_cast<size_t>(values.tick_count()) + 1, 0);
     for (auto tick = static_cast<size_t>(values.tick_count()); tick-- > 0;) {
@@ -91,15 +56,40 @@ class Search {
     }
   }
 
+  // The best over all places in which mobile storages may start: device, host, both.
   LeastTime run() {
-    reach({}, 0);
+    LeastTime least{.is_known = true};
+    size_t starts = 1;
+    for (size_t i = 0; i < mobile_.size(); ++i) starts *= 3;
+    for (size_t start = 0; start < starts; ++start) {
+      State state;
+      end_ = {};
+      for (size_t i = 0, rest = start; i < mobile_.size(); ++i, rest /= 3) {
+        if (rest % 3 != 1) state.device |= mobile_[i].first;
+        if (rest % 3 != 1) end_.device |= mobile_[i].last;
+        if (rest % 3 != 0) state.host |= mobile_[i].first;
+        if (rest % 3 != 0) end_.host |= mobile_[i].last;
+      }
+      const LeastTime from_here = run_from(state);
+      least.is_known = least.is_known && from_here.is_known;
+      if (from_here.ps && (!least.ps || *from_here.ps < *least.ps)) least.ps = from_here.ps;
+    }
+    return least.is_known ? least : LeastTime{};
+  }
+
+ private:
+  LeastTime run_from(const State& start) {
+    best_.clear();
+    states_.clear();
+    open_ = {};
+    if (bytes(start.host) <= host_bytes_) reach(start, 0);
     while (!open_.empty()) {
       const auto [sum_seconds, number] = open_.top();
       open_.pop();
       const State state = states_[number];
       const int64_t seconds = sum_seconds - seconds_left(state);
       if (seconds > best_[state.key()]) continue;
-      if (state.next == values_.tick_count() && state.seconds == 0) {
+      if (is_end(state)) {
         return {.is_known = true, .ps = seconds * kPicosecondsPerSecond};
       }
       if (states_.size() > question_.most_states) return {};
@@ -111,7 +101,32 @@ class Search {
     return {.is_known = true};
   }
 
- private:
+  struct Mobile {
+    Set first = 0;  // Its version at start.
+    Set last = 0;   // ... and at the end.
+  };
+
+  bool is_mobile(StorageId storage) const {
+    const std::vector<char>& is_mobile = question_.moves.is_mobile;
+    return !is_mobile.empty() && is_mobile[storage.index()] != 0;
+  }
+
+  void find_mobile() {
+    const std::vector<int32_t> last = last_versions(values_.program());
+    for (size_t i = 0; i < last.size(); ++i) {
+      const StorageId storage(i);
+      if (!is_mobile(storage)) continue;
+      mobile_.push_back(
+          {.first = bit(values_.id(storage, 0)), .last = bit(values_.id(storage, last[i]))});
+    }
+  }
+
+  bool is_end(const State& state) const {
+    return state.next == values_.tick_count() && state.seconds == 0 && state.evict.seconds == 0 &&
+           state.prefetch.seconds == 0 && (end_.device & ~state.device) == 0 &&
+           (end_.host & ~state.host) == 0;
+  }
+
   static int64_t whole_seconds(int64_t ps) {
     FITSTEP_CHECK(ps % kPicosecondsPerSecond == 0 && ps / kPicosecondsPerSecond <= 15,
                   "times to try all are few whole seconds");
@@ -129,7 +144,7 @@ class Search {
         const ValueId value = values_.id(read.storage, read.version);
         const bool is_data = read.kind != ReadKind::ShapeOnly;
         if (is_data && bit_of_value_[value.index()] >= 0) variant.reads |= bit(value);
-        if (is_data && values_.has_own_place(read.storage)) {
+        if (is_data && values_.has_own_place(read.storage) && !is_mobile(read.storage)) {
           variant.until = std::min(variant.until, values_[value].destroyed);
         }
       }
@@ -138,12 +153,29 @@ class Search {
         if (bit_of_value_[value.index()] >= 0) variant.writes |= bit(value);
         stays_inside = stays_inside && !values_.has_own_place(write.storage);
       }
+      variant.working_bytes += mobile_bytes(form);
       if (is_usable(op, form)) variants_.push_back(variant);
       variant.is_again = true;
       most_working_bytes_ = std::max(most_working_bytes_, variant.working_bytes);
       const bool may_repeat = form.is_pure && form.has_equal_bits && stays_inside;
       if (may_repeat && question_.moves.recompute) variants_.push_back(variant);
     }
+  }
+
+  // Bytes of mobile storages that the form reads or writes.
+  int64_t mobile_bytes(const Form& form) const {
+    std::vector<StorageId> touched;
+    for (const Read& read : form.reads) {
+      if (read.kind != ReadKind::ShapeOnly) touched.push_back(read.storage);
+    }
+    for (const Write& write : form.writes) touched.push_back(write.storage);
+    std::ranges::sort(touched);
+    touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
+    int64_t sum_bytes = 0;
+    for (const StorageId storage : touched) {
+      if (is_mobile(storage)) sum_bytes += values_.storage(storage).size_bytes;
+    }
+    return sum_bytes;
   }
 
   Set bit(ValueId value) const {
@@ -178,7 +210,9 @@ class Search {
 
   // By op: values that it or one behind it reads, and what may help to make those again.
   void find_wanted() {
-    wanted_.assign(static_cast<size_t>(values_.tick_count()) + 1, 0);
+    Set last = 0;
+    for (const Mobile& mobile : mobile_) last |= mobile.last;
+    wanted_.assign(static_cast<size_t>(values_.tick_count()) + 1, last);
     for (auto tick = static_cast<size_t>(values_.tick_count()); tick-- > 0;) {
       Set& wanted = wanted_[tick];
       wanted = wanted_[tick + 1];
@@ -317,6 +351,8 @@ class Search {
   int64_t host_bytes_ = kUnlimited;
   std::vector<int32_t> bit_of_value_;
   std::vector<int64_t> size_bytes_;  // By bit.
+  std::vector<Mobile> mobile_;
+  State end_;  // What has to be where in the end.
   std::vector<Variant> variants_;
   std::vector<Set> wanted_;             // By op.
   std::vector<int64_t> least_seconds_;  // By op: of it and all behind it.

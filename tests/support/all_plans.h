@@ -3,7 +3,8 @@
 // A state is what lies on the device and on the host, how far the program has come, and what each
 // lane is at; the fewest seconds to a state are found first. More is allowed than to any real plan:
 // there are no addresses, an op in place may keep what it overwrites if that fits, and bytes that a
-// copy frees in the middle of an op can be used at once. So
+// copy frees in the middle of an op can be used at once. Mobile storages may start anywhere, as
+// long as they end there too. So
 //
 //   bound <= least_time_ps() <= simulated time of every plan in this order
 #pragma once
@@ -19,7 +20,7 @@
 namespace fitstep {
 
 struct AllPlans {
-  int64_t room_bytes = 0;  // Of the arena, homes left out.
+  int64_t room_bytes = 0;  // Of the arena, homes of what is not mobile left out.
   Moves moves;
   size_t most_states = 200'000;
 };
