@@ -18,6 +18,7 @@ namespace {
 
 constexpr size_t kCuts = 32;  // Of all short sections together, and of the whole program.
 constexpr size_t kFewestCuts = 4;
+constexpr Tick kSmall = 16;    // Programs of so few ops are cut into all sections that there are.
 constexpr size_t kPrices = 8;  // Guessed ones; then closer ones for some shares of bytes held.
 constexpr double kShares[] = {0.02, 0.05, 0.1, 0.2, 0.3, 0.45, 0.6, 0.75, 0.9};
 constexpr int kRefinements = 4;
@@ -124,39 +125,47 @@ std::vector<Tariff> find_tariffs(ChainCharge& charge) {
   return tariffs;
 }
 
-// Ticks where little is idle between two tops, and both ends of the program: what lies between two
-// of them is a section of its own.
-std::vector<Tick> find_valleys(const Needs& needs) {
-  // By tick: made in this step before it, needed from it on.
+// By tick: bytes made in this step before it and needed from it on.
+std::vector<int64_t> find_crossing_bytes(const Needs& needs) {
   std::vector<int64_t> crossing_bytes(static_cast<size_t>(needs.tick_count()) + 1, 0);
   for (const IdleSpan& span : needs.spans()) {
     if (needs.values()[span.value].made < 0) continue;
     crossing_bytes[static_cast<size_t>(span.begin)] += span.size_bytes;
     crossing_bytes[static_cast<size_t>(span.end)] -= span.size_bytes;
   }
+  crossing_bytes.pop_back();
   int64_t idle_bytes = 0;
   for (Tick tick = 0; tick < needs.tick_count(); ++tick) {
     int64_t& bytes = crossing_bytes[static_cast<size_t>(tick)];
     bytes = idle_bytes += bytes;
     for (const ValueId value : needs.reads(tick)) bytes += needs.values()[value].size_bytes;
   }
+  return crossing_bytes;
+}
+
+// Where sections begin and end: both ends of the program, and ticks where little crosses between
+// two tops; every tick of a small program.
+std::vector<Tick> find_valleys(const Needs& needs) {
+  std::vector<Tick> valleys = {0};
+  const std::vector<int64_t> crossing_bytes = find_crossing_bytes(needs);
   const auto at = [&](Tick tick) { return crossing_bytes[static_cast<size_t>(tick)]; };
   const int64_t most_bytes = crossing_bytes.empty() ? 0 : *std::ranges::max_element(crossing_bytes);
-  std::vector<Tick> valleys = {0};
   int64_t top_bytes = 0;
   Tick bottom = 0;
   for (Tick tick = 0; tick < needs.tick_count(); ++tick) {
-    const int64_t bytes = at(tick);
-    const int64_t bottom_bytes = at(bottom);
-    const bool has_fallen = top_bytes >= most_bytes / 8 && bottom_bytes <= top_bytes / 2;
-    if (has_fallen && bytes >= most_bytes / 8 && bytes >= bottom_bytes * 2) {
+    if (needs.tick_count() <= kSmall) {
+      if (tick > 0) valleys.push_back(tick);
+      continue;
+    }
+    const bool has_fallen = top_bytes >= most_bytes / 8 && at(bottom) <= top_bytes / 2;
+    if (has_fallen && at(tick) >= most_bytes / 8 && at(tick) >= at(bottom) * 2) {
       valleys.push_back(bottom);
-      top_bytes = bytes;
+      top_bytes = at(tick);
       bottom = tick;
-    } else if (bytes > top_bytes) {
-      top_bytes = bytes;
+    } else if (at(tick) > top_bytes) {
+      top_bytes = at(tick);
       bottom = tick;
-    } else if (bytes <= bottom_bytes) {
+    } else if (at(tick) <= at(bottom)) {
       bottom = tick;
     }
   }
@@ -178,10 +187,13 @@ CutBounds::CutBounds(const Needs& needs, bool may_recompute) : valleys_(find_val
     parts_.push_back(std::move(part));
   };
   const size_t last = valleys_.size() - 1;
-  if (last > 1) {
-    for (size_t to = 1; to <= last; ++to) add_part(to - 1, to, std::max(kFewestCuts, kCuts / last));
+  const bool is_small = needs.tick_count() <= kSmall;
+  for (size_t to = 1; to <= last; ++to) {
+    for (size_t from = is_small ? 0 : to - 1; from < to; ++from) {
+      add_part(from, to, is_small ? kCuts : std::max(kFewestCuts, kCuts / last));
+    }
   }
-  add_part(0, last, kCuts);
+  if (last > 1 && !is_small) add_part(0, last, kCuts);
 }
 
 CutBounds::Cut CutBounds::make_cut(const Needs& needs, const Section& section, bool may_recompute) {
