@@ -23,8 +23,7 @@ namespace fitstep {
 namespace {
 
 constexpr size_t kRows = 32;
-constexpr LaneWeights kWeights[] = {{0, 0},     {0.25, 0},    {0.5, 0},  {1, 0},
-                                    {0.5, 0.5}, {0.25, 0.25}, {0.1, 0.1}};
+constexpr LaneWeights kWeights[] = {{0, 0}, {0.5, 0}, {1, 0}, {0.25, 0.25}};
 constexpr double kCostUnits = 1024;  // Per picosecond and byte.
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 constexpr int64_t kFar = std::numeric_limits<int64_t>::max();

@@ -94,6 +94,23 @@ class Sides {
   std::vector<Line> behind_;
 };
 
+// Without those that lie nowhere above all others.
+std::vector<Tariff> highest_ones(const std::vector<Tariff>& tariffs) {
+  std::vector<Tariff> kept;
+  for (const Tariff& tariff : tariffs) {
+    const auto is_covered = [&] {
+      const Tariff& left = kept[kept.size() - 2];
+      const Tariff& middle = kept.back();
+      // Where the neighbours meet, in bytes held.
+      const double meet = (tariff.sum_ps - left.sum_ps) / (tariff.ps_per_byte - left.ps_per_byte);
+      return middle.sum_ps - middle.ps_per_byte * meet <= left.sum_ps - left.ps_per_byte * meet;
+    };
+    while (kept.size() >= 2 && is_covered()) kept.pop_back();
+    kept.push_back(tariff);
+  }
+  return kept;
+}
+
 // Tangents of F that lie close to it for every number of bytes held. They do not depend on the room
 // that is asked for, so that bounds never fall when it shrinks.
 std::vector<Tariff> find_tariffs(ChainCharge& charge) {
@@ -122,7 +139,7 @@ std::vector<Tariff> find_tariffs(ChainCharge& charge) {
       add(std::sqrt(price * upper));
     }
   }
-  return tariffs;
+  return highest_ones(tariffs);
 }
 
 // By tick: bytes made in this step before it and needed from it on.

@@ -171,5 +171,22 @@ TEST(BoundProperty, RealPlansAreAmongAllPlans) {
   EXPECT_GT(longer, 20U);
 }
 
+// Larger programs, with everything that random programs have.
+TEST(BoundProperty, RealPlansAreAboveTheirBounds) {
+  const Machine machine{.name = "unit", .launch_ps = 3, .tiers = {{.name = "device"}}};
+  size_t above_compute = 0;
+  for (uint64_t seed = 1; seed <= program_count(150); ++seed) {
+    SCOPED_TRACE(seed);
+    const Program program =
+        random_program(seed, {.layers = 2 + static_cast<int32_t>(seed % 16), .unit_bytes = 64});
+    const Frontier frontier = make_frontier(program, machine, {.seed = seed, .effort = 2});
+    for (const Point& point : frontier.points) {
+      EXPECT_LE(point.plan.certificate.bound_ps, point.predicted_ps);
+      above_compute += point.plan.certificate.bound_ps > frontier.bound_ps ? 1 : 0;
+    }
+  }
+  EXPECT_GT(above_compute, 100U);
+}
+
 }  // namespace
 }  // namespace fitstep
