@@ -47,7 +47,7 @@ py::dict offloaded(const Plan& plan) {
   py::dict made;
   made["evicted_bytes"] = copied_bytes(Lane::Evict);
   made["prefetched_bytes"] = copied_bytes(Lane::Prefetch);
-  made["host_bytes"] = tier_bytes(plan, TierId(int32_t{1}));
+  made["host_bytes"] = tier_bytes(plan, kHostTier);
   return made;
 }
 
@@ -152,6 +152,10 @@ void bind_planning(py::module_& module) {
       .def("text", [](const Plan& plan) { return print_plan(plan); });
   module.def("parse_plan", [](const std::string& text) {
     return std::make_shared<Plan>(unwrap(parse_plan(text)));
+  });
+  module.def("policy_names", [] {
+    const std::span<const char* const> names = policy_names();
+    return std::vector<std::string>(names.begin(), names.end());
   });
   module.def("plan_step", &plan_step);
   module.def("measure_host_link", &measure_link);

@@ -13,8 +13,6 @@
 namespace fitstep::torch_side {
 namespace {
 
-constexpr TierId kHostTier(int32_t{1});
-
 // What a plan may do, and this runtime cannot.
 Status check_supported(const Plan& plan) {
   const bool has_home_below =

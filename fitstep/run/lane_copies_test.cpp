@@ -17,13 +17,11 @@
 namespace fitstep {
 namespace {
 
-constexpr TierId kHost = TierId(int32_t{1});
-
 Plan there_and_back() {
   const StorageId storage(int32_t{0});
   Plan plan;
   plan.residencies = {{.storage = storage, .offset_bytes = 64, .size_bytes = 8},
-                      {.storage = storage, .tier = kHost, .offset_bytes = 16, .size_bytes = 8},
+                      {.storage = storage, .tier = kHostTier, .offset_bytes = 16, .size_bytes = 8},
                       {.storage = storage, .offset_bytes = 128, .size_bytes = 8}};
   plan.lane(Lane::Evict) = {{.kind = Action::Kind::Copy,
                              .copy = {ResidencyId(int32_t{0}), ResidencyId(int32_t{1})},
@@ -60,7 +58,7 @@ TEST_F(LaneCopiesTest, HaveAddressesAndMarksOneBehindThePositions) {
 TEST_F(LaneCopiesTest, ATierIsAsLargeAsItsHighestEnd) {
   const Plan plan = there_and_back();
   EXPECT_EQ(tier_bytes(plan, kDeviceTier), 136);
-  EXPECT_EQ(tier_bytes(plan, kHost), 24);
+  EXPECT_EQ(tier_bytes(plan, kHostTier), 24);
   EXPECT_EQ(tier_bytes(plan, TierId(int32_t{2})), 0);
   EXPECT_FALSE(has_copy_lanes(Plan{}));
 }

@@ -41,6 +41,7 @@ int64_t median(std::vector<int64_t> durations_ps) {
 
 int64_t median_ps(int32_t rounds, const Work& work) {
   std::vector<int64_t> durations_ps;
+  durations_ps.reserve(static_cast<size_t>(rounds));
   for (int32_t i = 0; i < rounds; ++i) durations_ps.push_back(duration_ps(work));
   return median(std::move(durations_ps));
 }

@@ -12,8 +12,10 @@
 #include <vector>
 
 #include "fitstep/base/result.h"
+#include "fitstep/machine/machine.h"
 #include "fitstep/plan/plan.h"
 #include "fitstep/plan/verify.h"
+#include "fitstep/planner/planner.h"
 #include "fitstep/program/program.h"
 #include "fitstep/run/executor.h"
 #include "fitstep/run/host_device.h"
@@ -98,6 +100,34 @@ TEST(Lanes, LeaveTheBytesOfThePlainProgramUnderEveryDelay) {
   }
   fmt::print("20 programs, 1000 delay seeds, {} copies\n", copies);
   EXPECT_GT(copies, 10'000);
+}
+
+// Plans that the planner makes with both moves: recomputes run between copies, and addresses are
+// shared as tightly as they can be.
+TEST(Lanes, LeaveTheBytesOfThePlainProgramInThePlannersPlans) {
+  Machine machine = unit_machine();
+  machine.tiers = {{.name = "device"}, {.name = "host"}};
+  int64_t plans = 0;
+  int64_t copies = 0;
+  for (uint64_t seed = 0; seed < 50; ++seed) {
+    const Program program = random_program(seed, {.layers = 8});
+    const std::vector<Contents> plain = plain_contents(program);
+    const int64_t bytes_per_s = int64_t{1} << seed % 5;
+    const Rate rate{.alone_bytes_per_s = bytes_per_s, .both_bytes_per_s = bytes_per_s};
+    machine.links = {{.upper = kDeviceTier, .evict = rate, .prefetch = rate}};
+    for (const Point& point : make_frontier(program, machine, {.effort = 2}).points) {
+      ++plans;
+      for (uint64_t delays = 0; delays < 10; ++delays) {
+        const auto device = std::make_shared<MockDevice>(MockOptions{.seed = delays});
+        ASSERT_TRUE(has_same_bytes(*make_step(program, point.plan, device), plain))
+            << "program " << seed << ", height " << point.height_bytes << ", delays " << delays;
+        copies += device->copies();
+      }
+    }
+  }
+  fmt::print("{} plans, 10 delay seeds each, {} copies\n", plans, copies);
+  EXPECT_GT(plans, 50);
+  EXPECT_GT(copies, 1'000);
 }
 
 // Each wait in turn that the verifier holds necessary. The few that are not seen keep bytes from

@@ -167,3 +167,60 @@ def test_steps_that_share_a_model_share_its_host_budget() -> None:
     with pytest.raises(fitstep.BudgetError, match="host_budget="):
         compiled(job, "2MiB", host_budget="5MiB")
     step.close()
+
+
+def least(make: Callable[[], Job], host_budget: str | None) -> int:
+    """The least budget for which a plan is found."""
+    job = make()
+    found = fitstep.curve(job.step, (job.x, job.y), effort=1, host_budget=host_budget)
+    return found.points[-1].budget_bytes
+
+
+@pytest.mark.parametrize("kind", JOBS)
+def test_least_budgets_with_a_host_tier_give_equal_bits(kind: str) -> None:
+    budget = least(JOBS[kind], "500%")
+    assert budget <= least(JOBS[kind], None)
+    ours = JOBS[kind]()
+    step = compiled(ours, budget, host_budget="500%")
+    found = ours.train(step)
+    report = step.report()
+    step.close()
+    plain = JOBS[kind]()
+    assert differences(found, plain.train(plain.step)) == []
+    assert report.violations == 0
+    assert all(v.total_bytes <= budget for v in report.variants)
+    assert all(v.prefetched_bytes >= v.evicted_bytes > 0 for v in report.variants)
+
+
+def test_the_offload_policy_recomputes_nothing() -> None:
+    ours = mlp()
+    step = compiled(ours, "60%", host_budget="500%", policy="offload")
+    found = ours.train(step)
+    steady = step.report().variants[-1]
+    step.close()
+    plain = mlp()
+    assert differences(found, plain.train(plain.step)) == []
+    assert steady.recomputed_ops == 0
+    assert steady.evicted_bytes > 0
+
+
+def test_a_larger_batch_later_needs_a_larger_host_tier() -> None:
+    """Both variants copy to the one arena of the host tier, which has been replaced between."""
+    budget = least(mlp, "500%")
+    rows = [128, 256, 128, 256, 128]
+
+    def train(job: Job, step: Callable[..., Tensor]) -> Fingerprint:
+        torch.manual_seed(6)
+        losses = [step(job.x[:n], job.y[:n]).detach().clone() for n in rows]
+        return fingerprint(model=job.model, optimizer=job.optimizer, losses=losses)
+
+    ours = mlp()
+    half = (ours.x[:128], ours.y[:128])
+    step = fitstep.compile(ours.step, half, budget, effort=1, host_budget="8MiB")
+    held = step.report().variants[-1].host_tier_bytes
+    found = train(ours, step)
+    report = step.report()
+    step.close()
+    plain = mlp()
+    assert differences(found, train(plain, plain.step)) == []
+    assert 0 < held < report.variants[-1].host_tier_bytes
