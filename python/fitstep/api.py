@@ -57,7 +57,8 @@ def compile(  # noqa: A001 - the word that PyTorch's users know.
         host_budget: bytes beside the budget, written like it, for what plans evict; on a CPU this
             is RAM too. None: nothing is evicted, or as in the step that has the model already.
         plan: a file from `step.plan.save(path)`: run this plan instead of making one.
-        policy: "auto" plans; "none" keeps everything; "recompute-sqrt" is the classic scheme.
+        policy: "auto" plans; "none" keeps everything; "recompute" and "offload" are one of the two
+            moves alone; "recompute-sqrt" is the classic scheme.
         keep_grads: leave `p.grad` set after a step, at the cost of their bytes. Otherwise it is
             None after a step in which an optimizer has used it. Gradients that no optimizer of the
             step has used (accumulation, an update outside) are always kept.

@@ -9,10 +9,10 @@ from typing import Any
 
 import torch
 
+from . import _core
 from .budget import parse_budget, parse_host_budget
 from .errors import SettingError
 
-POLICIES = ("auto", "none", "recompute-sqrt")
 _MOST_EFFORT = 1_000_000
 
 
@@ -30,8 +30,8 @@ class Settings:
     def __post_init__(self) -> None:
         parse_budget(self.budget, 1)
         parse_host_budget(self.host_budget, 1)
-        if self.policy not in POLICIES:
-            names = ", ".join(f'"{name}"' for name in POLICIES)
+        if self.policy not in _core.policy_names():
+            names = ", ".join(f'"{name}"' for name in _core.policy_names())
             raise SettingError("policy", self.policy, f"one of {names}")
         check_int("seed", self.seed, 0, 2**64 - 1)
         check_int("effort", self.effort, 1, _MOST_EFFORT)
