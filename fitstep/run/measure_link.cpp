@@ -73,9 +73,10 @@ class Repeater {
 // Half of the time bound by memory, half by arithmetic, as training steps are in the sum.
 class ComputeWork {
  public:
-  explicit ComputeWork(int32_t threads) : shares_(static_cast<size_t>(threads)) {
+  ComputeWork(int32_t threads, int64_t memory_bytes) : shares_(static_cast<size_t>(threads)) {
+    const auto floats = static_cast<size_t>(memory_bytes) / sizeof(float) / shares_.size() + 1;
     for (Share& share : shares_) {
-      share.streamed.assign(kStreamed, 1.0F);
+      share.streamed.assign(std::min(floats, kStreamed), 1.0F);
       share.near.assign(kNear, 1.0F);
     }
   }
@@ -89,7 +90,7 @@ class ComputeWork {
   }
 
  private:
-  static constexpr size_t kStreamed = size_t{1} << 22;  // Elements: 16 MiB, beyond near caches.
+  static constexpr size_t kStreamed = size_t{1} << 22;  // Elements that a share streams through.
   static constexpr size_t kNear = size_t{1} << 11;      // 8 KiB.
   static constexpr int kNearPasses = 6000;
 
@@ -99,7 +100,9 @@ class ComputeWork {
   };
 
   static void run_share(Share& share) {
-    for (float& each : share.streamed) each = each * 0.5F + 1.0F;
+    for (size_t done = 0; done < kStreamed; done += share.streamed.size()) {
+      for (float& each : share.streamed) each = each * 0.5F + 1.0F;
+    }
     for (int pass = 0; pass < kNearPasses; ++pass) {
       for (float& each : share.near) each = (each * 0.5F + 1.0F) * 0.25F + 0.5F;
     }
@@ -161,17 +164,23 @@ Result<Blocks> reserve_blocks(int64_t block_bytes) {
 
 Rate measure_rate(const HostLinkOptions& options, const Work& copy, const Work& other_way,
                   int64_t latency_ps) {
+  constexpr int64_t kRoundBytes = int64_t{1} << 25;  // A round shorter than this says little.
+  const int64_t copies = (kRoundBytes + options.block_bytes - 1) / options.block_bytes;
+  const Work round = [&] {
+    for (int64_t i = 0; i < copies; ++i) copy();
+  };
+  const int64_t round_bytes = copies * options.block_bytes;
   Rate rate{.latency_ps = latency_ps};
-  rate.alone_bytes_per_s = bytes_per_s(options.block_bytes, median_ps(options.rounds, copy));
+  rate.alone_bytes_per_s = bytes_per_s(round_bytes, median_ps(options.rounds, round));
   const Repeater beside(other_way);
-  const int64_t both = bytes_per_s(options.block_bytes, median_ps(options.rounds, copy));
+  const int64_t both = bytes_per_s(round_bytes, median_ps(options.rounds, round));
   rate.both_bytes_per_s = std::min(rate.alone_bytes_per_s, both);
   return rate;
 }
 
 // Rounds with and without a copy alternate, so that what else the machine does meets both.
 double measure_slowdown(const HostLinkOptions& options, const Work& copy) {
-  ComputeWork work(options.threads);
+  ComputeWork work(options.threads, options.block_bytes);
   work.run();  // Pages are touched and clocks are up.
   std::vector<int64_t> alone_ps;
   std::vector<int64_t> beside_ps;
