@@ -134,6 +134,9 @@ class Bench:
             budget = str(answer.said["question"]["budget_bytes"])
             row["budget_bytes"] = int(budget)
             row["share"] = int(budget) / answer.said["question"]["plain_peak_bytes"]
+        if answer.outcome == "gave up":
+            least = answer.said["least_found_budget_bytes"]
+            row["least_found_share"] = least / answer.said["question"]["plain_peak_bytes"]
         said = {"auto": answer.said}
         for policy in POLICIES[1:]:
             if policy in self._policies:
@@ -153,12 +156,14 @@ class Bench:
 
     @staticmethod
     def _shown(row: Row) -> Row:
-        percent, is_below = row["percent"], row["below_floor"]
+        percent, is_below, outcome = row["percent"], row["below_floor"], row["outcome"]
+        if "least_found_share" in row:
+            outcome += f" above {100 * row['least_found_share']:.1f} %"
         shown = {
             "case": row["program"],
             "budget": f"{percent} % and less" if is_below else f"{percent} %",
             "measured at": f"{100 * row['share']:.1f} %" if "share" in row else "-",
-            "outcome": row["outcome"],
+            "outcome": outcome,
         }
         shown |= {name: number(row["ratios"].get(policy)) for policy, name in _COLUMNS.items()}
         return {**shown, "joint best": verdict(row["joint_is_best"]),
