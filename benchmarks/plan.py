@@ -248,7 +248,7 @@ def main() -> int:
     parser = arguments(__doc__)
     parser.add_argument("--quick", action="store_true", dest="small", help="the same as --small")
     parser.add_argument("--jobs", type=int, default=1, help="plans at a time, for quality alone")
-    parser.add_argument("--limit", type=float, default=1800, help="seconds for one run at most")
+    parser.add_argument("--limit", type=float, default=180, help="seconds for one run at most")
     parts = ("layout", "quality", "speed")
     parser.add_argument("--only", nargs="*", choices=parts, default=parts)
     args = parser.parse_args()
