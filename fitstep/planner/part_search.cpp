@@ -1,6 +1,7 @@
 #include "fitstep/planner/part_search.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -46,7 +47,7 @@ std::vector<int64_t> crowds_of(const std::vector<Item>& items, std::vector<int64
 }  // namespace
 
 PartSearch::PartSearch(Part part, uint64_t seed)
-    : part_(std::move(part)), skyline_(part_.items, part_.ground_bytes), random_(seed) {
+    : part_(std::move(part)), skyline_(part_), random_(seed) {
   int64_t padding_bytes = 0;  // Of the item on top, whichever that is.
   for (const Item& item : part_.items) {
     padding_bytes = std::max(padding_bytes, item.padding_bytes);
@@ -112,34 +113,54 @@ bool PartSearch::color_equal_sizes() {
   return true;
 }
 
-// First every feature on its own and with others, then at random, then (two of three) close to the
-// best so far.
+// First every feature on its own and with others; then the same from the end of time, and guided by
+// slack; then at random, or (two of three) close to the best so far.
 PartSearch::Recipe PartSearch::next_recipe() {
   constexpr int32_t kAllSubsets = 16;
-  constexpr int32_t kRandomPasses = 24;
+  constexpr int32_t kSystematic = 3 * kAllSubsets;
   const int32_t pass = pass_count_++;
+  if (pass >= kSystematic) {
+    return best_.noise.empty() || random_.next() % 3 == 0 ? random_recipe() : varied_recipe();
+  }
   Recipe recipe;
   recipe.noise.assign(part_.items.size(), 0);
-  if (pass < kAllSubsets) {
-    for (size_t i = 0; i < kFeatureCount; ++i) recipe.weights[i] = (pass >> i) & 1;
-    return recipe;
+  for (size_t i = 0; i < kFeatureCount; ++i) recipe.weights[i] = (pass >> i) & 1;
+  if (pass >= kAllSubsets) {
+    recipe.guide = guide_number(static_cast<uint64_t>(pass));
+    if (pass % 2 == 0) recipe.weights.back() *= -1;
   }
-  if (pass < kRandomPasses || best_.noise.empty() || random_.next() % 3 == 0) {
-    for (double& weight : recipe.weights) {
-      weight = random_.uniform() < 0.35 ? 0 : random_.uniform();
-    }
-    if (pass < kRandomPasses) return recipe;
-    const double scale = std::pow(10.0, -3 + 2.5 * random_.uniform());
-    for (double& noise : recipe.noise) noise = scale * random_.normal();
-    return recipe;
+  return recipe;
+}
+
+PartSearch::Recipe PartSearch::random_recipe() {
+  Recipe recipe;
+  for (double& weight : recipe.weights) weight = random_.uniform() < 0.35 ? 0 : random_.uniform();
+  if (random_.next() % 2 == 0) recipe.weights.back() *= -1;
+  recipe.guide = guide_number(random_.next());
+  const double scale = std::pow(10.0, -3 + 2.5 * random_.uniform());
+  for (size_t i = 0; i < part_.items.size(); ++i) {
+    recipe.noise.push_back(scale * random_.normal());
   }
-  recipe = best_;
+  return recipe;
+}
+
+PartSearch::Recipe PartSearch::varied_recipe() {
+  Recipe recipe = best_;
   const double scale = std::pow(10.0, -3 + 2.5 * random_.uniform());
   const double share = std::pow(10.0, -3 * random_.uniform());
   for (double& noise : recipe.noise) {
     if (random_.uniform() < share) noise += scale * random_.normal();
   }
   return recipe;
+}
+
+// Nothing, sides, or sides and inside; slack is tight below a share of the height.
+Skyline::Guide PartSearch::guide_number(uint64_t number) const {
+  constexpr std::array<double, 5> kShares = {1e-4, 1e-3, 1e-2, 1e-1, 1};
+  const double share = kShares[number / 3 % kShares.size()];
+  return {.looks_at_sides = number % 3 > 0,
+          .looks_inside = number % 3 == 2,
+          .tight_bytes = static_cast<int64_t>(share * static_cast<double>(fullest_bytes_))};
 }
 
 void PartSearch::fill_once() {
@@ -149,7 +170,10 @@ void PartSearch::fill_once() {
     score_[i] = recipe.noise[i];
     for (size_t k = 0; k < kFeatureCount; ++k) score_[i] += recipe.weights[k] * features_[i][k];
   }
-  if (skyline_.fill(score_, height_bytes_) >= height_bytes_) return;
+  // An equal height is taken, too: to drift is better than to stand still.
+  const bool is_first = offset_bytes_.empty();
+  const int64_t limit_bytes = is_first ? Skyline::kAborted : height_bytes_ + 1;
+  if (skyline_.fill(score_, limit_bytes, recipe.guide) == Skyline::kAborted) return;
   keep(skyline_.offset_bytes());
   best_ = std::move(recipe);
 }

@@ -48,15 +48,19 @@ class PartSearch {
  private:
   static constexpr size_t kFeatureCount = 4;
   using Weights = std::array<double, kFeatureCount>;
-  // How a pass scores.
+  // How a pass scores, and what decides before the score does.
   struct Recipe {
     Weights weights{};
     std::vector<double> noise;
+    Skyline::Guide guide;
   };
 
   void learn_features();
   bool color_equal_sizes();
   Recipe next_recipe();
+  Recipe random_recipe();
+  Recipe varied_recipe();
+  Skyline::Guide guide_number(uint64_t number) const;
   void fill_once();
   bool is_for_exact_search() const;
   int64_t next_height(int64_t bytes) const;
