@@ -21,6 +21,8 @@
 namespace fitstep {
 namespace {
 
+constexpr size_t kGuidedRecipes = 48;
+
 // The exact search keeps lists of neighbours, and recurses.
 constexpr size_t kMostExactItems = 1000;
 
@@ -113,30 +115,48 @@ bool PartSearch::color_equal_sizes() {
   return true;
 }
 
-// First every feature on its own and with others; then the same from the end of time, and guided by
-// slack; then at random, or (two of three) close to the best so far.
+// First every feature on its own and with others; then what did best on programs and on sets made
+// like them, guided by slack; then at random, or (two of three) close to the best so far.
 PartSearch::Recipe PartSearch::next_recipe() {
-  constexpr int32_t kAllSubsets = 16;
-  constexpr int32_t kSystematic = 3 * kAllSubsets;
-  const int32_t pass = pass_count_++;
-  if (pass >= kSystematic) {
-    return best_.noise.empty() || random_.next() % 3 == 0 ? random_recipe() : varied_recipe();
+  constexpr size_t kAllSubsets = 16;
+  const size_t pass = pass_count_++;
+  if (pass < kAllSubsets) {
+    Recipe recipe;
+    for (size_t i = 0; i < kFeatureCount; ++i) recipe.weights[i] = (pass >> i) % 2 == 0 ? 0 : 1;
+    recipe.noise.assign(part_.items.size(), 0);
+    return recipe;
   }
-  Recipe recipe;
-  recipe.noise.assign(part_.items.size(), 0);
-  for (size_t i = 0; i < kFeatureCount; ++i) recipe.weights[i] = (pass >> i) & 1;
-  if (pass >= kAllSubsets) {
-    recipe.guide = guide_number(static_cast<uint64_t>(pass));
-    if (pass % 2 == 0) recipe.weights.back() *= -1;
-  }
-  return recipe;
+  if (pass - kAllSubsets < kGuidedRecipes) return guided_recipe(pass - kAllSubsets);
+  return best_.noise.empty() || random_.next() % 3 == 0 ? random_recipe() : varied_recipe();
+}
+
+// Earliness counts against an item in half of them: the skyline then grows from the end of time.
+PartSearch::Recipe PartSearch::guided_recipe(size_t number) const {
+  constexpr std::array<Weights, 12> kWeights = {{{0, 0, 1, -1},
+                                                 {1, 0, 0, -1},
+                                                 {1, 0, 1, -1},
+                                                 {1, 0, 0, 0},
+                                                 {0, 0, 1, 0},
+                                                 {1, 0, 1, 0},
+                                                 {0, 0, 0, -1},
+                                                 {1, 0, 0, 1},
+                                                 {1, 0, 1, 1},
+                                                 {1, 1, 0, 0},
+                                                 {1, 1, 1, -1},
+                                                 {0, 1, 1, -1}}};
+  static_assert(kGuidedRecipes == 4 * kWeights.size());
+  constexpr std::array<size_t, 4> kSeen = {1, 2, 0, 2};
+  const size_t round = number / kWeights.size();
+  return {.weights = kWeights[number % kWeights.size()],
+          .noise = std::vector<double>(part_.items.size(), 0),
+          .guide = make_guide(kSeen[round], round == 3 ? 1e-2 : 1)};
 }
 
 PartSearch::Recipe PartSearch::random_recipe() {
   Recipe recipe;
   for (double& weight : recipe.weights) weight = random_.uniform() < 0.35 ? 0 : random_.uniform();
   if (random_.next() % 2 == 0) recipe.weights.back() *= -1;
-  recipe.guide = guide_number(random_.next());
+  recipe.guide = make_guide(random_.next() % 3, std::pow(10.0, -4 * random_.uniform()));
   const double scale = std::pow(10.0, -3 + 2.5 * random_.uniform());
   for (size_t i = 0; i < part_.items.size(); ++i) {
     recipe.noise.push_back(scale * random_.normal());
@@ -144,9 +164,14 @@ PartSearch::Recipe PartSearch::random_recipe() {
   return recipe;
 }
 
+// Other weights, or other noise for some of the items.
 PartSearch::Recipe PartSearch::varied_recipe() {
   Recipe recipe = best_;
   const double scale = std::pow(10.0, -3 + 2.5 * random_.uniform());
+  if (random_.next() % 3 == 0) {
+    for (double& weight : recipe.weights) weight += scale * random_.normal();
+    return recipe;
+  }
   const double share = std::pow(10.0, -3 * random_.uniform());
   for (double& noise : recipe.noise) {
     if (random_.uniform() < share) noise += scale * random_.normal();
@@ -154,13 +179,11 @@ PartSearch::Recipe PartSearch::varied_recipe() {
   return recipe;
 }
 
-// Nothing, sides, or sides and inside; slack is tight below a share of the height.
-Skyline::Guide PartSearch::guide_number(uint64_t number) const {
-  constexpr std::array<double, 5> kShares = {1e-4, 1e-3, 1e-2, 1e-1, 1};
-  const double share = kShares[number / 3 % kShares.size()];
-  return {.looks_at_sides = number % 3 > 0,
-          .looks_inside = number % 3 == 2,
-          .tight_bytes = static_cast<int64_t>(share * static_cast<double>(fullest_bytes_))};
+// Looks at nothing, the sides, or sides and inside; slack is tight below a share of the height.
+Skyline::Guide PartSearch::make_guide(size_t sections_seen, double tight_share) const {
+  return {.looks_at_sides = sections_seen > 0,
+          .looks_inside = sections_seen > 1,
+          .tight_bytes = static_cast<int64_t>(tight_share * static_cast<double>(fullest_bytes_))};
 }
 
 void PartSearch::fill_once() {

@@ -58,9 +58,10 @@ class PartSearch {
   void learn_features();
   bool color_equal_sizes();
   Recipe next_recipe();
+  Recipe guided_recipe(size_t number) const;
   Recipe random_recipe();
   Recipe varied_recipe();
-  Skyline::Guide guide_number(uint64_t number) const;
+  Skyline::Guide make_guide(size_t sections_seen, double tight_share) const;
   void fill_once();
   bool is_for_exact_search() const;
   int64_t next_height(int64_t bytes) const;
@@ -74,7 +75,7 @@ class PartSearch {
   std::vector<Weights> features_;  // Of each item, each scaled to 0 .. 1.
   std::vector<double> score_;
   Recipe best_;
-  int32_t pass_count_ = 0;
+  size_t pass_count_ = 0;
   std::unique_ptr<ExactLayout> exact_;
   int64_t step_bytes_ = 0;     // Every height is a multiple of it.
   int64_t fullest_bytes_ = 0;  // No layout of the aligned sizes is lower.
