@@ -3,9 +3,9 @@
     python benchmarks/run.py [NAME ...] [--small]
 
 Names: same_bits memory speed peak_promise capture layout, all of them by default; and plan, which
-has `make bench-plan`. Each is a script of its own. Its command, its raw output and the machine go to
-benchmarks/results/NAME.txt, its figures to NAME.json. With --small everything runs in a few minutes
-and nothing is written.
+has `make bench-plan`. Each is a script of its own. Its command, its raw output and the machine go
+to benchmarks/results/NAME.txt, its figures to NAME.json. With --small everything runs in a few
+minutes and nothing is written.
 """
 
 import json
