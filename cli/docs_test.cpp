@@ -21,7 +21,9 @@ std::vector<std::vector<std::string>> examples() {
     std::istringstream words(line.substr(10));
     found.emplace_back();
     for (std::string word; words >> word;) {
-      if (word.starts_with("tests/")) word = std::string(FITSTEP_SOURCE_DIR) + "/" + word;
+      if (word.ends_with(".zst")) {
+        word = std::string(FITSTEP_SOURCE_DIR) + "/benchmarks/programs/" + word;
+      }
       if (word.ends_with(".plan")) word = testing::TempDir() + "fitstep_docs_test_" + word;
       found.back().push_back(word);
     }

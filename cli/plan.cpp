@@ -58,12 +58,12 @@ CLI::App* add_plan(CLI::App& app, PlanOptions& options) {
   verb->add_option("--capacity", options.capacity, "Bytes of the arena alone, instead of --budget");
   add_machine_options(*verb, options.machine);
   add_planner_options(*verb, options.planner);
-  verb->add_option("--output", options.output_path, "Where to write the plan");
+  verb->add_option("-o,--output", options.output_path, "Where to write the plan");
   verb->add_flag("--json", options.as_json, "Print JSON: bytes and picoseconds as integers");
   verb->footer(
       "Exit code: 0 a plan fits, 1 none does, 2 input that cannot be used.\n"
       "Example:\n"
-      "  fitstep plan gpt.program --budget 75% --output gpt.plan\n"
+      "  fitstep plan gpt.program --budget 75% -o gpt.plan\n"
       "  fitstep plan gpt.program --budget 6GiB --machine a100-40gb --times roofline");
   return verb;
 }

@@ -81,7 +81,8 @@ std::string print(const Question& question, const Fits& fits, const std::string&
       "predicted", format_seconds(certificate.predicted_ps),
       fmt::format("{} of the bound, moves: {}",
                   format_ratio(certificate.predicted_ps, certificate.bound_ps), certificate.moves));
-  text += line("bound", format_seconds(certificate.bound_ps), certificate.bound);
+  text += fmt::format("  {:<10}{:>12}  {}\n", "bound", format_seconds(certificate.bound_ps),
+                      hang_bound(certificate.bound, 26));
   if (!output_path.empty()) text += fmt::format("\nwritten to {}\n", output_path);
   return text;
 }

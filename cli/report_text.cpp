@@ -46,19 +46,19 @@ std::string print_time(const Proven& proven, const ReportFacts& facts) {
   std::string text = "time\n";
   const auto put = [&](const char* what, int64_t time_ps, const std::string& meaning) {
     text += fmt::format("  {:<12}{:>12}{:>9}  {}\n", what, format_seconds(time_ps),
-                        format_share(time_ps, total_ps), hang(meaning, 37));
+                        format_share(time_ps, total_ps), meaning);
   };
   const Bound bound = bound_of(proven);
   put("step", total_ps,
-      fmt::format("{} of the bound {}; {}", format_ratio(total_ps, bound.time_ps),
-                  format_seconds(bound.time_ps), bound.name));
+      fmt::format("{} of the bound {}", format_ratio(total_ps, bound.time_ps),
+                  format_seconds(bound.time_ps)));
   put("ops", use.first_ps, "each once");
   put("recompute", use.recompute_ps, "ops again");
   put("launches", use.launch_ps, "starting them");
   put("slowed", use.slowed_ps, "ops beside copies, beyond their time alone");
   put("stalls", use.stall_ps, "compute waits for a copy");
   put("tail", use.tail_ps, "the last copies, after the last op");
-  return text;
+  return text + fmt::format("  {:<12}{:>23}{}\n", "bound", "", hang_bound(bound.name, 37));
 }
 
 struct Cause {
@@ -83,7 +83,7 @@ std::string print_stalls(const Proven& proven, const ReportFacts& facts) {
     const Cause& cause = causes.at(lane);
     if (cause.longest == nullptr) continue;
     text +=
-        fmt::format("  {:<12}{:>12}{:>9}  {} places\n{:37}longest {} at {},\n{:37}for {}\n",
+        fmt::format("  {:<12}{:>12}{:>9}  {} places\n{:15}longest {} at {},\n{:15}for {}\n",
                     kLaneNames.at(lane), format_seconds(cause.time_ps),
                     format_share(cause.time_ps, proven.timeline.total_ps), cause.count, "",
                     format_seconds(cause.longest->time_ps), name_of(proven, cause.longest->action),

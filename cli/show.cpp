@@ -9,6 +9,7 @@
 #include "cli/machines.h"
 #include "cli/proven.h"
 #include "fitstep/base/result.h"
+#include "fitstep/machine/machine.h"
 #include "fitstep/plan/plan.h"
 #include "fitstep/program/program.h"
 
@@ -40,7 +41,10 @@ Answer run_show(const ShowOptions& options) {
   const auto content = load_any(options.path);
   if (!content.has_value()) return bad_input(content.error());
   if (const auto* program = std::get_if<Program>(&*content)) {
-    return Answer{ExitCode::Yes, show_program(*program, options.as_json), ""};
+    const Result<Machine> machine = load_machine(options.machine);
+    if (!machine.has_value()) return bad_input(machine.error());
+    const Program with_times = timed(*program, *machine, options.machine);
+    return Answer{ExitCode::Yes, show_program(with_times, options.as_json), ""};
   }
   return Answer{ExitCode::Yes, show_plan(std::get<Plan>(*content), nullptr, options.as_json), ""};
 }

@@ -122,10 +122,10 @@ std::string print_certificate(const Plan& plan) {
   put_bytes("height", certificate.height_bytes, "what the layout needs");
   put_bytes("capacity", certificate.capacity_bytes, "what it was planned for");
   const auto put_seconds = [&text](const char* what, int64_t ps, const std::string& meaning) {
-    text += fmt::format("  {:<10}{:>12}  {}\n", what, format_seconds(ps), hang(meaning, 26));
+    text += fmt::format("  {:<10}{:>12}  {}\n", what, format_seconds(ps), meaning);
   };
   put_seconds("predicted", certificate.predicted_ps, "moves: " + certificate.moves);
-  put_seconds("bound", certificate.bound_ps, certificate.bound);
+  put_seconds("bound", certificate.bound_ps, hang_bound(certificate.bound, 26));
   return text;
 }
 

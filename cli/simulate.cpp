@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "cli/command.h"
 #include "cli/files.h"
@@ -68,7 +69,7 @@ std::string print_text(const Proven& proven, const Disturbance& disturbance,
                       format_seconds(certificate.predicted_ps));
   const Bound bound = bound_of(proven);
   text += fmt::format("  {:<10}{:>12}  {}\n", "bound", format_seconds(bound.time_ps),
-                      hang(bound.name, 26));
+                      hang_bound(bound.name, 26));
   text += fmt::format("  {:<10}{:>12}  at these times; {} however long anything takes\n", "peak",
                       format_bytes(timeline.peak_bytes), format_bytes(certificate.peak_bytes));
   const TimeUse use = time_use(proven.program, proven.plan, proven.machine, timeline);
@@ -133,7 +134,7 @@ Answer run_simulate(const SimulateOptions& options, const Progress& progress) {
   if (!disturbance.has_value()) return bad_input(disturbance.error());
   Result<Proven> proven = load_proven(options.files);
   if (!proven.has_value()) return refuse(proven.error());
-  if (options.with_sweep) return Answer{ExitCode::Yes, sweep(*proven, options, progress), ""};
+  if (options.with_sweep) return sweep(*proven, options, progress);
   proven->program = disturb(std::move(proven->program), *disturbance);
   proven->machine = disturb(std::move(proven->machine), *disturbance);
   proven->timeline = simulate(proven->program, proven->plan, proven->machine);

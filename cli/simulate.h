@@ -22,7 +22,8 @@ struct SimulateOptions {
 CLI::App* add_simulate(CLI::App& app, SimulateOptions& options);
 Answer run_simulate(const SimulateOptions& options, const Progress& progress);
 
-// The plan on many other days: several widths of durations, with links as they are and slower.
-std::string sweep(const Proven& proven, const SimulateOptions& options, const Progress& progress);
+// The plan on many other days: several widths of durations, with links as they are and slower. No
+// if it has a fault on any of them, which would be ours.
+Answer sweep(const Proven& proven, const SimulateOptions& options, const Progress& progress);
 
 }  // namespace fitstep

@@ -96,7 +96,7 @@ std::string print_json(const Proven& proven, const SimulateOptions& options,
 
 }  // namespace
 
-std::string sweep(const Proven& proven, const SimulateOptions& options, const Progress& progress) {
+Answer sweep(const Proven& proven, const SimulateOptions& options, const Progress& progress) {
   std::vector<Row> rows;
   for (const double rate_factor : kRateFactors) {
     if (rate_factor != 1 && proven.machine.links.empty()) continue;
@@ -108,7 +108,10 @@ std::string sweep(const Proven& proven, const SimulateOptions& options, const Pr
       progress("simulating", static_cast<double>(rows.size()) / static_cast<double>(count));
     }
   }
-  return options.as_json ? print_json(proven, options, rows) : print_text(proven, options, rows);
+  const bool is_safe = std::ranges::all_of(rows, [](const Row& row) { return row.faults == 0; });
+  return Answer{
+      is_safe ? ExitCode::Yes : ExitCode::No,
+      options.as_json ? print_json(proven, options, rows) : print_text(proven, options, rows), ""};
 }
 
 }  // namespace fitstep

@@ -70,6 +70,12 @@ std::string hang(const std::string& text, size_t indent) {
   return hung;
 }
 
+std::string hang_bound(std::string bound, size_t indent) {
+  const size_t scope = bound.find(" (");
+  if (scope != bound.npos) bound.insert(scope, ";");
+  return hang(bound, indent);
+}
+
 Json to_json(const Certificate& certificate) {
   return {{"floor_bytes", certificate.floor_bytes},
           {"peak_bytes", certificate.peak_bytes},

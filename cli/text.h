@@ -36,6 +36,9 @@ std::string shortened(const std::string& text, size_t most);
 // Each "; " becomes a new line, indented by so many blanks.
 std::string hang(const std::string& text, size_t indent);
 
+// A bound's name; what it holds for begins a new line, as above.
+std::string hang_bound(std::string bound, size_t indent);
+
 Json to_json(const Certificate& certificate);
 
 // Indented, with a line end; broken UTF-8 of names is repaired.

@@ -48,6 +48,8 @@ TEST(Text, HangsWhatFollowsASemicolon) {
   EXPECT_EQ(hang("a; b; c", 2), "a\n  b\n  c");
   EXPECT_EQ(hang("a", 2), "a");
   EXPECT_EQ(hang("", 2), "");
+  EXPECT_EQ(hang_bound("cut (this order); times", 1), "cut\n (this order)\n times");
+  EXPECT_EQ(hang_bound("all ops", 1), "all ops");
 }
 
 }  // namespace

@@ -16,10 +16,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "cli.md"
+PROGRAMS = ROOT / "benchmarks" / "programs"
 
 
 def output_of(command: Path, line: str, folder: Path) -> str:
-    """What the command prints, run in the folder, which looks like the root of the sources."""
+    """What the command prints, run in the folder, which has the programs of benchmarks/programs."""
     words = [str(command), *shlex.split(line)[2:]]
     answer = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
     if answer.returncode == 2:
@@ -30,7 +31,8 @@ def output_of(command: Path, line: str, folder: Path) -> str:
 def rewritten(page: str, command: Path) -> str:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / "tests").symlink_to(ROOT / "tests")
+        for program in PROGRAMS.glob("*.program.zst"):
+            (folder / program.name).symlink_to(program)
 
         def block(found: re.Match[str]) -> str:
             line = found.group(1)

@@ -18,7 +18,6 @@
 #include <string>
 #include <system_error>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "fitstep/base/bytes.h"
@@ -150,6 +149,7 @@ class Measurement {
 
   int64_t median_ps(const Work& work) {
     std::vector<int64_t> times_ps;
+    times_ps.reserve(static_cast<size_t>(options_.rounds));
     for (int32_t i = 0; i < options_.rounds; ++i) times_ps.push_back(time_ps(work));
     std::ranges::sort(times_ps);
     return times_ps[times_ps.size() / 2];
