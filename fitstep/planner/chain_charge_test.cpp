@@ -3,8 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
-#include <cstdint>
-#include <optional>
+#include <memory>
 #include <string_view>
 #include <vector>
 
@@ -22,6 +21,7 @@ constexpr double kSecond = 1e12;
 
 std::vector<OpId> given_order(const Program& program) {
   std::vector<OpId> order;
+  order.reserve(program.ops.size());
   for (size_t i = 0; i < program.ops.size(); ++i) order.emplace_back(i);
   return order;
 }
@@ -31,16 +31,16 @@ class ChainChargeTest : public ::testing::Test {
  protected:
   void set_program(std::string_view text) {
     program_ = program_of(text);
-    values_.emplace(program_, given_order(program_));
-    needs_.emplace(*values_, unit_machine());
+    values_ = std::make_unique<Values>(program_, given_order(program_));
+    needs_ = std::make_unique<Needs>(*values_, unit_machine());
   }
   ChainCharge charge(const Section& section, bool may_recompute = true) const {
     return ChainCharge(*needs_, section, may_recompute);
   }
 
   Program program_;
-  std::optional<Values> values_;
-  std::optional<Needs> needs_;
+  std::unique_ptr<Values> values_;
+  std::unique_ptr<Needs> needs_;
 };
 
 // x is outside. m (2 s, 6 bytes) makes a, n (1 s) makes b (4 bytes) of a; then a is dead, b is idle
@@ -111,7 +111,7 @@ end calls 0 storages 6 ops 5
 
 TEST_F(ChainChargeTest, HasToHoldWhatNothingCanMakeAgain) {
   set_program(kChain);
-  ChainCharge chain = charge({.begin = 0, .cut = 2, .end = 4}, false);
+  const ChainCharge chain = charge({.begin = 0, .cut = 2, .end = 4}, false);
   EXPECT_EQ(chain.fixed_bytes(), 4);
   EXPECT_TRUE(chain.likely_prices(4).empty());
 }
