@@ -28,11 +28,11 @@ Machine machine_from(int32_t threads, const py::dict& options) {
 }
 
 // As the text of a machine whose only link it is: what options["host_link"] takes.
-std::string measure_link(int32_t threads) {
+std::string measure_link(int32_t threads, int64_t block_bytes) {
   const py::gil_scoped_release release;
   Machine machine = local_machine(threads);
   machine.tiers.push_back({.name = "host"});
-  machine.links = {unwrap(measure_host_link({.threads = threads}))};
+  machine.links = {unwrap(measure_host_link({.threads = threads, .block_bytes = block_bytes}))};
   return print_machine(machine);
 }
 

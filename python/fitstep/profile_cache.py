@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from .session import Session
 
 _FORMAT = 4
+_LEAST_BLOCK_BYTES = 1 << 14
+_MOST_BLOCK_BYTES = 1 << 25
 
 
 def default_folder() -> Path:
@@ -38,6 +40,12 @@ def _processor() -> str:
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     return platform.processor()
+
+
+def _texts(found: object) -> dict[str, str]:
+    if not isinstance(found, dict):
+        return {}
+    return {k: v for k, v in found.items() if isinstance(k, str) and isinstance(v, str)}
 
 
 class ProfileCache:
@@ -68,29 +76,33 @@ class ProfileCache:
         )
         name = hashlib.sha256(key.encode()).hexdigest()[:16]
         self.path = (folder or default_folder()) / f"profile-{name}.json"
-        self._known, self._host_link = self._read()
+        self._known, self._host_links = self._read()
         self.profile.load(self._known)
 
-    def _read(self) -> tuple[dict[str, str], str]:
-        """Calls, and what a copy to the host tier costs ("" where that is not known)."""
+    def _read(self) -> tuple[dict[str, str], dict[str, str]]:
+        """Calls, and what copies to the host tier cost, by the size that was measured."""
         try:
             content = json.loads(self.path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
-            return {}, ""
+            return {}, {}
         if not isinstance(content, dict) or content.get("format") != _FORMAT:
-            return {}, ""
-        calls, link = content.get("calls"), content.get("host_link")
-        if not isinstance(calls, dict):
-            return {}, ""
-        known = {k: v for k, v in calls.items() if isinstance(k, str) and isinstance(v, str)}
-        return known, link if isinstance(link, str) and _core.is_host_link(link) else ""
+            return {}, {}
+        calls, links = _texts(content.get("calls")), _texts(content.get("host_links"))
+        return calls, {size: link for size, link in links.items() if _core.is_host_link(link)}
 
-    def host_link(self) -> str:
-        """What a copy to the host tier costs here, for the planner; measured if need be."""
-        if not self._host_link:
-            self._host_link = _core.measure_host_link(torch.get_num_threads())
+    def host_link(self, host_budget_bytes: int) -> str:
+        """What copies to the host tier cost here, for the planner; measured if need be.
+
+        Measuring takes five blocks, which must be within what plans will have there.
+        """
+        eighth = max(host_budget_bytes // 8, _LEAST_BLOCK_BYTES)
+        block_bytes = min(1 << (eighth.bit_length() - 1), _MOST_BLOCK_BYTES)
+        known = self._host_links.get(str(block_bytes))
+        if known is None:
+            known = _core.measure_host_link(torch.get_num_threads(), block_bytes)
+            self._host_links[str(block_bytes)] = known
             self._write()
-        return self._host_link
+        return known
 
     def lower(self, recorder: Any, session: Session) -> Any:
         """The StepProgram of a recording, with all that it needs measured.
@@ -117,11 +129,11 @@ class ProfileCache:
 
     def _write(self) -> None:
         known = self.profile.save()
-        calls, link = self._read()
+        calls, links = self._read()
         content = {
             "format": _FORMAT,
             "calls": {**calls, **known},
-            "host_link": self._host_link or link,
+            "host_links": {**links, **self._host_links},
         }
         with contextlib.suppress(OSError):
             self.path.parent.mkdir(parents=True, exist_ok=True)

@@ -133,12 +133,12 @@ class Session:
         self._by_offset = {h.offset_bytes: h for h in self.homes.values()}
         self.bottom_bytes = bottom_bytes
 
-    def set_budget(self, plain_peak_bytes: int, host_link: Callable[[], str]) -> None:
+    def set_budget(self, plain_peak_bytes: int, host_link: Callable[[int], str]) -> None:
         """The budgets in bytes, from what the user gave; with a host tier, also its link."""
         self.budget_bytes = parse_budget(self.settings.budget, plain_peak_bytes)
         self.host_budget_bytes = parse_host_budget(self.settings.host_budget, plain_peak_bytes)
         if self.host_budget_bytes:
-            self.host_link = host_link()
+            self.host_link = host_link(self.host_budget_bytes)
 
     def capacity_for(self, planned: list[Planned]) -> int:
         return capacity_of(self.budget_bytes, _external_bytes(planned))
