@@ -16,6 +16,9 @@ quality  Predicted time over the proven bound for the same budget, at 70, 50, 30
 speed    Synthetic steps of 1,000 to 100,000 ops on the A100: one plan at half of the plain peak,
          the whole curve, and resident memory. The exponent is the slope of log time over log ops.
 
+Seconds are those of processors, all threads together, which other work on the machine changes
+little. A run of more than SECONDS is cut off and shows as "late".
+
 --quick takes two programs and two sizes, and writes no results.
 """
 
@@ -68,7 +71,7 @@ def on(machine: str, policy: str = "auto") -> list[str]:
 class Bench:
     """The three parts; each fills rows and shows them as a table."""
 
-    def __init__(self, quick: bool, jobs: int, limit_s: float) -> None:
+    def __init__(self, quick: bool, jobs: int, limit_s: int) -> None:
         self._quick = quick
         self._jobs = jobs
         self._limit_s = limit_s
@@ -248,7 +251,7 @@ def main() -> int:
     parser = arguments(__doc__)
     parser.add_argument("--quick", action="store_true", dest="small", help="the same as --small")
     parser.add_argument("--jobs", type=int, default=1, help="plans at a time, for quality alone")
-    parser.add_argument("--limit", type=float, default=180, help="seconds for one run at most")
+    parser.add_argument("--limit", type=int, default=180, help="processor seconds for one run")
     parts = ("layout", "quality", "speed")
     parser.add_argument("--only", nargs="*", choices=parts, default=parts)
     args = parser.parse_args()

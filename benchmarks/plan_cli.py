@@ -1,7 +1,10 @@
 """Asks the command `fitstep` for plans, and watches how long it takes and what memory it needs."""
 
 import json
+import os
 import re
+import resource
+import signal
 import subprocess
 import tempfile
 import time
@@ -19,7 +22,7 @@ class Answer:
     """What one run of the command said and took."""
 
     said: dict[str, Any]  # Its JSON; empty if it did not end in time.
-    seconds: float
+    seconds: float  # Of processors, all threads together.
     memory_bytes: int
 
     @property
@@ -28,25 +31,23 @@ class Answer:
         return str(self.said.get("outcome", "late"))
 
 
-def ask(verb: str, program: Path, *options: str, limit_s: float = 3600) -> Answer:
+def ask(verb: str, program: Path, *options: str, limit_s: int = 3600) -> Answer:
     """One run of `fitstep VERB PROGRAM --json`. Raises for input that it refuses."""
     command = [str(COMMAND), verb, str(program), "--json", *options]
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as error:
-        start = time.perf_counter()
         process = subprocess.Popen(command, stdout=out, stderr=error)
-        memory_bytes = 0
-        is_late = False
-        while process.poll() is None:
+        resource.prlimit(process.pid, resource.RLIMIT_CPU, (limit_s, limit_s + 5))
+        memory_bytes = ended = 0
+        while not ended:
             memory_bytes = max(memory_bytes, _most_resident_bytes(process.pid))
-            if time.perf_counter() - start > limit_s and not is_late:
-                is_late = True
-                process.kill()
             time.sleep(0.005)
-        seconds = time.perf_counter() - start
+            ended, status, usage = os.wait4(process.pid, os.WNOHANG)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        seconds = usage.ru_utime + usage.ru_stime
+        if process.returncode == -signal.SIGXCPU:
+            return Answer({}, seconds, memory_bytes)
         out.seek(0)
         error.seek(0)
-        if is_late:
-            return Answer({}, seconds, memory_bytes)
         if process.returncode not in (0, 1):
             raise RuntimeError(f"{' '.join(command)}: {error.read().decode().strip()}")
         return Answer(json.loads(out.read()), seconds, memory_bytes)

@@ -112,7 +112,7 @@ def test_an_answer_holds_what_the_command_said_and_needed(command: Path) -> None
         command,
         "import sys, time\n"
         "kept = b'x' * (64 << 20)\n"
-        "time.sleep(0.3)\n"
+        "while time.process_time() < 0.3: pass\n"
         'print(\'{"outcome": "fits", "asked": "\' + " ".join(sys.argv[1:]) + \'"}\')',
     )
     answer = plan_cli.ask("plan", Path("a.program"), "--budget", "50%")
@@ -123,11 +123,11 @@ def test_an_answer_holds_what_the_command_said_and_needed(command: Path) -> None
 
 
 def test_an_answer_that_takes_too_long_is_late(command: Path) -> None:
-    script(command, "import time\ntime.sleep(60)")
-    answer = plan_cli.ask("curve", Path("a.program"), limit_s=0.2)
+    script(command, "while True: pass")
+    answer = plan_cli.ask("curve", Path("a.program"), limit_s=1)
     assert answer.outcome == "late"
     assert ratio_of(answer.said) is None
-    assert answer.seconds < 30
+    assert 0.9 <= answer.seconds < 30
 
 
 def test_no_plan_is_an_answer_and_refused_input_an_error(command: Path) -> None:
