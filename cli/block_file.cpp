@@ -21,7 +21,7 @@ namespace fitstep {
 namespace {
 
 constexpr int64_t kMost = int64_t{1} << 60U;     // Of a size or a tick.
-constexpr int64_t kMostSum = int64_t{1} << 61U;  // Of all sizes, so that no height overflows.
+constexpr int64_t kMostSum = int64_t{1} << 62U;  // Of all sizes, so that no height overflows.
 constexpr std::array<std::string_view, 4> kColumns = {"id", "lower", "upper", "size"};
 
 Error at_line(size_t line, const std::string& message) {
@@ -128,7 +128,7 @@ Result<BlockFile> parse_blocks(std::string_view text) {
     if (fields[header[0]].empty()) return at_line(i + 1, "id is empty");
     FITSTEP_TRY(const Block block, parse_block(fields, header, i + 1));
     sum_bytes += block.size_bytes;
-    if (sum_bytes > kMostSum) return at_line(i + 1, "the sizes so far are more than 2^61 together");
+    if (sum_bytes > kMostSum) return at_line(i + 1, "the sizes so far are more than 2^62 together");
     file.ids.emplace_back(fields[header[0]]);
     file.blocks.push_back(block);
   }

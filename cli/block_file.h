@@ -21,7 +21,7 @@ struct BlockFile {
 };
 
 // Errors name the line: a column that is missing, twice there or unknown, too few or too many
-// fields, no number, a negative size, upper below lower, more than 2^60 bytes in one block or 2^61
+// fields, no number, a negative size, upper below lower, more than 2^60 bytes in one block or 2^62
 // in all.
 Result<BlockFile> parse_blocks(std::string_view text);
 

@@ -72,8 +72,9 @@ TEST(BlockFile, SaysWhatIsWrongInWhichLine) {
       {head + "a,0,,5\n", "line 2: upper is \"\", not a whole number"},
       {head + "a,0,1,0x5\n", "line 2: size is \"0x5\", not a whole number"},
       {head + ",0,1,5\n", "line 2: id is empty"},
-      {head + "a,0,1,1152921504606846976\nb,2,3,1152921504606846976\nc,4,5,1\n",
-       "line 4: the sizes so far are more than 2^61 together"},
+      {head + "a,0,1,1152921504606846976\nb,2,3,1152921504606846976\n" +
+           "c,4,5,1152921504606846976\nd,6,7,1152921504606846976\ne,4,5,1\n",
+       "line 6: the sizes so far are more than 2^62 together"},
   };
   for (const Case& bad : cases) {
     const std::string message = message_of(bad.text);

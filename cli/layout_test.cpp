@@ -104,6 +104,17 @@ TEST(LayoutVerb, Aligns) {
   EXPECT_TRUE(contains(run_command({"layout", path}).text, "height    6 bytes (6 B), optimal"));
 }
 
+// 2^60 twice at tick 1, and twice more after that.
+TEST(LayoutVerb, TakesTheLargestSizes) {
+  const std::string path = write_file("large",
+                                      "id,lower,upper,size\n"
+                                      "a,0,2,1152921504606846976\nb,1,3,1152921504606846976\n"
+                                      "c,2,4,1152921504606846976\nd,3,5,1152921504606846976\n");
+  const Answer answer = run_command({"layout", path, "--alignment", "1073741824"});
+  EXPECT_TRUE(contains(answer.text, "height    2305843009213693952 bytes")) << answer.text;
+  EXPECT_TRUE(contains(answer.text, "optimal: no layout is lower")) << answer.text;
+}
+
 TEST(LayoutVerb, TakesBlocksThatNeedNoPlace) {
   const std::string path = write_file("none", "id,lower,upper,size\na,5,5,3\nb,0,1,0\n");
   const Answer answer = run_command({"layout", path, "--capacity", "0"});

@@ -179,7 +179,7 @@ ExactLayout::Answer ExactLayout::solve(int32_t begin, int32_t end) {
 
 ExactLayout::Answer ExactLayout::solve_joined(int32_t begin, int32_t end) {
   constexpr int64_t kNodesPerLook = 64;
-  const auto max_depth = static_cast<int32_t>(6 * part_.items.size() + 100);  // Spares the stack.
+  const auto max_depth = static_cast<int32_t>(4 * part_.items.size() + 200);  // Spares the stack.
   if (++node_count_ > node_end_ || depth_ >= max_depth) return Answer::GaveUp;
   if (node_count_ % kNodesPerLook == 0 && deadline_->has_passed()) return Answer::GaveUp;
   const uint64_t hash = hash_of(begin, end);
