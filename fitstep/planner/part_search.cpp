@@ -240,11 +240,14 @@ void PartSearch::search_exactly(int64_t goal_bytes, int64_t node_limit, const De
   if (exact_ == nullptr) exact_ = std::make_unique<ExactLayout>(part_, random_.next());
   int64_t low_bytes = std::max(goal_bytes, bound_bytes_);
   const int64_t end = exact_->node_count() + node_limit;
-  // A third of the nodes for each capacity: the goal, and then half-way up to what is known.
+  // A third of the nodes for the goal; the rest half-way up to what is known, again and again: what
+  // is too hard must not keep us from what is easy.
+  int64_t share = node_limit / 3 + 1;
   for (int64_t try_bytes = low_bytes; try_bytes < height_bytes_;) {
     const int64_t left = end - exact_->node_count();
     if (left <= 0 || deadline.has_passed()) return;
-    const bool is_found = try_capacity(try_bytes, std::min(left, node_limit / 3 + 1), deadline);
+    const bool is_found = try_capacity(try_bytes, std::min(left, share), deadline);
+    share = node_limit / 10 + 1;
     if (!is_found) low_bytes = next_height(try_bytes);
     try_bytes = low_bytes + (height_bytes_ - low_bytes) / 2 / step_bytes_ * step_bytes_;
   }
