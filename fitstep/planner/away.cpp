@@ -49,6 +49,8 @@ Away make_away(const Machine& machine) {
   if (host == nullptr || machine.tiers.size() < 2) return away;
   away.is_possible = true;
   away.host = cost_of(*host);
+  constexpr double kRounded = 0.98;
+  if (host->compute_slowdown > 1) away.slowing = (1 - 1 / host->compute_slowdown) * kRounded;
   if (machine.tiers[1].capacity_bytes == 0) return away;
   away.host_bytes = machine.tiers[1].capacity_bytes;
   const Link* disk = link_below(machine, TierId(1));

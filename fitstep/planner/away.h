@@ -3,7 +3,8 @@
 //   device --evict--> host --evict--> disk      bytes that the host cannot hold go on to the disk
 //   device <-prefetch- host <-prefetch- disk
 //
-// For bounds: every copy at the link's best rate, in pieces of any size, without fixed costs.
+// For bounds: every copy at the link's best rate, in pieces of any size, without fixed costs. What
+// ops lose beside copies is taken a little low, because durations are rounded to picoseconds.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +23,7 @@ struct Away {
   bool is_possible = false;  // There is a host and a link to it.
   bool has_disk = false;     // ... and the host is not large enough for everything.
   CopyCost host;
+  double slowing = 0;  // Part of a host copy's time that ops beside it lose.
   CopyCost disk;
   int64_t host_bytes = std::numeric_limits<int64_t>::max();
 

@@ -78,6 +78,29 @@ class Sides {
          .slope = -tariff.ps_per_byte});
   }
 
+  // What ops lose beside these copies; behind all of their lines.
+  void add_slowing(const Away& away, int64_t copied_bytes, int64_t staying_bytes,
+                   int64_t rounding_ps) {
+    if (away.slowing <= 0) return;
+    const auto slow = [&](std::vector<Line>& lines, size_t first, double ps_per_byte,
+                          int64_t free_bytes) {
+      const double slope = away.slowing * ps_per_byte;
+      const double loss_ps =
+          slope * static_cast<double>(free_bytes) + static_cast<double>(rounding_ps);
+      for (size_t i = 0; i < first; ++i) {
+        lines.push_back(
+            {.at_zero_ps = lines[i].at_zero_ps - loss_ps, .slope = lines[i].slope + slope});
+      }
+    };
+    slow(front_, 1, away.host.evict_ps_per_byte, copied_bytes);
+    // The copies' own lines come right behind the first.
+    const size_t copies = away.has_disk ? 2 : 1;
+    const size_t line_count = behind_.size();
+    std::rotate(behind_.begin() + 1, behind_.begin() + 1 + static_cast<ptrdiff_t>(copies),
+                behind_.end());
+    slow(behind_, line_count - copies, away.host.prefetch_ps_per_byte, staying_bytes);
+  }
+
   double least_ps(double from_y, double most_y) const {
     std::vector<double> corners = {from_y, most_y};
     add_corners(front_, from_y, most_y, corners);
@@ -216,6 +239,7 @@ CutBounds::CutBounds(const Needs& needs, bool may_recompute) : valleys_(find_val
 CutBounds::Cut CutBounds::make_cut(const Needs& needs, const Section& section, bool may_recompute) {
   ChainCharge charge(needs, section, may_recompute);
   return {.tick = section.cut,
+          .op_count = section.end - section.begin,
           .front_ps = needs.time_ps(section.begin, section.cut),
           .op_ps = needs.time_ps(section.cut, section.cut + 1),
           .behind_ps = needs.time_ps(section.cut + 1, section.end),
@@ -240,6 +264,9 @@ int64_t CutBounds::bound_ps(const Cut& cut, int64_t room_bytes, const Away& away
   Sides sides(cut.front_ps, cut.behind_ps);
   if (away.is_possible) sides.add_copies(away, cut.copied_bytes, cut.staying_bytes);
   for (const Tariff& tariff : cut.tariffs) sides.add(tariff, held_bytes);
+  if (away.is_possible) {
+    sides.add_slowing(away, cut.copied_bytes, cut.staying_bytes, cut.op_count);
+  }
   const double least_ps =
       static_cast<double>(cut.op_ps) +
       sides.least_ps(static_cast<double>(from_bytes), static_cast<double>(most_bytes));

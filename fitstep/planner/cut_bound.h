@@ -14,8 +14,10 @@
 // device at its start, and as many at its end; so call y those beyond: they have left before its
 // start, and y bytes return behind its end. F(y), the chain charge for so many bytes held in all,
 // is below the time of the runs again behind. Compute, evict and prefetch are lanes of their own,
-// so a side takes at least the longest of them. F is replaced by its tangents, all below it, and
-// the sum of two maxima of lines has its least value at a corner, so the minimum is exact.
+// so a side takes at least the longest of them; and where ops run at 1/s of their speed beside
+// copies, copies of c seconds take (1 - 1/s) c from the side's ops. F is replaced by its tangents,
+// all below it, and the sum of two maxima of lines has its least value at a corner, so the minimum
+// is exact.
 //
 // Of the y bytes, those on the host since the step before need not leave, and those that nobody
 // needs before the next step need not return.
@@ -48,6 +50,7 @@ class CutBounds {
  private:
   struct Cut {
     Tick tick = 0;
+    Tick op_count = 0;  // Of its section.
     int64_t front_ps = 0;
     int64_t op_ps = 0;
     int64_t behind_ps = 0;

@@ -148,8 +148,7 @@ TEST(VerifySweep, SeesAllDamageInTightPlans) {
   Sweep sweep(1);
   for (uint64_t seed = 0; seed < 10; ++seed) {
     const Program program = random_program(seed, {.layers = 5, .most_bytes = 90});
-    const Frontier frontier =
-        make_frontier(program, unit_machine(), {.policy = "recompute"});
+    const Frontier frontier = make_frontier(program, unit_machine(), {.policy = "recompute"});
     for (const Point& point : frontier.points) {
       const bool recomputes = point.plan.lane(Lane::Compute).size() > program.ops.size();
       if (!recomputes && seed > 3) continue;
