@@ -47,7 +47,7 @@ sys.path.insert(0, str(ROOT / "benchmarks" / "programs"))
 from synthetic_gpt import make
 
 PROGRAMS = ROOT / "benchmarks" / "programs"
-QUICK = ("dcgan-g", "gpt-12")
+QUICK = ("resnet-50", "unet")
 SIZES = (1_000, 3_000, 10_000, 30_000, 100_000)
 MOST_HEIGHT = 1.02
 
