@@ -12,7 +12,6 @@
 #include "fitstep/base/id.h"
 #include "fitstep/machine/machine.h"
 #include "fitstep/planner/assemble.h"
-#include "fitstep/planner/planner.h"
 #include "fitstep/planner/values.h"
 #include "fitstep/program/program.h"
 #include "tests/support/chain_program.h"

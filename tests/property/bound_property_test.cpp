@@ -53,7 +53,7 @@ void expect_worth_it(const Tally& tally) {
             << " of them attained\n";
   EXPECT_LT(tally.unknown * 20, tally.asked);
   EXPECT_GT(tally.above_compute * 10, tally.asked);
-  EXPECT_GT(tally.attained * 5, tally.above_compute);
+  EXPECT_GT(tally.attained * 8, tally.above_compute);
 }
 
 // Compares at every room from the floor to the peak.
