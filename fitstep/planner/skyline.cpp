@@ -47,6 +47,7 @@ Skyline::Skyline(const Part& part) : items_(part.items), ground_bytes_(part.grou
   std::ranges::stable_sort(by_end_, {},
                            [&](int32_t i) { return items_[static_cast<size_t>(i)].end; });
   std::vector<int32_t> ends;
+  ends.reserve(by_end_.size());
   for (const int32_t i : by_end_) ends.push_back(items_[static_cast<size_t>(i)].end);
   first_end_ = first_at(ends, sections);
   full_bytes_ = live_bytes_of(part);
@@ -94,6 +95,7 @@ void Skyline::start_slack() {
   has_slack_ = limit_bytes_ != kAborted || guide_.looks_at_sides || guide_.looks_inside;
   if (!has_slack_) return;
   std::vector<int64_t> slack_bytes;
+  slack_bytes.reserve(full_bytes_.size());
   for (const int64_t bytes : full_bytes_) slack_bytes.push_back(aim_bytes_ - bytes);
   slack_.assign(slack_bytes);
 }
@@ -235,7 +237,7 @@ void Skyline::search(int32_t node, int32_t node_begin, int32_t node_end) {
     return;
   }
   const int32_t middle = (node_begin + node_end) / 2;
-  const auto left = static_cast<size_t>(2 * node);
+  const size_t left = 2 * static_cast<size_t>(node);
   if (nodes_[left].best_score >= nodes_[left + 1].best_score) {
     search(2 * node, node_begin, middle);
     search(2 * node + 1, middle, node_end);
