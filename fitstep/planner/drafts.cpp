@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -94,16 +93,11 @@ std::vector<const Selection*> Drafts::best(int64_t aim_bytes) {
   return selections;
 }
 
-std::vector<const Selection*> Drafts::unbeaten() {
+std::vector<const Selection*> Drafts::all() {
   std::ranges::stable_sort(
       drafts_, {}, [](const Draft& draft) { return std::pair(draft.predicted_ps, draft.bytes); });
   std::vector<const Selection*> selections;
-  int64_t least_bytes = std::numeric_limits<int64_t>::max();
-  for (const Draft& draft : drafts_) {
-    if (draft.bytes >= least_bytes) continue;
-    least_bytes = draft.bytes;
-    selections.push_back(&draft.selection);
-  }
+  for (const Draft& draft : drafts_) selections.push_back(&draft.selection);
   return selections;
 }
 

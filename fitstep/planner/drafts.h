@@ -21,9 +21,8 @@ class Drafts {
   // Whether there is anything to drop.
   bool has_choice() const { return has_choice_; }
 
-  // Those that no other beats in time and bytes, fastest first, as far as best() has looked. Valid
-  // until the next call.
-  std::vector<const Selection*> unbeaten();
+  // All that best() has looked at, fastest first. Valid until the next call.
+  std::vector<const Selection*> all();
 
   // The fastest few whose peak is within the aim; if there are none, that of the least peak. Valid
   // until the next call.

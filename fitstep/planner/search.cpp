@@ -21,6 +21,7 @@ namespace {
 
 constexpr double kLadder = 1.04;
 constexpr int32_t kPassesPerEffort = 8;
+constexpr int64_t kPlaced = 100'000;  // Blocks in all passes of one layout together, at least.
 
 // Candidates that nothing beats, most bytes first.
 class Pool {
@@ -63,6 +64,9 @@ class Search {
         selector_(task.values, live_bytes(task, kept)),
         drafts_(task, selector_, kept.bytes),
         kept_(std::move(kept)) {
+    const auto block_count = static_cast<int64_t>(kept_.space.blocks.size()) + 1;
+    passes_ =
+        static_cast<int32_t>(std::clamp<int64_t>(kPlaced / block_count, kPassesPerEffort, 64));
     pool_.add(kept_);
   }
 
@@ -123,26 +127,87 @@ class Search {
     return is_reached;
   }
 
-  // Rounds of selection and layout: where the layout overshoots, the selection aims lower.
   bool reach(int64_t target_bytes, Way way) {
+    if (way == Way::Both) return reach_with_drafts(target_bytes);
+    return place_within(target_bytes, [&](int64_t aim_bytes) {
+      return way == Way::Recompute
+                 ? recompute_for(aim_bytes)
+                 : offload_candidate(task_, kept_, aim_bytes, pool_.least_ps(target_bytes));
+    });
+  }
+
+  // Rounds of selection and layout: where the layout overshoots, the selection aims lower. Between
+  // an aim that was too high and one that was not, a few more are tried.
+  template <class Make>
+  bool place_within(int64_t target_bytes, Make make) {
+    constexpr int32_t kBisections = 3;
     int64_t aim_bytes = target_bytes;
-    for (int32_t round = 0; round < task_.request.effort; ++round) {
-      const int64_t too_slow_ps = pool_.least_ps(target_bytes);
-      std::optional<Candidate> candidate;
-      if (way == Way::Recompute) candidate = recompute_for(aim_bytes);
-      if (way == Way::Offload) candidate = offload_candidate(task_, kept_, aim_bytes, too_slow_ps);
-      if (way == Way::Both) candidate = both_for(aim_bytes, too_slow_ps);
-      if (!candidate) return false;
-      const bool is_hopeless = candidate->bytes > target_bytes;
-      place_candidate(task_, target_bytes, kPassesPerEffort, *candidate);
-      if (candidate->host_layout.height_bytes > host_capacity_bytes(task_.machine)) return false;
-      const int64_t height_bytes = candidate->bytes;
-      pool_.add(std::move(*candidate));
-      if (height_bytes <= target_bytes) return true;
-      if (is_hopeless) return false;  // Not even the least that is known to the selector.
-      aim_bytes -= std::max((height_bytes - target_bytes) * 6 / 10, target_bytes / 300 + 1);
+    int64_t too_high_bytes = 0;
+    int64_t reached_bytes = 0;
+    int32_t rounds = task_.request.effort;
+    while (rounds-- > 0) {
+      std::optional<Candidate> candidate = make(aim_bytes);
+      bool fits = false;
+      if (candidate) {
+        const bool is_hopeless = candidate->bytes > target_bytes;
+        place_candidate(task_, target_bytes, passes_, *candidate);
+        if (candidate->host_layout.height_bytes > host_capacity_bytes(task_.machine)) break;
+        const int64_t height_bytes = candidate->bytes;
+        pool_.add(std::move(*candidate));
+        fits = height_bytes <= target_bytes;
+        if (!fits && is_hopeless) break;  // Not even the least that is known to the selector.
+        if (!fits && reached_bytes == 0) {
+          too_high_bytes = aim_bytes;
+          aim_bytes -= std::max((height_bytes - target_bytes) * 6 / 10, target_bytes / 300 + 1);
+          continue;
+        }
+      } else if (reached_bytes == 0) {
+        break;
+      }
+      if (fits && reached_bytes == 0) rounds = std::min(rounds, kBisections);
+      (fits ? reached_bytes : too_high_bytes) = aim_bytes;
+      if (too_high_bytes - reached_bytes <= target_bytes / 300) break;
+      aim_bytes = reached_bytes + (too_high_bytes - reached_bytes) / 2;
     }
-    return false;
+    return reached_bytes > 0;
+  }
+
+  // Whatever a selection drops, the rest of the bytes may go to the host tier. Dropping little
+  // leaves much to copy, dropping much takes time to make again; which is best shows only when it
+  // is tried, and not every one that looks fast can be placed.
+  bool reach_with_drafts(int64_t target_bytes) {
+    constexpr int32_t kMostPlaced = 6;
+    struct Estimate {
+      int64_t predicted_ps = 0;
+      Candidate base;
+    };
+    std::vector<Estimate> estimates;
+    const std::vector<const Selection*> drafts = drafts_.all();
+    const size_t stride = drafts.size() / most_tries() + 1;
+    for (size_t i = 0; i < drafts.size(); i += stride) {
+      std::optional<Candidate> base = schedule_candidate(task_, *drafts[i]);
+      if (!base || base->bytes <= target_bytes) continue;
+      const std::optional<Candidate> candidate =
+          offload_candidate(task_, *base, target_bytes, pool_.least_ps(target_bytes));
+      if (candidate) estimates.push_back({candidate->predicted_ps, std::move(*base)});
+    }
+    std::ranges::stable_sort(estimates, {}, &Estimate::predicted_ps);
+    bool is_reached = false;
+    int32_t placed = 0;
+    for (const Estimate& estimate : estimates) {
+      if (estimate.predicted_ps >= pool_.least_ps(target_bytes) || placed == kMostPlaced) break;
+      ++placed;
+      is_reached |= place_within(target_bytes, [&](int64_t aim_bytes) {
+        return offload_candidate(task_, estimate.base, aim_bytes, pool_.least_ps(target_bytes));
+      });
+    }
+    return is_reached;
+  }
+
+  // Of drafts: all of a small program's, a few of a large one's.
+  size_t most_tries() const {
+    constexpr int64_t kOps = 300'000;  // In all tries together.
+    return static_cast<size_t>(std::max<int64_t>(kOps / (task_.values.tick_count() + 1), 8));
   }
 
   // The fastest candidate whose peak is within the aim; if there is none, that of the least peak.
@@ -159,38 +224,6 @@ class Search {
     return best;
   }
 
-  // Whatever a selection drops, the rest of the bytes may go to the host tier. Dropping little
-  // leaves much to copy, dropping much takes time to make again; between the two lies the best, so
-  // every few drafts are tried, then those beside the best.
-  std::optional<Candidate> both_for(int64_t aim_bytes, int64_t too_slow_ps) {
-    const std::vector<const Selection*> drafts = drafts_.unbeaten();
-    std::vector<char> is_tried(drafts.size(), 0);
-    std::optional<Candidate> best;
-    const auto try_draft = [&](size_t i) {
-      if (is_tried[i] != 0) return false;
-      is_tried[i] = 1;
-      const std::optional<Candidate> base = schedule_candidate(task_, *drafts[i]);
-      if (!base || base->bytes <= aim_bytes) return false;
-      std::optional<Candidate> candidate = offload_candidate(task_, *base, aim_bytes, too_slow_ps);
-      if (!candidate) return false;
-      too_slow_ps = candidate->predicted_ps;
-      best = std::move(candidate);
-      return true;
-    };
-    constexpr size_t kFirstTries = 6;
-    const size_t stride = drafts.size() / kFirstTries + 1;
-    size_t middle = 0;
-    for (size_t i = 0; i < drafts.size(); i += stride) {
-      if (try_draft(i)) middle = i;
-    }
-    for (size_t step = stride / 2; step > 0; step /= 2) {
-      const size_t center = middle;
-      if (center >= step && try_draft(center - step)) middle = center - step;
-      if (center + step < drafts.size() && try_draft(center + step)) middle = center + step;
-    }
-    return best;
-  }
-
   static bool is_better(const Candidate& a, const Candidate& b, int64_t aim_bytes) {
     const bool fits = a.bytes <= aim_bytes;
     if (fits != (b.bytes <= aim_bytes)) return fits;
@@ -202,6 +235,7 @@ class Search {
   const Selector selector_;
   Drafts drafts_;
   const Candidate kept_;
+  int32_t passes_ = kPassesPerEffort;
   Pool pool_;
 };
 
