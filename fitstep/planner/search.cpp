@@ -140,7 +140,7 @@ class Search {
   // an aim that was too high and one that was not, a few more are tried.
   template <class Make>
   bool place_within(int64_t target_bytes, Make make) {
-    constexpr int32_t kBisections = 3;
+    const int32_t bisections = may_offload_ ? 3 : 0;  // Recompute fills its room by itself.
     int64_t aim_bytes = target_bytes;
     int64_t too_high_bytes = 0;
     int64_t reached_bytes = 0;
@@ -164,7 +164,7 @@ class Search {
       } else if (reached_bytes == 0) {
         break;
       }
-      if (fits && reached_bytes == 0) rounds = std::min(rounds, kBisections);
+      if (fits && reached_bytes == 0) rounds = std::min(rounds, bisections);
       (fits ? reached_bytes : too_high_bytes) = aim_bytes;
       if (too_high_bytes - reached_bytes <= target_bytes / 300) break;
       aim_bytes = reached_bytes + (too_high_bytes - reached_bytes) / 2;

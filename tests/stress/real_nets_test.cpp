@@ -1,7 +1,6 @@
-// What planning must reach at real sizes: how far memory falls, at which price, in what time.
+// What planning must reach at real sizes: how far memory falls, and at which price.
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cstdint>
 #include <iostream>
 #include <variant>
@@ -48,15 +47,14 @@ TEST(RealNets, AResnetFallsToFortyFivePercent) {
   expect_reached(resnet50_program({}), {.most_share = 0.45, .most_slowdown = 1.12});
 }
 
-// 5,000 ops in 10 s on one core; here with room for a slow or shared one, and for sanitizers.
-TEST(RealNets, FiveThousandOpsAreQuick) {
+// The whole ladder, with what each rung is asked to be. How long it takes: make bench-plan.
+TEST(RealNets, FiveThousandOpsHaveAFrontierDownToTheFloor) {
   const Program program = gpt_program({.layers = 62});
   EXPECT_NEAR(static_cast<double>(program.ops.size()), 5000, 100);
-  const auto start = std::chrono::steady_clock::now();
   const Frontier frontier = make_frontier(program, test_machine(), {});
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-  std::cout << "frontier of " << frontier.points.size() << " plans in " << took.count() << " s\n";
-  EXPECT_LT(took.count(), 120);
+  EXPECT_GT(frontier.points.size(), 20U);
+  EXPECT_LT(static_cast<double>(frontier.points.back().height_bytes),
+            1.1 * static_cast<double>(frontier.floor_bytes));
 }
 
 }  // namespace
