@@ -153,6 +153,7 @@ TEST(PlanVerb, RefusesBadInputWithWhatToDo) {
       {{"plan", program, "--budget", "1GiB", "--capacity", "1GiB"}, "give either"},
       {{"plan", program, "--budget", "1GiB", "--policy", "belady"}, "auto"},
       {{"plan", program, "--budget", "1GiB", "--effort", "0"}, "--effort"},
+      {{"plan", program, "--budget", "1GiB", "--time-limit", "-1"}, "--time-limit"},
       {{"plan", program, "--budget", "1GiB", "--seed", "-1"}, "--seed"},
       {{"plan", program, "--budget", "1GiB", "--machine", "a100"},
        "there are a100-40gb, a100-80gb"},

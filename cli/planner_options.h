@@ -1,4 +1,5 @@
-// What every verb that plans lets the user say: --policy, --seed, --effort.
+// What every verb that plans lets the user say: --policy, --seed, --effort,
+// --time-limit.
 #pragma once
 
 #include <CLI/App.hpp>
@@ -14,6 +15,7 @@ struct PlannerOptions {
   std::string policy = PlanRequest{}.policy;
   uint64_t seed = PlanRequest{}.seed;
   int32_t effort = PlanRequest{}.effort;
+  double time_limit_s = PlanRequest{}.time_limit_s;
 };
 
 void add_planner_options(CLI::App& verb, PlannerOptions& options);

@@ -55,6 +55,23 @@ TEST(MakePlan, SaysTooSmallOnlyBelowTheFloor) {
   EXPECT_EQ(answer.culprits[0].bytes, 4 * 64);
 }
 
+// A limit that has passed before the first plan: the first is still the answer.
+TEST(MakePlan, AnswersWithTheFirstPlanWhereTimeIsUp) {
+  const Program program = chain_program({.layers = 24});
+  const int64_t capacity_bytes = int64_t{12} * 64;
+  const auto ask = [&](double time_limit_s, int64_t capacity) {
+    return make_plan(program, test_machine(),
+                     {.capacity_bytes = capacity, .time_limit_s = time_limit_s});
+  };
+  const Plan hurried = plan_of(ask(1e-9, capacity_bytes), program, capacity_bytes);
+  EXPECT_GT(hurried.lane(Lane::Compute).size(), program.ops.size());
+  EXPECT_TRUE(std::holds_alternative<TooSmall>(ask(1e-9, 64)));
+  // With time left, effort rises; nothing gets worse by it.
+  const Plan usual = plan_of(ask(0, capacity_bytes), program, capacity_bytes);
+  const Plan patient = plan_of(ask(2, capacity_bytes), program, capacity_bytes);
+  EXPECT_LE(patient.certificate.predicted_ps, usual.certificate.predicted_ps);
+}
+
 TEST(MakePlan, PutsUpdatesBehindTheirGradients) {
   const Program program = chain_program({.layers = 8, .with_weights = true});
   // 8 weights at home; above them a0 .. a8, two gradients and one gradient of a weight while b8

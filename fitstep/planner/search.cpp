@@ -11,6 +11,7 @@
 
 #include "fitstep/base/check.h"
 #include "fitstep/planner/candidate.h"
+#include "fitstep/planner/deadline.h"
 #include "fitstep/planner/drafts.h"
 #include "fitstep/planner/offload.h"
 #include "fitstep/planner/selection.h"
@@ -20,6 +21,7 @@ namespace fitstep {
 namespace {
 
 constexpr double kLadder = 1.04;
+constexpr int64_t kNoTime = std::numeric_limits<int64_t>::max();
 constexpr int32_t kPassesPerEffort = 8;
 constexpr int64_t kPlaced = 100'000;  // Blocks in all passes of one layout together, at least.
 
@@ -47,7 +49,7 @@ class Pool {
     for (const Candidate& candidate : candidates_) {
       if (candidate.bytes <= capacity_bytes) return candidate.predicted_ps;
     }
-    return std::numeric_limits<int64_t>::max();
+    return kNoTime;
   }
 
   std::vector<Candidate> take() && { return std::move(candidates_); }
@@ -60,6 +62,7 @@ class Search {
  public:
   Search(const Task& task, Candidate kept)
       : task_(task),
+        deadline_(task.request.time_limit_s),
         may_offload_(can_offload(task.machine) && task.request.policy != "recompute"),
         selector_(task.values, live_bytes(task, kept)),
         drafts_(task, selector_, kept.bytes),
@@ -83,12 +86,31 @@ class Search {
       if (task_.request.progress) {
         task_.request.progress(static_cast<double>(i + 1) / static_cast<double>(targets.size()));
       }
-      if (is_reached && targets[i] <= task_.request.capacity_bytes) break;
+      if (is_reached && targets[i] <= task_.request.capacity_bytes) {
+        improve_until_deadline(targets, i);
+        break;
+      }
     }
     return std::move(pool_).take();
   }
 
  private:
+  // Once there is an answer, time may run out.
+  bool is_over(int64_t target_bytes) const {
+    return deadline_.has_passed() && pool_.least_ps(target_bytes) < kNoTime;
+  }
+
+  // First at the higher targets, where luck may lie; then with more effort at this one.
+  void improve_until_deadline(const std::vector<int64_t>& targets, size_t reached) {
+    constexpr int32_t kMostEffort = 64;
+    if (task_.request.time_limit_s <= 0) return;
+    const int64_t target_bytes = targets[reached];
+    for (size_t i = 0; i < reached && !is_over(target_bytes); ++i) reach(targets[i]);
+    for (effort_ = 2; effort_ <= kMostEffort && !is_over(target_bytes); effort_ *= 2) {
+      reach(target_bytes);
+    }
+  }
+
   // With everything kept there is one instance per tick.
   static std::vector<int64_t> live_bytes(const Task& task, const Candidate& kept) {
     std::vector<int64_t> bytes = kept.space.live_bytes;
@@ -99,7 +121,8 @@ class Search {
   // Rungs above the capacity answer only by luck. Recompute alone is so quick that they are asked
   // nevertheless, so that the answer is that of the whole frontier.
   size_t first_rung(const std::vector<int64_t>& targets) const {
-    if (task_.request.capacity_bytes <= 0 || !may_offload_) return 0;
+    const bool is_quick = !may_offload_ && task_.request.time_limit_s <= 0;
+    if (task_.request.capacity_bytes <= 0 || is_quick) return 0;
     const auto fits = [&](int64_t target) { return target <= task_.request.capacity_bytes; };
     return static_cast<size_t>(std::ranges::find_if(targets, fits) - targets.begin());
   }
@@ -116,14 +139,18 @@ class Search {
     return targets;
   }
 
-  // Whatever "auto" finds is at least as good as each way alone, because it tries them first.
-  enum class Way { Recompute, Offload, Both };
+  // Whatever "auto" finds is at least as good as each way alone, because it tries them first: the
+  // quickest to find first.
+  enum class Way { Offload, Recompute, Both };
 
   bool reach(int64_t target_bytes) {
     bool is_reached = false;
-    if (drafts_.has_choice() || !may_offload_) is_reached |= reach(target_bytes, Way::Recompute);
-    if (may_offload_) is_reached |= reach(target_bytes, Way::Offload);
-    if (may_offload_ && drafts_.has_choice()) is_reached |= reach(target_bytes, Way::Both);
+    for (const Way way : {Way::Offload, Way::Recompute, Way::Both}) {
+      if (way != Way::Recompute && !may_offload_) continue;
+      if (way != Way::Offload && !drafts_.has_choice()) continue;
+      if (is_over(target_bytes)) break;
+      is_reached |= reach(target_bytes, way);
+    }
     return is_reached;
   }
 
@@ -145,12 +172,12 @@ class Search {
     int64_t too_high_bytes = 0;
     int64_t reached_bytes = 0;
     int32_t rounds = task_.request.effort;
-    while (rounds-- > 0) {
+    while (rounds-- > 0 && !is_over(target_bytes)) {
       std::optional<Candidate> candidate = make(aim_bytes);
       bool fits = false;
       if (candidate) {
         const bool is_hopeless = candidate->bytes > target_bytes;
-        place_candidate(task_, target_bytes, passes_, *candidate);
+        place_candidate(task_, target_bytes, passes_ * effort_, *candidate);
         if (candidate->host_layout.height_bytes > host_capacity_bytes(task_.machine)) break;
         const int64_t height_bytes = candidate->bytes;
         pool_.add(std::move(*candidate));
@@ -176,7 +203,7 @@ class Search {
   // leaves much to copy, dropping much takes time to make again; which is best shows only when it
   // is tried, and not every one that looks fast can be placed.
   bool reach_with_drafts(int64_t target_bytes) {
-    constexpr int32_t kMostPlaced = 6;
+    const int32_t most_placed = 6 * effort_;
     struct Estimate {
       int64_t predicted_ps = 0;
       Candidate base;
@@ -185,6 +212,7 @@ class Search {
     const std::vector<const Selection*> drafts = drafts_.all();
     const size_t stride = drafts.size() / most_tries() + 1;
     for (size_t i = 0; i < drafts.size(); i += stride) {
+      if (is_over(target_bytes)) break;
       std::optional<Candidate> base = schedule_candidate(task_, *drafts[i]);
       if (!base || base->bytes <= target_bytes) continue;
       const std::optional<Candidate> candidate =
@@ -195,7 +223,7 @@ class Search {
     bool is_reached = false;
     int32_t placed = 0;
     for (const Estimate& estimate : estimates) {
-      if (estimate.predicted_ps >= pool_.least_ps(target_bytes) || placed == kMostPlaced) break;
+      if (estimate.predicted_ps >= pool_.least_ps(target_bytes) || placed == most_placed) break;
       ++placed;
       is_reached |= place_within(target_bytes, [&](int64_t aim_bytes) {
         return offload_candidate(task_, estimate.base, aim_bytes, pool_.least_ps(target_bytes));
@@ -207,7 +235,8 @@ class Search {
   // Of drafts: all of a small program's, a few of a large one's.
   size_t most_tries() const {
     constexpr int64_t kOps = 300'000;  // In all tries together.
-    return static_cast<size_t>(std::max<int64_t>(kOps / (task_.values.tick_count() + 1), 8));
+    const int64_t tries = std::max<int64_t>(kOps / (task_.values.tick_count() + 1), 8);
+    return static_cast<size_t>(tries * effort_);
   }
 
   // The fastest candidate whose peak is within the aim; if there is none, that of the least peak.
@@ -231,11 +260,13 @@ class Search {
   }
 
   const Task& task_;
+  const Deadline deadline_;
   const bool may_offload_;
   const Selector selector_;
   Drafts drafts_;
   const Candidate kept_;
   int32_t passes_ = kPassesPerEffort;
+  int32_t effort_ = 1;  // Times as much as usual.
   Pool pool_;
 };
 
