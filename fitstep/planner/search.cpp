@@ -16,11 +16,13 @@
 #include "fitstep/planner/offload.h"
 #include "fitstep/planner/selection.h"
 #include "fitstep/planner/selector.h"
+#include "fitstep/planner/values.h"
 
 namespace fitstep {
 namespace {
 
 constexpr double kLadder = 1.04;
+constexpr int64_t kFlippedOps = 20'000;  // In all tries of local moves together.
 constexpr int64_t kNoTime = std::numeric_limits<int64_t>::max();
 constexpr int32_t kPassesPerEffort = 8;
 constexpr int64_t kPlaced = 100'000;  // Blocks in all passes of one layout together, at least.
@@ -50,6 +52,12 @@ class Pool {
       if (candidate.bytes <= capacity_bytes) return candidate.predicted_ps;
     }
     return kNoTime;
+  }
+
+  // REQUIRES: there is one.
+  const Candidate& best(int64_t capacity_bytes) const {
+    return *std::ranges::find_if(candidates_,
+                                 [&](const Candidate& it) { return it.bytes <= capacity_bytes; });
   }
 
   std::vector<Candidate> take() && { return std::move(candidates_); }
@@ -151,7 +159,31 @@ class Search {
       if (is_over(target_bytes)) break;
       is_reached |= reach(target_bytes, way);
     }
+    if (is_reached && may_offload_ && drafts_.has_choice()) flip_values(target_bytes);
     return is_reached;
+  }
+
+  // Local moves, for programs so small that one value more or less shows: drops what the best so
+  // far keeps, keeps what it drops, one value after another, as long as that helps.
+  void flip_values(int64_t target_bytes) {
+    int64_t tries = kFlippedOps * effort_ / (task_.values.tick_count() + 1);
+    const std::vector<ValueId> values = selector_.droppable();
+    bool has_helped = tries >= 20;
+    while (has_helped) {
+      has_helped = false;
+      for (const ValueId value : values) {
+        if (tries-- <= 0 || is_over(target_bytes)) return;
+        const int64_t least_ps = pool_.least_ps(target_bytes);
+        const std::optional<Candidate> base =
+            schedule_candidate(task_, selector_.flipped(pool_.best(target_bytes).selection, value));
+        if (!base || base->bytes <= target_bytes) continue;
+        const auto make = [&](int64_t aim_bytes) {
+          return offload_candidate(task_, *base, aim_bytes, pool_.least_ps(target_bytes));
+        };
+        if (make(target_bytes)) place_within(target_bytes, make);
+        has_helped |= pool_.least_ps(target_bytes) < least_ps;
+      }
+    }
   }
 
   bool reach(int64_t target_bytes, Way way) {

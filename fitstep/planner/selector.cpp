@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <vector>
 
@@ -186,6 +187,24 @@ Selection Selector::every_sqrt_cut() const {
     }
     apply(table, segments, selection);
   }
+  return selection;
+}
+
+std::vector<ValueId> Selector::droppable() const {
+  std::vector<ValueId> result;
+  for (size_t i = 0; i < values_.size(); ++i) {
+    if (price_[i] < kInfinite) result.emplace_back(i);
+  }
+  std::ranges::stable_sort(result, std::greater(),
+                           [&](ValueId id) { return values_[id].size_bytes; });
+  return result;
+}
+
+Selection Selector::flipped(Selection selection, ValueId value) const {
+  if (selection.scopes.empty()) selection = start("keep");
+  int8_t& scope = selection.scope_of[value.index()];
+  scope = scope == Selection::kKeep ? kFineScope : Selection::kKeep;
+  selection.name = "flips";
   return selection;
 }
 

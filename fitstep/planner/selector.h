@@ -48,6 +48,12 @@ class Selector {
   // Keeps every k-th narrow cut of n, k = sqrt(n), and drops all else but the last segment.
   Selection every_sqrt_cut() const;
 
+  // The saved values that can be dropped, largest first.
+  std::vector<ValueId> droppable() const;
+
+  // The selection with this value dropped where it was kept, or kept where it was dropped.
+  Selection flipped(Selection selection, ValueId value) const;
+
   // The saved values that the selection drops.
   std::vector<ValueId> dropped(const Selection& selection) const;
 
