@@ -8,10 +8,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <system_error>
-#include <utility>
 #include <vector>
 
 #include "fitstep/base/result.h"
@@ -81,8 +81,9 @@ Result<Header> parse_header(std::string_view line) {
 
 Result<int64_t> parse_number(std::string_view text, std::string_view column, size_t line) {
   int64_t number = 0;
-  const char* end = text.data() + text.size();
-  const auto [rest, code] = std::from_chars(text.data(), end, number);
+  const char* begin = std::to_address(text.begin());
+  const char* end = std::to_address(text.end());
+  const auto [rest, code] = std::from_chars(begin, end, number);
   if (text.empty() || rest != end || code == std::errc::invalid_argument) {
     return at_line(line, fmt::format("{} is {}, not a whole number", column, quoted(text)));
   }

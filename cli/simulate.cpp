@@ -6,7 +6,6 @@
 #include <CLI/Validators.hpp>
 #include <charconv>
 #include <cstddef>
-#include <cstdint>
 #include <string>
 #include <string_view>
 #include <system_error>

@@ -97,6 +97,7 @@ std::vector<const Selection*> Drafts::all() {
   std::ranges::stable_sort(
       drafts_, {}, [](const Draft& draft) { return std::pair(draft.predicted_ps, draft.bytes); });
   std::vector<const Selection*> selections;
+  selections.reserve(drafts_.size());
   for (const Draft& draft : drafts_) selections.push_back(&draft.selection);
   return selections;
 }

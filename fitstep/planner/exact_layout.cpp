@@ -183,8 +183,7 @@ ExactLayout::Answer ExactLayout::solve_joined(int32_t begin, int32_t end) {
   if (++node_count_ > node_end_ || depth_ >= max_depth) return Answer::GaveUp;
   if (node_count_ % kNodesPerLook == 0 && deadline_->has_passed()) return Answer::GaveUp;
   const uint64_t hash = hash_of(begin, end);
-  uint64_t& slot = failed_[hash % kFailedSlots];
-  if (slot == hash) return Answer::Impossible;
+  if (failed_[hash % kFailedSlots] == hash) return Answer::Impossible;
   const Branch branch = choose(begin, end);
   ++depth_;
   const Answer answer = try_branch(branch, begin, end);

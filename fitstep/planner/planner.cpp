@@ -17,6 +17,7 @@
 #include "fitstep/planner/assemble.h"
 #include "fitstep/planner/bound.h"
 #include "fitstep/planner/candidate.h"
+#include "fitstep/planner/needs.h"
 #include "fitstep/planner/offload.h"
 #include "fitstep/planner/order.h"
 #include "fitstep/planner/search.h"

@@ -8,6 +8,7 @@
 
 #include "fitstep/base/interval.h"
 #include "fitstep/plan/layout.h"
+#include "fitstep/plan/plan.h"
 #include "fitstep/planner/scheduler.h"
 #include "fitstep/planner/values.h"
 #include "fitstep/program/program.h"

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <numeric>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "fitstep/plan/plan.h"
 #include "fitstep/planner/gaps.h"
 #include "fitstep/planner/load_tree.h"
+#include "fitstep/planner/scheduler.h"
 #include "fitstep/simulate/lane_clock.h"
 
 namespace fitstep {
@@ -30,16 +32,17 @@ class Replay {
         evicted_at_pause_(task.load_bytes.size() + 1, 0),
         prefetched_at_end_(task.load_bytes.size(), 0),
         evict_position_(task.gaps.size(), 0),
-        has_left_(task.gaps.size(), 0) {
+        has_left_(task.gaps.size(), 0),
+        tree_(std::span<const int64_t>()) {
     take_gaps_out();
-    tree_.emplace(load_);
+    tree_ = LoadTree(load_);
     timing_.ended.resize(load_.size());
     timing_.left_at.assign(task.gaps.size(), 0);
     timing_.copied_at.assign(task.gaps.size(), 0);
   }
 
   std::optional<Timing> run() {
-    if (tree_->most(0, count()) > task_.limit_bytes) return std::nullopt;
+    if (tree_.most(0, count()) > task_.limit_bytes) return std::nullopt;
     do {
       start_op();
       start_evict();
@@ -130,9 +133,9 @@ class Replay {
     const int64_t here = runs ? load_[index(next_ - 1)] : boundary_[index(next_)];
     const int64_t bytes = here + early_bytes_ + leaving_bytes_ + it.size_bytes;
     if (bytes > task_.limit_bytes) return;
-    if (tree_->most(next_, it.after) + it.size_bytes > task_.limit_bytes) return;
+    if (tree_.most(next_, it.after) + it.size_bytes > task_.limit_bytes) return;
     ++prefetch_head_;
-    tree_->add(next_, it.after, it.size_bytes);
+    tree_.add(next_, it.after, it.size_bytes);
     early_bytes_ += it.size_bytes;
     const int32_t evicts = runs ? evicted_at_start_ : evicted_at_pause_[index(next_)];
     const int32_t own = evict_position_[index(coming)];
@@ -196,7 +199,7 @@ class Replay {
   std::vector<int32_t> prefetched_at_end_;  // By instance: prefetches ended when it ends.
   std::vector<int32_t> evict_position_;     // By gap: evictions that have ended with its own.
   std::vector<char> has_left_;              // By gap.
-  std::optional<LoadTree> tree_;            // The load, and what was prefetched early.
+  LoadTree tree_;                           // The load, and what was prefetched early.
   std::vector<int32_t> evict_order_;
   std::vector<int32_t> prefetch_order_;
   Timing timing_;

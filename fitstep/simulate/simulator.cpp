@@ -2,18 +2,13 @@
 // if what that waits for has ended; then the clock moves on to the first end.
 #include "fitstep/simulate/simulator.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <utility>
 #include <vector>
 
-#include "fitstep/base/check.h"
 #include "fitstep/base/id.h"
 #include "fitstep/machine/machine.h"
 #include "fitstep/plan/plan.h"
