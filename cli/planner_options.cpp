@@ -22,11 +22,11 @@ void add_planner_options(CLI::App& verb, PlannerOptions& options) {
   verb.add_option("--effort", options.effort, "More is slower and better")
       ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();
-  constexpr double kDay_s = 86'400;
+  constexpr double kSecondsPerDay = 86'400;
   verb.add_option("--time-limit", options.time_limit_s,
                   "Seconds; the best plan found by then, or the first one. Without it the search "
                   "ends by itself, and equal files give equal plans")
-      ->check(CLI::Range(0.0, kDay_s));
+      ->check(CLI::Range(0.0, kSecondsPerDay));
 }
 
 PlanRequest make_request(const PlannerOptions& options, int64_t capacity_bytes,
