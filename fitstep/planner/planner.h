@@ -33,8 +33,8 @@ struct PlanRequest {
   int64_t capacity_bytes = 0;  // Of the device arena.
   uint64_t seed = 1;
   int32_t effort = 8;  // Rounds of selection and layout per target; more is slower, better.
-  // Then the best plan so far is the answer, or the first that is found; 0 for none. Until then the
-  // search goes on with more effort, so plans may differ from run to run.
+  // Seconds, 0 for no limit. Until then the search goes on with more effort, so plans may differ
+  // from run to run; then the best plan so far is the answer, or the first that is found.
   double time_limit_s = 0;
   std::string policy = "auto";  // One of policy_names().
   // Called with a fraction done (0 .. 1); may be empty.

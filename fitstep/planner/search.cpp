@@ -177,10 +177,9 @@ class Search {
         const std::optional<Candidate> base =
             schedule_candidate(task_, selector_.flipped(pool_.best(target_bytes).selection, value));
         if (!base || base->bytes <= target_bytes) continue;
-        const auto make = [&](int64_t aim_bytes) {
+        place_within(target_bytes, [&](int64_t aim_bytes) {
           return offload_candidate(task_, *base, aim_bytes, pool_.least_ps(target_bytes));
-        };
-        if (make(target_bytes)) place_within(target_bytes, make);
+        });
         has_helped |= pool_.least_ps(target_bytes) < least_ps;
       }
     }
