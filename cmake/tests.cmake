@@ -15,10 +15,10 @@ else()
   add_library(fitstep_test_support INTERFACE)
 endif()
 
-# Sanitizers are ten times slower, and run the long form of the sweeps.
-set(fitstep_test_timeout 300)
+# Sanitizers are ten times slower, and so is the long form of the sweeps (tools/test_long.sh).
+set(FITSTEP_TEST_TIMEOUT 300 CACHE STRING "Seconds that one test binary may take")
 if(FITSTEP_SANITIZE)
-  set(fitstep_test_timeout 3600)
+  set(FITSTEP_TEST_TIMEOUT 3600)
 endif()
 
 # fitstep_test(<name> <glob> <what it links>...): target and ctest entry <name>, if sources match.
@@ -34,7 +34,7 @@ function(fitstep_test name pattern)
   endif()
   target_link_libraries(${name} PRIVATE ${ARGN} rapidcheck GTest::gtest_main)
   add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${fitstep_test_timeout})
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${FITSTEP_TEST_TIMEOUT})
 endfunction()
 
 fitstep_test(base_test fitstep/base/*_test.cpp fitstep_base)

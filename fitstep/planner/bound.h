@@ -44,7 +44,8 @@ class TimeBounds {
  public:
   TimeBounds(const Values& values, const Machine& machine, const Homes& homes, const Moves& moves);
 
-  // For plans of at most `capacity_bytes`, homes included. Never falls when there are fewer.
+  // For plans of at most `capacity_bytes`, homes included. Never falls when there are fewer, but
+  // for rounding: a picosecond in a hundred seconds.
   TimeBound at(int64_t capacity_bytes) const;
 
  private:
