@@ -57,7 +57,8 @@ struct Fault {
 
 struct Limits {
   std::vector<int64_t> capacity_bytes;  // One per tier.
-  int64_t bottom_bytes = 0;  // Below this device address lie only homes, also other variants'.
+  int64_t bottom_bytes = 0;       // Below this device address lie only homes, also other variants'.
+  int64_t host_bottom_bytes = 0;  // The same of the host tier.
 };
 
 // All faults found, at most `kMaxFaults`; empty for a valid plan. Never throws on a bad plan.

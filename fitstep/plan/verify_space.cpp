@@ -106,9 +106,10 @@ class SpaceCheck {
       faults_.add(FaultKind::Misaligned, "{} is at offset {}, no multiple of {}", label(block),
                   birth.offset_bytes, kAlignmentBytes);
     }
-    if (is_device && !block.is_home && birth.offset_bytes < subject_.limits.bottom_bytes) {
+    const int64_t bottom_bytes = bottom_of(birth.tier);
+    if (!block.is_home && birth.offset_bytes < bottom_bytes) {
       faults_.add(FaultKind::Overlap, "{} is at offset {}; only homes lie below {}", label(block),
-                  birth.offset_bytes, subject_.limits.bottom_bytes);
+                  birth.offset_bytes, bottom_bytes);
     }
     const size_t tier = birth.tier.index();
     const int64_t end_bytes = birth.offset_bytes + birth.size_bytes;
@@ -126,6 +127,11 @@ class SpaceCheck {
                   blocks_[earlier].birth.offset_bytes,
                   blocks_[earlier].birth.offset_bytes + blocks_[earlier].birth.size_bytes);
     });
+  }
+
+  int64_t bottom_of(TierId tier) const {
+    if (tier == kDeviceTier) return subject_.limits.bottom_bytes;
+    return tier == kHostTier ? subject_.limits.host_bottom_bytes : 0;
   }
 
   // Whether `earlier` has always gone when `block` comes.

@@ -9,7 +9,7 @@
 #include "fitstep/base/id.h"
 #include "fitstep/plan/layout.h"
 #include "fitstep/plan/plan.h"
-#include "fitstep/planner/planner.h"
+#include "fitstep/planner/homes.h"
 #include "fitstep/planner/scheduler.h"
 #include "fitstep/planner/space.h"
 #include "fitstep/planner/values.h"
@@ -17,10 +17,6 @@
 
 namespace fitstep {
 namespace {
-
-int64_t align_up(int64_t bytes) {
-  return (bytes + kAlignmentBytes - 1) / kAlignmentBytes * kAlignmentBytes;
-}
 
 std::vector<Residency> make_residencies(const Values& values, const Schedule& schedule,
                                         const Space& space, const Layout& layout,
@@ -34,7 +30,7 @@ std::vector<Residency> make_residencies(const Values& values, const Schedule& sc
         .storage = stay.storage, .tier = stay.tier, .size_bytes = storage.size_bytes};
     if (stay.has_own_place) {
       residency.is_home = has_home(storage);
-      residency.tier = residency.is_home ? kDeviceTier : kExternalTier;
+      if (!residency.is_home) residency.tier = kExternalTier;
       residency.offset_bytes = residency.is_home ? homes.offset_bytes[stay.storage.index()] : 0;
     } else if (const int32_t block = space.block_of_stay[i]; block != kNone) {
       const Layout& of_tier = stay.tier == kHostTier ? host_layout : layout;
@@ -82,28 +78,6 @@ void add_lane(Lane lane, const std::vector<Transfer>& transfers, Plan& plan) {
 }
 
 }  // namespace
-
-Homes make_homes(const Program& program, const PlanRequest& request) {
-  Homes homes;
-  homes.offset_bytes.assign(program.storages.size(), -1);
-  for (const Home& home : request.homes) {
-    homes.offset_bytes[home.storage.index()] = home.offset_bytes;
-    const int64_t end_bytes = home.offset_bytes + program.storages[home.storage.index()].size_bytes;
-    homes.end_bytes = std::max(homes.end_bytes, end_bytes);
-  }
-  int64_t next_bytes = align_up(std::max(homes.end_bytes, request.bottom_bytes));
-  for (size_t i = 0; i < program.storages.size(); ++i) {
-    const Storage& storage = program.storages[i];
-    if (!has_home(storage)) continue;
-    homes.size_bytes += storage.size_bytes;
-    if (homes.offset_bytes[i] >= 0) continue;
-    homes.offset_bytes[i] = next_bytes;
-    homes.end_bytes = next_bytes + storage.size_bytes;
-    next_bytes = align_up(homes.end_bytes);
-  }
-  homes.bottom_bytes = next_bytes;
-  return homes;
-}
 
 Plan assemble_plan(const Values& values, const Schedule& schedule, const Space& space,
                    const Layout& layout, const Layout& host_layout, const Homes& homes) {

@@ -10,10 +10,10 @@
 #include "fitstep/base/id.h"
 #include "fitstep/base/interval.h"
 #include "fitstep/machine/machine.h"
-#include "fitstep/planner/assemble.h"
 #include "fitstep/planner/away.h"
 #include "fitstep/planner/cover_bound.h"
 #include "fitstep/planner/cut_bound.h"
+#include "fitstep/planner/homes.h"
 #include "fitstep/planner/needs.h"
 #include "fitstep/planner/path_bound.h"
 #include "fitstep/planner/values.h"
@@ -48,7 +48,8 @@ TimeBounds::TimeBounds(const Values& values, const Machine& machine, const Homes
     : moves_(moves),
       away_(moves.offload ? make_away(machine) : Away()),
       needs_(values, machine, mobile_ones(moves, away_)),
-      home_bytes_(homes.size_bytes - mobile_bytes(values, mobile_ones(moves, away_))),
+      home_bytes_(homes.size_bytes + homes.host_size_bytes -
+                  mobile_bytes(values, mobile_ones(moves, away_))),
       cuts_(needs_, moves.recompute),
       covers_(needs_, moves.recompute) {}
 

@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "fitstep/machine/machine.h"
-#include "fitstep/planner/assemble.h"
 #include "fitstep/planner/away.h"
 #include "fitstep/planner/cover_bound.h"
 #include "fitstep/planner/cut_bound.h"
+#include "fitstep/planner/homes.h"
 #include "fitstep/planner/needs.h"
 #include "fitstep/planner/values.h"
 

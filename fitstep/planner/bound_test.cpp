@@ -11,7 +11,7 @@
 
 #include "fitstep/base/id.h"
 #include "fitstep/machine/machine.h"
-#include "fitstep/planner/assemble.h"
+#include "fitstep/planner/homes.h"
 #include "fitstep/planner/values.h"
 #include "fitstep/program/program.h"
 #include "tests/support/chain_program.h"

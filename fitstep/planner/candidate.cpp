@@ -17,9 +17,10 @@
 namespace fitstep {
 
 std::optional<Candidate> schedule_candidate(const Task& task, const Selection& selection) {
-  std::optional<Schedule> schedule = make_schedule(task.values, selection);
+  std::optional<Schedule> schedule = make_schedule(task.values, selection, task.homes.is_below);
   if (!schedule) return std::nullopt;
-  Candidate candidate{.selection = selection, .schedule = std::move(*schedule)};
+  Candidate candidate{
+      .selection = selection, .schedule = std::move(*schedule), .level = task.level};
   candidate.space = make_space(task.values, candidate.schedule);
   candidate.bytes = candidate.space.peak_bytes == 0
                         ? task.homes.end_bytes
@@ -34,9 +35,13 @@ std::optional<Candidate> offload_candidate(const Task& task, const Candidate& ca
                                            int64_t aim_bytes, int64_t too_slow_ps) {
   std::optional<Offload> offload =
       make_offload(task.values, task.machine, candidate.schedule, candidate.space,
-                   aim_bytes - task.homes.bottom_bytes, too_slow_ps);
+                   {.device_bytes = aim_bytes - task.homes.bottom_bytes,
+                    .host_bytes = host_capacity_bytes(task.machine) - task.homes.host_bottom_bytes,
+                    .too_slow_ps = too_slow_ps});
   if (!offload) return std::nullopt;
-  Candidate result{.selection = candidate.selection, .schedule = std::move(offload->schedule)};
+  Candidate result{.selection = candidate.selection,
+                   .schedule = std::move(offload->schedule),
+                   .level = task.level};
   result.space = make_space(task.values, result.schedule);
   result.bytes = task.homes.bottom_bytes + result.space.peak_bytes;
   result.predicted_ps = offload->total_ps;
@@ -50,10 +55,14 @@ void place_candidate(const Task& task, int64_t target_bytes, int32_t passes, Can
                                                            .passes = passes,
                                                            .seed = task.request.seed});
   candidate.bytes = std::max(candidate.layout.height_bytes, task.homes.end_bytes);
-  if (candidate.space.host_blocks.empty()) return;
-  candidate.host_layout = place_blocks(
-      candidate.space.host_blocks,
-      {.alignment_bytes = kAlignmentBytes, .passes = passes, .seed = task.request.seed});
+  if (!candidate.schedule.has_transfers()) return;
+  candidate.host_layout =
+      place_blocks(candidate.space.host_blocks, {.alignment_bytes = kAlignmentBytes,
+                                                 .bottom_bytes = task.homes.host_bottom_bytes,
+                                                 .passes = passes,
+                                                 .seed = task.request.seed});
+  candidate.host_layout.height_bytes =
+      std::max(candidate.host_layout.height_bytes, task.homes.host_bottom_bytes);
   // Copies may start a little earlier than offload could know: where nothing lies in the way.
   candidate.predicted_ps =
       simulate(task.program, assemble_candidate(task, candidate), task.machine).total_ps;

@@ -16,14 +16,15 @@
 
 namespace fitstep {
 
-// What stays the same for all candidates of one request.
+// What stays the same for all candidates of one request with the same homes.
 struct Task {
   const Program& program;
   const Machine& machine;
-  const PlanRequest& request;
-  Values values;
+  const Values& values;
+  PlanRequest request;
   Homes homes;
-  int64_t floor_bytes = 0;
+  int32_t level = 0;        // Which of the request's homes these are.
+  int64_t floor_bytes = 0;  // With these homes.
   std::vector<Culprit> culprits;
 };
 
@@ -35,9 +36,11 @@ struct Candidate {
   Layout host_layout;
   int64_t bytes = 0;  // Least height possible; once placed, the height. Homes included.
   int64_t predicted_ps = 0;
+  int32_t level = 0;  // The task's.
 };
 
-// Scheduled and measured, not placed. Nothing if the selection cannot be scheduled.
+// Scheduled and measured, not placed. Nothing if the selection cannot be scheduled. With homes
+// below it is no plan before it has been given its copies.
 std::optional<Candidate> schedule_candidate(const Task& task, const Selection& selection);
 
 // The candidate with offload, so that blocks of at most `aim_bytes`, homes included, are live at

@@ -56,7 +56,7 @@ class Chooser {
   }
 
   bool has_room_below(const Gap& it) const {
-    return host_.most(it.before, it.after) + it.size_bytes <= task_.host_limit_bytes;
+    return it.has_home || host_.most(it.before, it.after) + it.size_bytes <= task_.host_limit_bytes;
   }
 
   void choose(int32_t index) {
@@ -64,7 +64,7 @@ class Chooser {
     is_chosen_[static_cast<size_t>(index)] = 1;
     order_.push_back(index);
     load_.add(it.before + 1, it.after, -it.size_bytes);
-    host_.add(it.before, it.after, it.size_bytes);
+    if (!it.has_home) host_.add(it.before, it.after, it.size_bytes);
   }
 
   // From the first instance to the last; where too much lies, the open gap of the best rank goes.

@@ -30,7 +30,7 @@ enum class EvictionRule {
 inline constexpr int kEvictionRules = 6;
 
 struct EvictionTask {
-  std::span<const Gap> gaps;
+  std::span<const Gap> gaps;            // Idle ones.
   std::span<const int64_t> load_bytes;  // By instance, with nothing evicted.
   std::span<const int64_t> start_ps;    // By instance, without stalls; and one more.
   int64_t limit_bytes = 0;

@@ -4,13 +4,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "fitstep/base/id.h"
 #include "fitstep/base/interval.h"
-#include "fitstep/planner/assemble.h"
+#include "fitstep/planner/homes.h"
 #include "fitstep/planner/planner.h"
 #include "fitstep/planner/space.h"
 #include "fitstep/planner/values.h"
@@ -35,6 +36,25 @@ std::optional<Tick> birth_of(const Program& program, const Form& form, const Wri
     if (request.output == write.storage) return request_live(form, request).begin;
   }
   return 0;
+}
+
+// Of homes below that the form reads or writes.
+int64_t visiting_bytes(const Program& program, const Homes& homes, const Form& form) {
+  if (!homes.any_below()) return 0;
+  std::vector<StorageId> touched;
+  for (const Read& read : form.reads) {
+    if (read.kind != ReadKind::ShapeOnly) touched.push_back(read.storage);
+  }
+  for (const Write& write : form.writes) touched.push_back(write.storage);
+  std::ranges::sort(touched);
+  touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
+  int64_t sum_bytes = 0;
+  for (const StorageId storage : touched) {
+    if (homes.is_below[storage.index()] != 0) {
+      sum_bytes += program.storages[storage.index()].size_bytes;
+    }
+  }
+  return sum_bytes;
 }
 
 }  // namespace
@@ -81,14 +101,18 @@ int64_t working_set_bytes(const Program& program, const Form& form,
 
 int64_t floor_bytes(const Program& program, const PlanRequest& request,
                     std::vector<Culprit>* culprits) {
-  const Homes homes = make_homes(program, request);
+  return floor_of(program, make_homes(program, request), culprits);
+}
+
+int64_t floor_of(const Program& program, const Homes& homes, std::vector<Culprit>* culprits) {
   std::vector<Culprit> sets;
   int64_t floor = homes.end_bytes;
   for (size_t i = 0; i < program.ops.size(); ++i) {
-    int64_t least_bytes = working_set_bytes(program, program.ops[i].forms[0]);
-    for (size_t k = 1; k < program.ops[i].forms.size(); ++k) {
-      if (!is_usable(program.ops[i], program.ops[i].forms[k])) continue;
-      least_bytes = std::min(least_bytes, working_set_bytes(program, program.ops[i].forms[k]));
+    int64_t least_bytes = std::numeric_limits<int64_t>::max();
+    for (const Form& form : program.ops[i].forms) {
+      if (!is_usable(program.ops[i], form)) continue;
+      const int64_t bytes = working_set_bytes(program, form) + visiting_bytes(program, homes, form);
+      least_bytes = std::min(least_bytes, bytes);
     }
     if (least_bytes > 0) floor = std::max(floor, homes.bottom_bytes + least_bytes);
     sets.push_back({.op = OpId(i), .bytes = homes.bottom_bytes + least_bytes});

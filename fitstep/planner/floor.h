@@ -1,20 +1,25 @@
 // The floor: bytes below which no plan exists, in any order.
 //
-//   floor = homes + the largest working set of one op
+//   floor = homes on the device + the largest working set of one op
 //
 // A working set is what must lie in the arena at once while one form runs: what it reads, and from
-// its kernel's requests on also scratch and outputs. Homes never leave, whatever is planned.
+// its kernel's requests on also scratch and outputs. Homes on the device never leave, whatever is
+// planned; those below must have come where they are used.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <vector>
 
+#include "fitstep/planner/homes.h"
 #include "fitstep/program/program.h"
 
 namespace fitstep {
 
 // Whether the op's one obligatory run may be in this form: it must do all that the op does.
 bool is_usable(const Op& op, const Form& form);
+
+int64_t floor_of(const Program& program, const Homes& homes, std::vector<Culprit>* culprits);
 
 // Most bytes of the arena, homes left out, that must be there at once while the form runs.
 int64_t working_set_bytes(const Program& program, const Form& form);

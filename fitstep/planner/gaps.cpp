@@ -17,7 +17,9 @@ std::vector<Gap> find_gaps(const Values& values, const Schedule& schedule) {
   const auto use = [&](int32_t operand, int32_t position, bool is_write) {
     if (operand == kNone) return;
     const auto stay = static_cast<size_t>(operand);
-    if (values.has_own_place(schedule.stays[stay].storage)) return;
+    const Stay& of = schedule.stays[stay];
+    const bool has_home = of.home != kNone;
+    if (values.has_own_place(of.storage) && !has_home) return;
     Gap& gap = open[stay];
     if (is_open[stay] != 0 && position - gap.before >= 2) {
       gap.after = position;
@@ -25,8 +27,16 @@ std::vector<Gap> find_gaps(const Values& values, const Schedule& schedule) {
     }
     if (is_open[stay] == 0) {
       is_open[stay] = 1;
-      gap.stay = operand;
-      gap.size_bytes = values.storage(schedule.stays[stay].storage).size_bytes;
+      gap = {.stay = operand,
+             .before = kNone,
+             .after = position,
+             .written = kNone,
+             .size_bytes = values.storage(of.storage).size_bytes,
+             .has_home = has_home};
+      if (has_home && !is_write) {
+        gaps.push_back(gap);
+        gaps.back().kind = Gap::Kind::First;
+      }
     }
     gap.before = position;
     if (is_write) gap.written = position;
@@ -35,6 +45,12 @@ std::vector<Gap> find_gaps(const Values& values, const Schedule& schedule) {
     const auto position = static_cast<int32_t>(i);
     for (const int32_t operand : schedule.instances[i].reads) use(operand, position, false);
     for (const int32_t operand : schedule.instances[i].writes) use(operand, position, true);
+  }
+  for (size_t stay = 0; stay < open.size(); ++stay) {
+    if (is_open[stay] == 0 || !open[stay].has_home) continue;
+    gaps.push_back(open[stay]);
+    gaps.back().kind = Gap::Kind::Last;
+    gaps.back().after = static_cast<int32_t>(schedule.instances.size());
   }
   std::erase_if(gaps, [](const Gap& gap) { return gap.size_bytes == 0; });
   std::ranges::stable_sort(gaps, {}, &Gap::stay);

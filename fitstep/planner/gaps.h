@@ -2,6 +2,7 @@
 //
 //   instance      f0   f1   f2   b2   b1   b0
 //   stay of a0    |----|==================|--|       one gap: before = 1, after = 5
+//   stay of w     =====|----|====|----|=======       home below: also one in front, one behind
 #pragma once
 
 #include <cstdint>
@@ -13,15 +14,18 @@
 namespace fitstep {
 
 struct Gap {
+  // First and Last are spent on the home below, always; they are no part of the stay.
+  enum class Kind { Idle, First, Last } kind = Kind::Idle;
   int32_t stay = 0;
-  int32_t before = 0;   // Instance that uses it last in front of the gap.
-  int32_t after = 0;    // And first behind it.
-  int32_t written = 0;  // The last one up to `before` that writes it.
+  int32_t before = 0;   // Instance that uses it last in front of the gap; kNone for none.
+  int32_t after = 0;    // And first behind it; the count of instances for none.
+  int32_t written = 0;  // The last one up to `before` that writes it; kNone for none.
   int64_t size_bytes = 0;
+  bool has_home = false;  // On the host tier, so that no other bytes are needed there.
 };
 
 // Of the stays that have an address of their own in the arena, in order of stays, then instances.
-// Gaps without an instance inside are none.
+// Idle gaps without an instance inside are none.
 std::vector<Gap> find_gaps(const Values& values, const Schedule& schedule);
 
 }  // namespace fitstep

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <span>
@@ -71,9 +72,14 @@ class Cutter {
     for (const Gap& gap : gaps_) ++first_gap_[index(gap.stay) + 1];
     for (size_t i = 1; i < first_gap_.size(); ++i) first_gap_[i] += first_gap_[i - 1];
     for (size_t i = 0; i < gaps_.size(); ++i) {
-      const bool clean = is_clean(gaps_, i);
-      back_.push_back(add_stay(gaps_[i], kDeviceTier));
-      host_.push_back(clean ? host_.back() : add_stay(gaps_[i], kHostTier));
+      const Gap& gap = gaps_[i];
+      const bool is_idle = gap.kind == Gap::Kind::Idle;
+      back_.push_back(is_idle ? add_stay(gap, kDeviceTier) : gap.stay);
+      if (gap.has_home) {
+        host_.push_back(result_.stays[index(gap.stay)].home);
+      } else {
+        host_.push_back(is_clean(gaps_, i) ? host_.back() : add_stay(gap, kHostTier));
+      }
     }
   }
 
@@ -82,7 +88,7 @@ class Cutter {
     if (index(stay) + 1 >= first_gap_.size()) return stay;
     int32_t found = stay;
     for (int32_t i = first_gap_[index(stay)]; i < first_gap_[index(stay) + 1]; ++i) {
-      if (gaps_[index(i)].after > position) break;
+      if (gaps_[index(i)].after > position) break;  // So never the last one's.
       found = back_[index(i)];
     }
     return found;
@@ -105,13 +111,14 @@ class Cutter {
       const int32_t source = piece(gap.stay, gap.before);
       const int32_t target = host_[index(copy.gap)];
       result_.stays[index(source)].end = timing_.left_at[index(copy.gap)];
-      result_.stays[index(target)].begin = copy.moment;
+      if (!gap.has_home) result_.stays[index(target)].begin = copy.moment;
       result_.evicts.push_back(
           {.source = source, .target = target, .ends_source = true, .ended = copy.ended});
     }
     for (const TimedCopy& copy : timing_.prefetches) {
       const size_t gap = index(copy.gap);
-      const bool is_last = gap + 1 == gaps_.size() || host_[gap + 1] != host_[gap];
+      const bool is_last =
+          !gaps_[gap].has_home && (gap + 1 == gaps_.size() || host_[gap + 1] != host_[gap]);
       result_.stays[index(back_[gap])].begin = copy.moment;
       if (is_last) result_.stays[index(host_[gap])].end = timing_.copied_at[gap];
       result_.prefetches.push_back({.source = host_[gap],
@@ -129,6 +136,21 @@ class Cutter {
   std::vector<int32_t> host_;       // By gap: the stay on the host tier.
 };
 
+// The chosen ones of the idle gaps, and all others.
+std::vector<Gap> with_homes(std::span<const Gap> gaps, std::span<const int32_t> chosen) {
+  std::vector<Gap> result;
+  int32_t idle = 0;
+  auto next = chosen.begin();
+  for (const Gap& gap : gaps) {
+    if (gap.kind == Gap::Kind::Idle) {
+      if (next == chosen.end() || *next != idle++) continue;
+      ++next;
+    }
+    result.push_back(gap);
+  }
+  return result;
+}
+
 }  // namespace
 
 bool can_offload(const Machine& machine) {
@@ -144,17 +166,21 @@ int64_t host_capacity_bytes(const Machine& machine) {
 
 std::optional<Offload> make_offload(const Values& values, const Machine& machine,
                                     const Schedule& schedule, const Space& space,
-                                    int64_t limit_bytes, int64_t too_slow_ps) {
+                                    const OffloadLimits& limits) {
+  int64_t too_slow_ps = limits.too_slow_ps;
   const std::vector<Gap> gaps = find_gaps(values, schedule);
+  std::vector<Gap> idle_gaps;
+  std::ranges::copy_if(gaps, std::back_inserter(idle_gaps),
+                       [](const Gap& gap) { return gap.kind == Gap::Kind::Idle; });
   const std::vector<int64_t> duration_ps = durations(values, machine, schedule);
   std::vector<int64_t> start_ps = {0};
   for (const int64_t ps : duration_ps) start_ps.push_back(start_ps.back() + ps);
   if (start_ps.back() >= too_slow_ps) return std::nullopt;
-  const EvictionTask evictions{.gaps = gaps,
+  const EvictionTask evictions{.gaps = idle_gaps,
                                .load_bytes = space.live_bytes,
                                .start_ps = start_ps,
-                               .limit_bytes = limit_bytes,
-                               .host_limit_bytes = host_capacity_bytes(machine),
+                               .limit_bytes = limits.device_bytes,
+                               .host_limit_bytes = limits.host_bytes,
                                .link = *host_link(machine)};
   std::vector<Gap> best_gaps;
   std::optional<Timing> best;
@@ -162,19 +188,18 @@ std::optional<Offload> make_offload(const Values& values, const Machine& machine
   for (int rule = 0; rule < kEvictionRules; ++rule) {
     std::optional<std::vector<int32_t>> chosen = choose_evictions(evictions, EvictionRule{rule});
     if (!chosen || std::ranges::find(tried, *chosen) != tried.end()) continue;
-    std::vector<Gap> chosen_gaps;
-    for (const int32_t i : *chosen) chosen_gaps.push_back(gaps[static_cast<size_t>(i)]);
+    const std::vector<Gap> chosen_gaps = with_homes(gaps, *chosen);
     std::optional<Timing> timing = time_offload({.gaps = chosen_gaps,
                                                  .duration_ps = duration_ps,
                                                  .load_bytes = space.live_bytes,
                                                  .boundary_bytes = space.boundary_bytes,
-                                                 .limit_bytes = limit_bytes},
+                                                 .limit_bytes = limits.device_bytes},
                                                 machine);
     tried.push_back(std::move(*chosen));
     if (!timing || timing->total_ps >= too_slow_ps) continue;
     too_slow_ps = timing->total_ps;
     best = std::move(timing);
-    best_gaps = std::move(chosen_gaps);
+    best_gaps = chosen_gaps;
   }
   if (!best) return std::nullopt;
   return Offload{.schedule = Cutter(schedule, best_gaps, *best).run(), .total_ps = best->total_ps};

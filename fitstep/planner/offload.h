@@ -32,11 +32,16 @@ bool can_offload(const Machine& machine);
 // Bytes that the host tier may hold; very many where the machine does not say.
 int64_t host_capacity_bytes(const Machine& machine);
 
-// `space`: of `schedule`, which has no transfers yet. The fastest found with at most `limit_bytes`
-// of blocks live at any time; nothing if none was found, or if each takes as long as
-// `too_slow_ps`.
+struct OffloadLimits {
+  int64_t device_bytes = 0;  // Of blocks live at any time.
+  int64_t host_bytes = 0;    // The same on the host tier.
+  int64_t too_slow_ps = 0;
+};
+
+// `space`: of `schedule`, which has no transfers yet. The fastest found within the limits; nothing
+// if none was found, or if each takes as long as `too_slow_ps`.
 std::optional<Offload> make_offload(const Values& values, const Machine& machine,
                                     const Schedule& schedule, const Space& space,
-                                    int64_t limit_bytes, int64_t too_slow_ps);
+                                    const OffloadLimits& limits);
 
 }  // namespace fitstep

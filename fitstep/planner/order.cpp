@@ -204,11 +204,19 @@ std::vector<OpId> list_order(const Program& program, bool frees_first) {
   return order;
 }
 
-int64_t peak_of(const Program& program, const std::vector<OpId>& order) {
+// What an order needs with all kept: the peak first, then bytes x time of all blocks. With equal
+// peaks the one that holds gradients for less time leaves more room, and more time for copies.
+std::pair<int64_t, double> needs_of(const Program& program, const std::vector<OpId>& order) {
   const Values values(program, order);
   const std::optional<Schedule> schedule = make_schedule(values, keep_all(values));
-  if (!schedule) return std::numeric_limits<int64_t>::max();
-  return make_space(values, *schedule).peak_bytes;
+  if (!schedule) return {std::numeric_limits<int64_t>::max(), 0};
+  const Space space = make_space(values, *schedule);
+  double area = 0;
+  for (size_t i = 0; i < order.size(); ++i) {
+    const Form& form = program.ops[order[i].index()].forms[0];
+    area += static_cast<double>(space.live_bytes[i]) * static_cast<double>(form.time_ps);
+  }
+  return {space.peak_bytes, area};
 }
 
 }  // namespace
@@ -234,13 +242,13 @@ std::vector<OpId> make_order(const Program& program) {
   std::vector<OpId> best;
   best.reserve(program.ops.size());
   for (size_t i = 0; i < program.ops.size(); ++i) best.emplace_back(i);
-  int64_t best_bytes = peak_of(program, best);
+  std::pair<int64_t, double> least = needs_of(program, best);
   for (const bool frees_first : {false, true}) {
     std::vector<OpId> order = list_order(program, frees_first);
-    const int64_t bytes = peak_of(program, order);
-    if (bytes >= best_bytes) continue;
+    const std::pair<int64_t, double> needs = needs_of(program, order);
+    if (needs >= least) continue;
     best = std::move(order);
-    best_bytes = bytes;
+    least = needs;
   }
   return best;
 }

@@ -18,7 +18,8 @@
 
 namespace fitstep {
 
-// Every op once. The given order itself, wherever that has no higher peak with all kept.
+// Every op once. The given order itself, wherever with all kept that has no higher peak and, if the
+// peaks are equal, does not hold more for longer.
 std::vector<OpId> make_order(const Program& program);
 
 // Whether `order` holds every op once and keeps all versions right.

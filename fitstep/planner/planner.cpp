@@ -5,22 +5,27 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "fitstep/base/check.h"
+#include "fitstep/base/id.h"
 #include "fitstep/machine/machine.h"
 #include "fitstep/plan/plan.h"
 #include "fitstep/plan/verify.h"
-#include "fitstep/planner/assemble.h"
 #include "fitstep/planner/bound.h"
 #include "fitstep/planner/candidate.h"
+#include "fitstep/planner/floor.h"
+#include "fitstep/planner/homes.h"
 #include "fitstep/planner/needs.h"
 #include "fitstep/planner/offload.h"
 #include "fitstep/planner/order.h"
+#include "fitstep/planner/pool.h"
 #include "fitstep/planner/search.h"
+#include "fitstep/planner/values.h"
 #include "fitstep/program/program.h"
 #include "fitstep/program/text.h"
 #include "fitstep/simulate/simulator.h"
@@ -31,50 +36,136 @@ namespace {
 constexpr std::array<const char*, 5> kPolicyNames = {"auto", "none", "recompute", "offload",
                                                      "recompute-sqrt"};
 
-Task make_task(const Program& program, const Machine& machine, const PlanRequest& request) {
-  Task task{.program = program,
-            .machine = machine,
-            .request = request,
-            .values = Values(program, make_order(program)),
-            .homes = make_homes(program, request),
-            .culprits = {}};
-  task.floor_bytes = floor_bytes(program, request, &task.culprits);
-  return task;
+// Storages that may have their home below: all, or, where the request says where they are, those
+// that it has there.
+std::vector<StorageId> may_be_below(const Program& program, const PlanRequest& request) {
+  if (request.homes.empty()) return all_homes(program);
+  std::vector<StorageId> below;
+  for (const Home& home : request.homes) {
+    if (home.tier == kHostTier) below.push_back(home.storage);
+  }
+  return below;
 }
 
-Moves moves_of(const Task& task) {
-  const std::string& policy = task.request.policy;
-  return {.recompute = policy != "none" && policy != "offload",
-          .offload = can_offload(task.machine) && (policy == "auto" || policy == "offload")};
+Moves moves_of(const Program& program, const Machine& machine, const PlanRequest& request) {
+  const std::string& policy = request.policy;
+  Moves moves{.recompute = policy != "none" && policy != "offload",
+              .offload = can_offload(machine) && (policy == "auto" || policy == "offload")};
+  const std::vector<StorageId> mobile = may_be_below(program, request);
+  if (!moves.offload || mobile.empty()) return moves;
+  moves.is_mobile.assign(program.storages.size(), 0);
+  for (const StorageId storage : mobile) moves.is_mobile[storage.index()] = 1;
+  return moves;
 }
 
 std::string describe(const Moves& moves) {
   if (!moves.offload) return moves.recompute ? "recompute" : "keep";
-  return moves.recompute ? "recompute + offload" : "offload";
+  const char* homes = moves.is_mobile.empty() ? "" : " + homes below";
+  return fmt::format("{}offload{}", moves.recompute ? "recompute + " : "", homes);
 }
 
-// The candidate as a plan, certified for `capacity_bytes` (0: for its own height) and verified.
-Plan make_certified_plan(const Task& task, const Candidate& candidate, int64_t capacity_bytes,
-                         const std::string& program_hash) {
+// A request with everything that follows from it before a search.
+class Planning {
+ public:
+  Planning(const Program& program, const Machine& machine, const PlanRequest& request)
+      : program_(program),
+        machine_(machine),
+        request_(request),
+        moves_(moves_of(program, machine, request)),
+        values_(program, make_order(program)) {
+    const bool is_free = request.homes.empty() && !moves_.is_mobile.empty();
+    levels_ = is_free ? home_levels(values_) : std::vector<std::vector<StorageId>>(1);
+    const std::vector<StorageId> mobile = is_free ? all_homes(program) : std::vector<StorageId>();
+    floor_bytes_ = floor_of(program, make_homes(program, request, mobile), &culprits_);
+  }
+
+  int64_t floor_bytes() const { return floor_bytes_; }  // Proven, wherever homes are.
+  const std::vector<Culprit>& culprits() const { return culprits_; }
+
+  // Candidates, all placed: bytes fall, time rises. Never empty. More homes go below as long as
+  // that helps.
+  std::vector<Candidate> run() {
+    constexpr int32_t kPatient = 5'000;  // Ops up to which one level in vain is not the last.
+    int32_t in_vain = 0;
+    Pool pool;
+    const int64_t capacity_bytes =
+        request_.capacity_bytes > 0 ? request_.capacity_bytes : Pool::kNoBytes;
+    const int64_t good_ps = compute_bound_ps(program_, machine_) / 1000 * 1001;
+    for (size_t level = 0; level < levels_.size(); ++level) {
+      const Task& task = add_task(level);
+      const bool is_last = level + 1 == levels_.size();
+      if (task.homes.host_bottom_bytes > host_capacity_bytes(machine_)) break;
+      if (task.floor_bytes > capacity_bytes && !is_last) continue;
+      const int64_t before_ps = pool.least_ps(capacity_bytes);
+      bool has_helped = false;
+      for (Candidate& candidate : search(task)) has_helped |= pool.add(std::move(candidate));
+      const int64_t least_ps = pool.least_ps(capacity_bytes);
+      if (request_.capacity_bytes > 0) has_helped = least_ps < before_ps;
+      in_vain = has_helped || least_ps == Pool::kNoTime ? 0 : in_vain + 1;
+      if (least_ps <= good_ps || in_vain > (values_.tick_count() <= kPatient ? 1 : 0)) break;
+    }
+    if (pool.least_bytes() == Pool::kNoBytes) {
+      for (Candidate& candidate : search(tasks_.front())) pool.add(std::move(candidate));
+    }
+    return std::move(pool).take();
+  }
+
+  // The candidate as a plan, certified for `capacity_bytes` (0: for its own height) and verified.
+  Plan make_certified_plan(const Candidate& candidate, int64_t capacity_bytes) const;
+
+ private:
+  const Task& add_task(size_t level) {
+    tasks_.push_back({.program = program_,
+                      .machine = machine_,
+                      .values = values_,
+                      .request = request_,
+                      .homes = make_homes(program_, request_, levels_[level]),
+                      .level = static_cast<int32_t>(level),
+                      .culprits = {}});
+    Task& task = tasks_.back();
+    task.floor_bytes = floor_of(program_, task.homes, &task.culprits);
+    task.request.time_limit_s /= static_cast<double>(levels_.size());
+    if (request_.progress) {
+      const auto count = static_cast<double>(levels_.size());
+      task.request.progress = [this, level, count](double share) {
+        request_.progress((static_cast<double>(level) + share) / count);
+      };
+    }
+    return task;
+  }
+
+  const Program& program_;
+  const Machine& machine_;
+  const PlanRequest& request_;
+  const Moves moves_;
+  const Values values_;
+  std::vector<std::vector<StorageId>> levels_;  // Homes below.
+  std::deque<Task> tasks_;                      // By level, as far as it was tried.
+  int64_t floor_bytes_ = 0;
+  std::vector<Culprit> culprits_;
+};
+
+Plan Planning::make_certified_plan(const Candidate& candidate, int64_t capacity_bytes) const {
+  const Task& task = tasks_[static_cast<size_t>(candidate.level)];
   Plan plan = assemble_candidate(task, candidate);
-  plan.program_hash = program_hash;
-  plan.policy = task.request.policy;
-  plan.seed = task.request.seed;
+  plan.program_hash = hash_program(program_);
+  plan.policy = request_.policy;
+  plan.seed = request_.seed;
   Certificate& certificate = plan.certificate;
-  certificate.floor_bytes = task.floor_bytes;
+  certificate.floor_bytes = floor_bytes_;
   certificate.capacity_bytes = std::max(capacity_bytes, certificate.height_bytes);
-  const Moves moves = moves_of(task);
-  certificate.moves = describe(moves);
-  const TimeBound bound =
-      time_bound(task.values, task.machine, task.homes, certificate.capacity_bytes, moves);
+  certificate.moves = describe(moves_);
+  const TimeBound bound = time_bound(values_, machine_, make_homes(program_, request_),
+                                     certificate.capacity_bytes, moves_);
   certificate.bound_ps = bound.ps;
   certificate.bound = bound.name;
   const std::vector<Fault> faults =
-      verify(task.program, plan,
-             {.capacity_bytes = {certificate.capacity_bytes, host_capacity_bytes(task.machine)},
-              .bottom_bytes = task.homes.bottom_bytes});
+      verify(program_, plan,
+             {.capacity_bytes = {certificate.capacity_bytes, host_capacity_bytes(machine_)},
+              .bottom_bytes = task.homes.bottom_bytes,
+              .host_bottom_bytes = task.homes.host_bottom_bytes});
   FITSTEP_CHECK(faults.empty(), "planner made a plan with a fault: " + faults.front().message);
-  certificate.predicted_ps = simulate(task.program, plan, task.machine).total_ps;
+  certificate.predicted_ps = simulate(program_, plan, machine_).total_ps;
   FITSTEP_CHECK(certificate.predicted_ps == candidate.predicted_ps,
                 fmt::format("simulated {} ps, selected by {} ps", certificate.predicted_ps,
                             candidate.predicted_ps));
@@ -86,14 +177,13 @@ Plan make_certified_plan(const Task& task, const Candidate& candidate, int64_t c
 std::span<const char* const> policy_names() { return kPolicyNames; }
 
 Frontier make_frontier(const Program& program, const Machine& machine, const PlanRequest& request) {
-  const Task task = make_task(program, machine, request);
-  const std::string program_hash = hash_program(program);
-  Frontier frontier{.floor_bytes = task.floor_bytes,
+  Planning planning(program, machine, request);
+  Frontier frontier{.floor_bytes = planning.floor_bytes(),
                     .bound_ps = compute_bound_ps(program, machine),
                     .points = {},
-                    .culprits = task.culprits};
-  for (const Candidate& candidate : search(task)) {
-    Point point{.plan = make_certified_plan(task, candidate, 0, program_hash)};
+                    .culprits = planning.culprits()};
+  for (const Candidate& candidate : planning.run()) {
+    Point point{.plan = planning.make_certified_plan(candidate, 0)};
     point.height_bytes = point.plan.certificate.height_bytes;
     point.predicted_ps = point.plan.certificate.predicted_ps;
     frontier.points.push_back(std::move(point));
@@ -125,19 +215,18 @@ Outcome choose(const Frontier& frontier, int64_t capacity_bytes) {
 
 // As make_frontier and choose, but only the chosen plan is assembled and verified.
 Outcome make_plan(const Program& program, const Machine& machine, const PlanRequest& request) {
-  const Task task = make_task(program, machine, request);
-  if (request.capacity_bytes < task.floor_bytes) {
-    return TooSmall{.floor_bytes = task.floor_bytes, .culprits = task.culprits};
+  Planning planning(program, machine, request);
+  if (request.capacity_bytes < planning.floor_bytes()) {
+    return TooSmall{.floor_bytes = planning.floor_bytes(), .culprits = planning.culprits()};
   }
-  const std::vector<Candidate> candidates = search(task);
+  const std::vector<Candidate> candidates = planning.run();
   for (const Candidate& candidate : candidates) {  // Fastest first.
     if (candidate.bytes > request.capacity_bytes) continue;
-    return Fits{.plan = make_certified_plan(task, candidate, request.capacity_bytes,
-                                            hash_program(program))};
+    return Fits{.plan = planning.make_certified_plan(candidate, request.capacity_bytes)};
   }
   return GaveUp{.least_found_bytes = candidates.back().bytes,
-                .floor_bytes = task.floor_bytes,
-                .culprits = task.culprits};
+                .floor_bytes = planning.floor_bytes(),
+                .culprits = planning.culprits()};
 }
 
 }  // namespace fitstep

@@ -24,13 +24,16 @@ namespace fitstep {
 // The home of a persistent storage, decided before planning and shared by all variants.
 struct Home {
   StorageId storage;
-  int64_t offset_bytes = 0;
+  int64_t offset_bytes = 0;  // On its tier.
+  TierId tier = kDeviceTier;
 };
 
 struct PlanRequest {
-  std::vector<Home> homes;     // One for every persistent storage; empty: the planner stacks them.
-  int64_t bottom_bytes = 0;    // Nothing but homes lies below this address.
-  int64_t capacity_bytes = 0;  // Of the device arena.
+  // One for every persistent storage; empty: the planner chooses their tiers and stacks them.
+  std::vector<Home> homes;
+  int64_t bottom_bytes = 0;       // Nothing but homes lies below this device address ...
+  int64_t host_bottom_bytes = 0;  // ... and below this one of the host tier.
+  int64_t capacity_bytes = 0;     // Of the device arena.
   uint64_t seed = 1;
   int32_t effort = 8;  // Rounds of selection and layout per target; more is slower, better.
   // Seconds, 0 for no limit. Until then the search goes on with more effort, so plans may differ

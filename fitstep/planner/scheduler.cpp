@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -21,9 +22,10 @@ constexpr int32_t kMostDepth = 8000;  // Of values made again for values made ag
 
 class Walk {
  public:
-  Walk(const Values& values, const Selection& selection)
+  Walk(const Values& values, const Selection& selection, std::span<const char> is_below)
       : values_(values),
         selection_(selection),
+        is_below_(is_below),
         stay_of_(values.size(), kNone),
         touched_(values.size(), 0),
         save_of_tick_(static_cast<size_t>(values.tick_count()), kNone),
@@ -47,18 +49,39 @@ class Walk {
     return static_cast<int32_t>(schedule_.stays.size()) - 1;
   }
 
+  bool is_below(StorageId storage) const {
+    return !is_below_.empty() && is_below_[storage.index()] != 0;
+  }
+
   void add_own_places() {
     const std::vector<Storage>& storages = values_.program().storages;
     for (size_t i = 0; i < storages.size(); ++i) {
       const StorageId storage(i);
       if (!values_.has_own_place(storage)) continue;
       own_stay_[i] = add_stay(storage, true);
-      stay_of_[values_.id(storage, 0).index()] = own_stay_[i];
+      if (is_below(storage)) {
+        schedule_.stays.back().tier = kHostTier;
+      } else {
+        stay_of_[values_.id(storage, 0).index()] = own_stay_[i];
+      }
     }
+  }
+
+  // Where the storage is read and written by all its ops: its own place, or, where that is below,
+  // its one stay on the device; kNone if it is an ordinary one.
+  int32_t place_of(StorageId storage) {
+    int32_t& stay = own_stay_[storage.index()];
+    if (stay == kNone || schedule_.stays[index(stay)].tier != kHostTier) return stay;
+    const int32_t home = stay;
+    stay = add_stay(storage, false);
+    schedule_.stays.back().home = home;
+    stay_of_[values_.id(storage, 0).index()] = stay;
+    return stay;
   }
 
   // The stay that holds the value now; kNone on failure.
   int32_t ensure(ValueId value) {
+    place_of(values_[value].storage);
     const int32_t stay = stay_of_[value.index()];
     const bool is_recomputable = now_ <= values_[value].recomputable_until;
     if (stay == kNone || (is_recomputable && !schedule_.stays[index(stay)].has_own_place &&
@@ -130,7 +153,7 @@ class Walk {
 
   int32_t write_stay(const Form& form, const Write& write, const Instance& instance) {
     const ValueId value = values_.id(write.storage, write.version);
-    int32_t stay = own_stay_[write.storage.index()];
+    int32_t stay = place_of(write.storage);
     if (stay != kNone) {
       stay_of_[values_.id(write.storage, write.version - 1).index()] = kNone;
     } else if (is_in_place(form, write)) {
@@ -177,6 +200,7 @@ class Walk {
 
   const Values& values_;
   const Selection& selection_;
+  std::span<const char> is_below_;  // By storage.
   Schedule schedule_;
   Tick now_ = 0;
   int32_t depth_ = 0;
@@ -184,7 +208,7 @@ class Walk {
   std::vector<Tick> touched_;     // By value: when it was last read or made.
   std::vector<int32_t> pins_;     // By stay: by how many ops under way it is needed.
   std::vector<int32_t> save_of_tick_;
-  std::vector<int32_t> own_stay_;  // By storage.
+  std::vector<int32_t> own_stay_;  // By storage; one below until it is used.
 };
 
 }  // namespace
@@ -204,8 +228,9 @@ void find_lifetimes(Schedule& schedule) {
   }
 }
 
-std::optional<Schedule> make_schedule(const Values& values, const Selection& selection) {
-  return Walk(values, selection).run();
+std::optional<Schedule> make_schedule(const Values& values, const Selection& selection,
+                                      std::span<const char> is_below) {
+  return Walk(values, selection, is_below).run();
 }
 
 }  // namespace fitstep

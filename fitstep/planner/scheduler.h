@@ -12,12 +12,14 @@
 // in front of the original draw.
 //
 // Offload adds copies: a stay then begins or ends with one, beside the instances, and has a
-// counterpart on the host tier (offload.h).
+// counterpart on the host tier (offload.h). What has its home there is one stay on the device from
+// its first to its last use, which only copies can begin and end: such a schedule is no plan yet.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "fitstep/plan/plan.h"
@@ -48,6 +50,7 @@ struct Instance {
 struct Stay {
   StorageId storage;
   bool has_own_place = false;  // The home or external residency: there before and after.
+  int32_t home = kNone;        // The stay that is its home on the host tier.
   int32_t first = kNone;       // Instances that use it; kNone if none does.
   int32_t last = kNone;
   TierId tier = kDeviceTier;
@@ -65,7 +68,7 @@ struct Transfer {
 
 struct Schedule {
   std::vector<Instance> instances;
-  std::vector<Stay> stays;       // First one per storage that has its own place, by storage.
+  std::vector<Stay> stays;       // First one per storage that has its own place.
   std::vector<Transfer> evicts;  // In order of their lanes.
   std::vector<Transfer> prefetches;
   std::vector<Ended> ended;  // By instance; empty without transfers.
@@ -81,6 +84,9 @@ void find_lifetimes(Schedule& schedule);
 
 // Nothing if a dropped value is needed when it cannot be made again any more, or if recomputing
 // would multiply the program beyond reason; both are the selection's fault.
-std::optional<Schedule> make_schedule(const Values& values, const Selection& selection);
+//
+// `is_below` is by storage: what has its home on the host tier; empty if nothing has.
+std::optional<Schedule> make_schedule(const Values& values, const Selection& selection,
+                                      std::span<const char> is_below = {});
 
 }  // namespace fitstep

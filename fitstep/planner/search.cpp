@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -14,6 +13,7 @@
 #include "fitstep/planner/deadline.h"
 #include "fitstep/planner/drafts.h"
 #include "fitstep/planner/offload.h"
+#include "fitstep/planner/pool.h"
 #include "fitstep/planner/selection.h"
 #include "fitstep/planner/selector.h"
 #include "fitstep/planner/values.h"
@@ -23,48 +23,8 @@ namespace {
 
 constexpr double kLadder = 1.04;
 constexpr int64_t kFlippedOps = 20'000;  // In all tries of local moves together.
-constexpr int64_t kNoTime = std::numeric_limits<int64_t>::max();
 constexpr int32_t kPassesPerEffort = 8;
 constexpr int64_t kPlaced = 100'000;  // Blocks in all passes of one layout together, at least.
-
-// Candidates that nothing beats, most bytes first.
-class Pool {
- public:
-  void add(Candidate candidate) {
-    const auto beats = [](const Candidate& a, const Candidate& b) {
-      return a.bytes <= b.bytes && a.predicted_ps <= b.predicted_ps;
-    };
-    for (const Candidate& other : candidates_) {
-      if (beats(other, candidate)) return;
-    }
-    std::erase_if(candidates_, [&](const Candidate& other) { return beats(candidate, other); });
-    const auto place =
-        std::find_if(candidates_.begin(), candidates_.end(),
-                     [&](const Candidate& other) { return other.bytes < candidate.bytes; });
-    candidates_.insert(place, std::move(candidate));
-  }
-
-  int64_t least_bytes() const { return candidates_.back().bytes; }
-
-  // Of those within the capacity; very long if there are none.
-  int64_t least_ps(int64_t capacity_bytes) const {
-    for (const Candidate& candidate : candidates_) {
-      if (candidate.bytes <= capacity_bytes) return candidate.predicted_ps;
-    }
-    return kNoTime;
-  }
-
-  // REQUIRES: there is one.
-  const Candidate& best(int64_t capacity_bytes) const {
-    return *std::ranges::find_if(candidates_,
-                                 [&](const Candidate& it) { return it.bytes <= capacity_bytes; });
-  }
-
-  std::vector<Candidate> take() && { return std::move(candidates_); }
-
- private:
-  std::vector<Candidate> candidates_;
-};
 
 class Search {
  public:
@@ -78,7 +38,7 @@ class Search {
     const auto block_count = static_cast<int64_t>(kept_.space.blocks.size()) + 1;
     passes_ =
         static_cast<int32_t>(std::clamp<int64_t>(kPlaced / block_count, kPassesPerEffort, 64));
-    pool_.add(kept_);
+    if (!task.homes.any_below()) pool_.add(kept_);
   }
 
   std::vector<Candidate> run() {
@@ -105,7 +65,7 @@ class Search {
  private:
   // Once there is an answer, time may run out.
   bool is_over(int64_t target_bytes) const {
-    return deadline_.has_passed() && pool_.least_ps(target_bytes) < kNoTime;
+    return deadline_.has_passed() && pool_.least_ps(target_bytes) < Pool::kNoTime;
   }
 
   // First at the higher targets, where luck may lie; then with more effort at this one.
@@ -135,11 +95,13 @@ class Search {
     return static_cast<size_t>(std::ranges::find_if(targets, fits) - targets.begin());
   }
 
-  // Highest first, below the height with all kept.
+  // Highest first, below the height with all kept; with homes below, which have to come and go
+  // even then, two more.
   std::vector<int64_t> ladder() const {
     std::vector<int64_t> targets;
     auto target = static_cast<double>(std::max<int64_t>(task_.floor_bytes, 1));
-    while (target < static_cast<double>(pool_.least_bytes())) {
+    const double above = task_.homes.any_below() ? kLadder * kLadder : 1;
+    while (target < static_cast<double>(kept_.bytes) * above) {
       targets.push_back(static_cast<int64_t>(target));
       target = std::max(target * kLadder, target + 1);
     }
@@ -155,6 +117,7 @@ class Search {
     bool is_reached = false;
     for (const Way way : {Way::Offload, Way::Recompute, Way::Both}) {
       if (way != Way::Recompute && !may_offload_) continue;
+      if (way == Way::Recompute && task_.homes.any_below()) continue;
       if (way != Way::Offload && !drafts_.has_choice()) continue;
       if (is_over(target_bytes)) break;
       is_reached |= reach(target_bytes, way);
@@ -176,7 +139,7 @@ class Search {
         const int64_t least_ps = pool_.least_ps(target_bytes);
         const std::optional<Candidate> base =
             schedule_candidate(task_, selector_.flipped(pool_.best(target_bytes).selection, value));
-        if (!base || base->bytes <= target_bytes) continue;
+        if (!base || is_plan_within(*base, target_bytes)) continue;
         place_within(target_bytes, [&](int64_t aim_bytes) {
           return offload_candidate(task_, *base, aim_bytes, pool_.least_ps(target_bytes));
         });
@@ -245,7 +208,7 @@ class Search {
     for (size_t i = 0; i < drafts.size(); i += stride) {
       if (is_over(target_bytes)) break;
       std::optional<Candidate> base = schedule_candidate(task_, *drafts[i]);
-      if (!base || base->bytes <= target_bytes) continue;
+      if (!base || is_plan_within(*base, target_bytes)) continue;
       const std::optional<Candidate> candidate =
           offload_candidate(task_, *base, target_bytes, pool_.least_ps(target_bytes));
       if (candidate) estimates.push_back({candidate->predicted_ps, std::move(*base)});
@@ -261,6 +224,11 @@ class Search {
       });
     }
     return is_reached;
+  }
+
+  // Whether recompute alone is enough.
+  bool is_plan_within(const Candidate& candidate, int64_t target_bytes) const {
+    return candidate.bytes <= target_bytes && !task_.homes.any_below();
   }
 
   // Of drafts: all of a small program's, a few of a large one's.
@@ -307,9 +275,11 @@ std::vector<Candidate> search(const Task& task) {
   std::optional<Candidate> kept = schedule_candidate(task, keep_all(task.values));
   FITSTEP_CHECK(kept.has_value(), "a program that keeps everything needs nothing made again");
   const int32_t passes = kPassesPerEffort * 4 * task.request.effort;
-  place_candidate(task, 0, passes, *kept);
+  const bool is_plan = !task.homes.any_below();
+  if (is_plan) place_candidate(task, 0, passes, *kept);
   std::vector<Candidate> only;
-  const bool is_enough = kept->bytes <= task.request.capacity_bytes;  // And nothing is faster.
+  // And nothing is faster.
+  const bool is_enough = is_plan && kept->bytes <= task.request.capacity_bytes;
   const std::string& policy = task.request.policy;
   const bool is_searched = policy == "auto" || policy == "recompute" || policy == "offload";
   if (is_searched && !is_enough) return Search(task, std::move(*kept)).run();

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
 #include <optional>
 #include <span>
 #include <utility>
@@ -68,9 +67,14 @@ class Replay {
     std::vector<int64_t> change(load_.size() + 2, 0);
     for (int32_t i = 0; i < gap_count; ++i) {
       const Gap& it = gap(i);
-      change[index(it.before) + 1] += it.size_bytes;
-      change[index(it.after)] -= it.size_bytes;
-      boundary_[index(it.after)] -= it.size_bytes;
+      if (it.kind == Gap::Kind::Idle) {
+        change[index(it.before) + 1] += it.size_bytes;
+        change[index(it.after)] -= it.size_bytes;
+        boundary_[index(it.after)] -= it.size_bytes;
+      }
+      if (it.kind == Gap::Kind::First) has_left_[index(i)] = 1;
+      if (it.kind != Gap::Kind::First) evict_order_.push_back(i);
+      if (it.kind == Gap::Kind::Last) continue;
       arriving_[index(it.after)] += it.size_bytes;
       prefetch_order_.push_back(i);
     }
@@ -86,8 +90,6 @@ class Replay {
       while (back < prefetch_order_.size() && index(gap(prefetch_order_[back]).after) <= i) ++back;
       needed_[i] = static_cast<int32_t>(back);
     }
-    evict_order_.resize(task_.gaps.size());
-    std::iota(evict_order_.begin(), evict_order_.end(), 0);
     std::ranges::stable_sort(evict_order_, {},
                              [&](int32_t i) { return std::pair(gap(i).before, gap(i).after); });
   }

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "fitstep/machine/machine.h"
-#include "fitstep/planner/assemble.h"
 #include "fitstep/planner/bound.h"
+#include "fitstep/planner/homes.h"
 #include "fitstep/planner/needs.h"
 #include "fitstep/planner/order.h"
 #include "fitstep/planner/values.h"

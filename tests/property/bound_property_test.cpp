@@ -10,8 +10,8 @@
 
 #include "fitstep/base/interval.h"
 #include "fitstep/machine/machine.h"
-#include "fitstep/planner/assemble.h"
 #include "fitstep/planner/bound.h"
+#include "fitstep/planner/homes.h"
 #include "fitstep/planner/needs.h"
 #include "fitstep/planner/order.h"
 #include "fitstep/planner/planner.h"

@@ -70,7 +70,7 @@ std::vector<Small> tight_plans(uint64_t seeds) {
 }
 
 Limits limits_for(const Plan& plan) {
-  return {.capacity_bytes = {2 * plan.certificate.height_bytes, plan.certificate.height_bytes}};
+  return {.capacity_bytes = {2 * plan.certificate.height_bytes, 2 * plan.certificate.height_bytes}};
 }
 
 // All but what is only a number in the certificate; offload_gaps() fills in no peak.

@@ -1,0 +1,67 @@
+// The pool: candidates that nothing beats.
+//
+//   seconds
+//      |                   x        x are kept: what lies right of and above another one is not
+//      |          x     .
+//      |  x  .
+//      +--------------------------> bytes
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "fitstep/planner/candidate.h"
+
+namespace fitstep {
+
+class Pool {
+ public:
+  static constexpr int64_t kNoTime = std::numeric_limits<int64_t>::max();
+  static constexpr int64_t kNoBytes = std::numeric_limits<int64_t>::max();
+
+  // Whether it was worth it.
+  bool add(Candidate candidate) {
+    const auto beats = [](const Candidate& a, const Candidate& b) {
+      return a.bytes <= b.bytes && a.predicted_ps <= b.predicted_ps;
+    };
+    for (const Candidate& other : candidates_) {
+      if (beats(other, candidate)) return false;
+    }
+    std::erase_if(candidates_, [&](const Candidate& other) { return beats(candidate, other); });
+    const auto place =
+        std::find_if(candidates_.begin(), candidates_.end(),
+                     [&](const Candidate& other) { return other.bytes < candidate.bytes; });
+    candidates_.insert(place, std::move(candidate));
+    return true;
+  }
+
+  // Very many if there are none.
+  int64_t least_bytes() const { return candidates_.empty() ? kNoBytes : candidates_.back().bytes; }
+
+  // Of those within the capacity; very long if there are none.
+  int64_t least_ps(int64_t capacity_bytes) const {
+    for (const Candidate& candidate : candidates_) {
+      if (candidate.bytes <= capacity_bytes) return candidate.predicted_ps;
+    }
+    return kNoTime;
+  }
+
+  // The fastest within the capacity.
+  //
+  // REQUIRES: there is one.
+  const Candidate& best(int64_t capacity_bytes) const {
+    return *std::ranges::find_if(candidates_,
+                                 [&](const Candidate& it) { return it.bytes <= capacity_bytes; });
+  }
+
+  // Bytes fall, time rises.
+  std::vector<Candidate> take() && { return std::move(candidates_); }
+
+ private:
+  std::vector<Candidate> candidates_;
+};
+
+}  // namespace fitstep
