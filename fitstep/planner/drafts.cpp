@@ -58,11 +58,10 @@ void Drafts::measure(Selection selection) {
                      .selection = std::move(selection)});
 }
 
-std::vector<const Selection*> Drafts::best(int64_t aim_bytes) {
+void Drafts::measure_down_to(int64_t aim_bytes) {
   constexpr int kPrices = 20;
   constexpr double kStep = 0.975;     // From one estimate to the next.
   constexpr double kBelowAim = 0.75;  // Estimates are at most so far below what is needed.
-  constexpr size_t kMostBest = 3;
   if (!has_prices_ && has_choice_) {
     has_prices_ = true;
     const double ratio = selector_.most_price() / selector_.least_price();
@@ -79,6 +78,11 @@ std::vector<const Selection*> Drafts::best(int64_t aim_bytes) {
     measure(selector_.by_segments(static_cast<int64_t>(estimate_bytes_)));
     estimate_bytes_ *= kStep;
   }
+}
+
+std::vector<const Selection*> Drafts::best(int64_t aim_bytes) {
+  constexpr size_t kMostBest = 3;
+  measure_down_to(aim_bytes);
   std::ranges::stable_sort(drafts_, [&](const Draft& a, const Draft& b) {
     const bool a_fits = a.bytes <= aim_bytes;
     if (a_fits != (b.bytes <= aim_bytes)) return a_fits;
@@ -93,7 +97,8 @@ std::vector<const Selection*> Drafts::best(int64_t aim_bytes) {
   return selections;
 }
 
-std::vector<const Selection*> Drafts::all() {
+std::vector<const Selection*> Drafts::all(int64_t aim_bytes) {
+  measure_down_to(aim_bytes);
   std::ranges::stable_sort(
       drafts_, {}, [](const Draft& draft) { return std::pair(draft.predicted_ps, draft.bytes); });
   std::vector<const Selection*> selections;

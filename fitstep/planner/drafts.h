@@ -21,8 +21,8 @@ class Drafts {
   // Whether there is anything to drop.
   bool has_choice() const { return has_choice_; }
 
-  // All that best() has looked at, fastest first. Valid until the next call.
-  std::vector<const Selection*> all();
+  // All that best() looks at, fastest first. Valid until the next call.
+  std::vector<const Selection*> all(int64_t aim_bytes);
 
   // The fastest few whose peak is within the aim; if there are none, that of the least peak. Valid
   // until the next call.
@@ -36,6 +36,7 @@ class Drafts {
   };
 
   void measure(Selection selection);
+  void measure_down_to(int64_t aim_bytes);
 
   const Task& task_;
   const Selector& selector_;

@@ -203,7 +203,7 @@ class Search {
       Candidate base;
     };
     std::vector<Estimate> estimates;
-    const std::vector<const Selection*> drafts = drafts_.all();
+    const std::vector<const Selection*> drafts = drafts_.all(target_bytes);
     const size_t stride = drafts.size() / most_tries() + 1;
     for (size_t i = 0; i < drafts.size(); i += stride) {
       if (is_over(target_bytes)) break;
