@@ -86,14 +86,18 @@ py::tuple run_counts(const Plan& plan, const StepProgram& step) {
 
 PlanRequest request_from(const StepProgram& step, const py::dict& options) {
   PlanRequest request;
-  for (const auto& [name, offset] : options["homes"].cast<std::map<std::string, int64_t>>()) {
+  using Homes = std::map<std::string, std::pair<bool, int64_t>>;  // (is below, offset in bytes)
+  for (const auto& [name, home] : options["homes"].cast<Homes>()) {
     for (size_t i = 0; i < step.program.storages.size(); ++i) {
       const Storage& storage = step.program.storages[i];
       if (storage.name == name && storage.is_persistent && !is_external(storage.kind))
-        request.homes.push_back({.storage = StorageId(i), .offset_bytes = offset});
+        request.homes.push_back({.storage = StorageId(i),
+                                 .offset_bytes = home.second,
+                                 .tier = home.first ? kHostTier : kDeviceTier});
     }
   }
   request.bottom_bytes = options["bottom_bytes"].cast<int64_t>();
+  request.host_bottom_bytes = options["host_bottom_bytes"].cast<int64_t>();
   request.capacity_bytes = options["capacity_bytes"].cast<int64_t>();
   request.seed = options["seed"].cast<uint64_t>();
   request.effort = options["effort"].cast<int32_t>();
@@ -106,6 +110,17 @@ PlanRequest request_from(const StepProgram& step, const py::dict& options) {
     };
   }
   return request;
+}
+
+// Names of the storages whose homes the plan has on the host tier.
+std::vector<std::string> homes_below(const Plan& plan, const StepProgram& step) {
+  std::vector<std::string> names;
+  for (const Residency& it : plan.residencies) {
+    if (!it.is_home || it.tier != kHostTier) continue;
+    if (it.storage.index() >= step.program.storages.size()) continue;  // Of another program.
+    names.push_back(step.program.storages[it.storage.index()].name);
+  }
+  return names;
 }
 
 py::object outcome_to_python(Outcome outcome) {
@@ -148,6 +163,7 @@ void bind_planning(py::module_& module) {
       .def("certificate", &certificate)
       .def("run_counts", &run_counts)
       .def("offloaded", &offloaded)
+      .def("homes_below", &homes_below)
       .def("program_hash", [](const Plan& plan) { return plan.program_hash; })
       .def("text", [](const Plan& plan) { return print_plan(plan); });
   module.def("parse_plan", [](const std::string& text) {

@@ -31,6 +31,12 @@ TensorRef geometry(const std::vector<int64_t>& sizes, const std::vector<int64_t>
           .dtype = dtype.cast<at::ScalarType>()};
 }
 
+using HomePair = std::pair<bool, int64_t>;  // (is below, offset in bytes)
+
+Homes::Place place(const HomePair& home) {
+  return {.tier = home.first ? kHostTier : kDeviceTier, .offset_bytes = home.second};
+}
+
 py::dict counters() {
   const AllocatorCounters& of = allocator_counters();
   py::dict made;
@@ -51,21 +57,29 @@ void bind_running(py::module_& module) {
   module.def("counted_peak_bytes", &counted_peak_bytes);
   module.def("counted_live_bytes", &counted_live_bytes);
   py::class_<Homes, std::shared_ptr<Homes>>(module, "Homes")
-      .def(py::init([](int64_t size_bytes, int64_t reserve_bytes, int64_t host_capacity_bytes) {
-        return std::shared_ptr<Homes>(
-            unwrap(Homes::open(size_bytes, reserve_bytes, host_capacity_bytes)));
+      .def(py::init([](int64_t size_bytes, int64_t reserve_bytes, int64_t host_capacity_bytes,
+                       int64_t host_bottom_bytes) {
+        return std::shared_ptr<Homes>(unwrap(
+            Homes::open(size_bytes, reserve_bytes, host_capacity_bytes, host_bottom_bytes)));
       }))
-      .def("move_in", [](Homes& homes, const at::Tensor& tensor, int64_t offset_bytes,
-                         int64_t aliases) { unwrap(homes.move_in(tensor, offset_bytes, aliases)); })
+      .def("move_in",
+           [](Homes& homes, const at::Tensor& tensor, const HomePair& home, int64_t aliases) {
+             unwrap(homes.move_in(tensor, place(home), aliases));
+           })
       .def("make",
            [](Homes& homes, const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides,
-              int64_t offset, const py::object& dtype, int64_t size_bytes, int64_t home_bytes) {
+              int64_t offset, const py::object& dtype, int64_t size_bytes, const HomePair& home) {
              return unwrap(
-                 homes.make(geometry(sizes, strides, offset, dtype), size_bytes, home_bytes));
+                 homes.make(geometry(sizes, strides, offset, dtype), size_bytes, place(home)));
            })
-      .def("base",
-           [](const Homes& homes) { return reinterpret_cast<uintptr_t>(homes.arena().base()); })
-      .def("is_home", &Homes::is_home)
+      .def("place_of",
+           [](const Homes& homes, uintptr_t address) -> std::optional<HomePair> {
+             const auto found = homes.place_of(reinterpret_cast<const void*>(address));
+             if (!found.has_value()) return std::nullopt;
+             return HomePair{found->tier == kHostTier, found->offset_bytes};
+           })
+      .def("is_home", [](const Homes& homes, const at::Tensor& tensor,
+                         const HomePair& home) { return homes.is_home(tensor, place(home)); })
       .def("size_bytes", [](const Homes& homes) { return homes.arena().size_bytes(); })
       .def("host_bytes",
            [](const Homes& homes) { return homes.host() ? homes.host()->size_bytes() : 0; })

@@ -30,13 +30,16 @@ void leave_home(void* home) { delete static_cast<std::shared_ptr<Home>*>(home); 
 }  // namespace
 
 Result<std::unique_ptr<Homes>> Homes::open(int64_t size_bytes, int64_t reserve_bytes,
-                                           int64_t host_capacity_bytes) {
+                                           int64_t host_capacity_bytes,
+                                           int64_t host_bottom_bytes) {
   install_allocator();
   const auto device = std::make_shared<HostDevice>();
   FITSTEP_TRY(std::shared_ptr<Arena> arena, Arena::make(device, size_bytes));
   FITSTEP_TRY_STATUS(register_arena(arena->base(), arena->size_bytes()));
-  return std::unique_ptr<Homes>(
-      new Homes(device, std::move(arena), reserve_bytes, host_capacity_bytes));
+  std::unique_ptr<Homes> homes(new Homes(device, std::move(arena), reserve_bytes,
+                                         host_capacity_bytes, host_bottom_bytes));
+  if (host_bottom_bytes > 0) FITSTEP_TRY_STATUS(homes->reserve_host(host_capacity_bytes));
+  return homes;
 }
 
 Status Homes::reserve_host(int64_t size_bytes) {
@@ -48,10 +51,10 @@ Status Homes::reserve_host(int64_t size_bytes) {
 
 Homes::~Homes() { close(); }
 
-Status Homes::move_in(const at::Tensor& tensor, int64_t offset_bytes, int64_t aliases) {
+Status Homes::move_in(const at::Tensor& tensor, const Place& home, int64_t aliases) {
   c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
   const auto size_bytes = static_cast<int64_t>(storage->nbytes());
-  FITSTEP_TRY(char* address, arena_->address(offset_bytes, size_bytes));
+  FITSTEP_TRY(char* address, arena_of(home.tier)->address(home.offset_bytes, size_bytes));
   // mutable_data() first: it gives a copy-on-write storage its own bytes.
   std::memcpy(address, storage->mutable_data(), static_cast<size_t>(size_bytes));
   const bool may_be_seen = static_cast<int64_t>(tensor.storage().use_count()) > aliases + 1;
@@ -63,22 +66,44 @@ Status Homes::move_in(const at::Tensor& tensor, int64_t offset_bytes, int64_t al
 }
 
 Result<at::Tensor> Homes::make(const TensorRef& geometry, int64_t size_bytes,
-                               int64_t offset_bytes) {
-  FITSTEP_TRY(char* address, arena_->address(offset_bytes, size_bytes));
+                               const Place& home) {
+  FITSTEP_TRY(char* address, arena_of(home.tier)->address(home.offset_bytes, size_bytes));
   const c10::Storage storage = borrowed_storage(address, size_bytes);
   inside_.emplace_back(storage.getWeakStorageImpl());
   return tensor_over(storage, geometry);
 }
 
-bool Homes::is_home(const at::Tensor& tensor, int64_t offset_bytes) const {
-  return tensor.storage().data() == arena_->base() + offset_bytes;
+bool Homes::is_home(const at::Tensor& tensor, const Place& home) const {
+  const std::shared_ptr<Arena>& arena = arena_of(home.tier);
+  return arena != nullptr && tensor.storage().data() == arena->base() + home.offset_bytes;
+}
+
+std::optional<Homes::Place> Homes::place_of(const void* address) const {
+  for (const TierId tier : {kDeviceTier, kHostTier}) {
+    const std::shared_ptr<Arena>& arena = arena_of(tier);
+    if (arena == nullptr) continue;
+    const int64_t offset_bytes = static_cast<const char*>(address) - arena->base();
+    if (offset_bytes >= 0 && offset_bytes < arena->size_bytes())
+      return Place{.tier = tier, .offset_bytes = offset_bytes};
+  }
+  return std::nullopt;
 }
 
 void Homes::close() {
   if (is_closed_) return;
   is_closed_ = true;
   char* const begin = arena_->base();
-  char* const end = begin + arena_->size_bytes();
+  close_arena(arena_);
+  if (host_ != nullptr && host_bottom_bytes_ > 0) close_arena(host_);
+  kept_.clear();
+  host_.reset();
+  unregister_arena(begin);
+  malloc_trim(0);
+}
+
+void Homes::close_arena(const std::shared_ptr<Arena>& arena) {
+  char* const begin = arena->base();
+  char* const end = begin + arena->size_bytes();
   std::map<char*, std::shared_ptr<Home>> homes;  // One for all storages at the same address.
   for (const auto& weak : inside_) {
     const auto storage = weak.lock();
@@ -86,23 +111,19 @@ void Homes::close() {
     char* at = static_cast<char*>(storage->mutable_data());
     if (at < begin || at >= end) continue;  // Moved on by somebody else.
     std::shared_ptr<Home>& home = homes[at];
-    if (!home) home = std::make_shared<Home>(arena_, at);
+    if (!home) home = std::make_shared<Home>(arena, at);
     home->size_bytes = std::max(home->size_bytes, static_cast<int64_t>(storage->nbytes()));
     storage->set_data_ptr_noswap(c10::DataPtr(at, new std::shared_ptr<Home>(home), &leave_home,
                                               c10::Device(c10::DeviceType::CPU)));
   }
   char* rest = begin;
   for (const auto& [at, home] : homes) {
-    if (rest < at) arena_->discard(rest, at - rest);
+    if (rest < at) arena->discard(rest, at - rest);
     rest = std::max(rest, at + home->size_bytes);
     for (auto [kept, last] = kept_.equal_range(at); kept != last; ++kept)
       home->kept.push_back(std::move(kept->second));
   }
-  arena_->discard(rest, end - rest);
-  kept_.clear();
-  host_.reset();
-  unregister_arena(begin);
-  malloc_trim(0);
+  arena->discard(rest, end - rest);
 }
 
 }  // namespace fitstep::torch_side

@@ -8,8 +8,9 @@
 //   before            compiled                    closed
 //   p -> malloc       p -> arena + offset         p -> the same bytes; all others given back
 //
-// Beside the arena lies that of the host tier, where plans put what they evict. Nothing is in it
-// between steps, so it is one for all plans, and as large as the largest of them needs.
+// Beside the arena lies that of the host tier, where plans put what they evict, and where homes are
+// that do not fit into the arena. It is one for all plans, and as large as the largest of them
+// needs; with homes in it, which cannot move, it has all that it may have from the start.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,9 +19,11 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "fitstep/plan/plan.h"
 #include "fitstep/run/arena.h"
 #include "fitstep_torch/call.h"
 
@@ -28,16 +31,24 @@ namespace fitstep::torch_side {
 
 class Homes {
  public:
+  struct Place {
+    TierId tier = kDeviceTier;
+    int64_t offset_bytes = 0;
+  };
+
   // Opens an arena of `size_bytes`; its last `reserve_bytes` answer unforeseen requests. The host
-  // tier may have up to `host_capacity_bytes`, none of which are taken yet.
+  // tier may have up to `host_capacity_bytes`, none of which are taken yet; its homes lie below
+  // `host_bottom_bytes`.
   static Result<std::unique_ptr<Homes>> open(int64_t size_bytes, int64_t reserve_bytes,
-                                             int64_t host_capacity_bytes = 0);
+                                             int64_t host_capacity_bytes = 0,
+                                             int64_t host_bottom_bytes = 0);
   ~Homes();
 
   const Arena& arena() const { return *arena_; }
   char* reserve() const { return arena_->base() + arena_->size_bytes() - reserve_bytes_; }
   int64_t reserve_bytes() const { return reserve_bytes_; }
   int64_t host_capacity_bytes() const { return host_capacity_bytes_; }
+  int64_t host_bottom_bytes() const { return host_bottom_bytes_; }
 
   // Sees to it that the host tier has `size_bytes`. What was open on a smaller one has to be opened
   // again.
@@ -50,33 +61,43 @@ class Homes {
     return {arena_->base() + bottom_bytes, arena_->base() + arena_->size_bytes()};
   }
 
-  // Moves the tensor's storage to `offset_bytes`, content included. Aliases that do not go through
+  // Moves the tensor's storage to its home, content included. Aliases that do not go through
   // the StorageImpl (an older numpy view) are left behind, so where there may be one the old memory
   // stays allocated as long as the storage: `aliases` is how many tensors are known to share it.
-  Status move_in(const at::Tensor& tensor, int64_t offset_bytes, int64_t aliases);
+  Status move_in(const at::Tensor& tensor, const Place& home, int64_t aliases);
 
-  // A new tensor of that geometry whose storage of `size_bytes` lies at `offset_bytes`.
-  Result<at::Tensor> make(const TensorRef& geometry, int64_t size_bytes, int64_t offset_bytes);
+  // A new tensor of that geometry whose storage of `size_bytes` lies at `home`.
+  Result<at::Tensor> make(const TensorRef& geometry, int64_t size_bytes, const Place& home);
 
-  // Whether the tensor's storage still lies at `offset_bytes`.
-  bool is_home(const at::Tensor& tensor, int64_t offset_bytes) const;
+  // Whether the tensor's storage still lies there.
+  bool is_home(const at::Tensor& tensor, const Place& home) const;
+
+  // Where that address is, if it is inside one of the arenas.
+  std::optional<Place> place_of(const void* address) const;
 
   // Gives each storage its own bytes and the rest of the arena back. Later calls do nothing.
   void close();
 
  private:
   Homes(std::shared_ptr<Device> device, std::shared_ptr<Arena> arena, int64_t reserve_bytes,
-        int64_t host_capacity_bytes)
+        int64_t host_capacity_bytes, int64_t host_bottom_bytes)
       : device_(std::move(device)),
         arena_(std::move(arena)),
         reserve_bytes_(reserve_bytes),
-        host_capacity_bytes_(host_capacity_bytes) {}
+        host_capacity_bytes_(host_capacity_bytes),
+        host_bottom_bytes_(host_bottom_bytes) {}
+
+  const std::shared_ptr<Arena>& arena_of(TierId tier) const {
+    return tier == kHostTier ? host_ : arena_;
+  }
+  void close_arena(const std::shared_ptr<Arena>& arena);
 
   std::shared_ptr<Device> device_;
   std::shared_ptr<Arena> arena_;
   std::shared_ptr<Arena> host_;
   int64_t reserve_bytes_ = 0;
   int64_t host_capacity_bytes_ = 0;
+  int64_t host_bottom_bytes_ = 0;
   std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> inside_;
   std::multimap<char*, c10::DataPtr> kept_;  // By home: old memory that may still be looked at.
   bool is_closed_ = false;

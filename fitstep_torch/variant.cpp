@@ -3,41 +3,25 @@
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "fitstep/plan/verify.h"
 #include "fitstep/run/lane_copies.h"
 #include "fitstep_torch/generators.h"
 #include "fitstep_torch/tensors.h"
 
 namespace fitstep::torch_side {
-namespace {
-
-// What a plan may do, and this runtime cannot.
-Status check_supported(const Plan& plan) {
-  const bool has_home_below =
-      std::any_of(plan.residencies.begin(), plan.residencies.end(), [](const Residency& it) {
-        return it.is_home && it.tier != kDeviceTier && it.tier != kExternalTier;
-      });
-  if (!has_home_below) return Done{};
-  return Error{ErrorCode::Unsupported,
-               "the plan has homes on the host tier; this version keeps them on the device"};
-}
-
-}  // namespace
 
 Result<std::unique_ptr<Variant>> Variant::make(std::shared_ptr<StepProgram> step, Plan plan,
                                                std::shared_ptr<Homes> homes, int64_t bottom_bytes) {
   const int64_t capacity = homes->arena().size_bytes() - homes->reserve_bytes();
   const Limits limits{.capacity_bytes = {capacity, homes->host_capacity_bytes()},
-                      .bottom_bytes = bottom_bytes};
+                      .bottom_bytes = bottom_bytes,
+                      .host_bottom_bytes = homes->host_bottom_bytes()};
   const std::vector<Fault> faults = verify(step->program, plan, limits);
   if (!faults.empty()) {
     return Error{ErrorCode::Mismatch,
                  fmt::format("the plan is not valid for this program ({}: {}); plan it again",
                              to_string(faults.front().kind), faults.front().message)};
   }
-  FITSTEP_TRY_STATUS(check_supported(plan));
   auto made = std::make_unique<Variant>();
   made->step_ = std::move(step);
   made->plan_ = std::make_unique<Plan>(std::move(plan));

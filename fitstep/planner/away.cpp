@@ -39,6 +39,7 @@ CopyCost cost_of(const Link& link) {
 
 int64_t whole_ps(double ps) {
   // Plans take whole picoseconds, so an error below one is lost in rounding down.
+  if (ps >= static_cast<double>(kLongestPs)) return kLongestPs;
   const double error_ps = ps * 1.5e-15;
   return static_cast<int64_t>(std::floor(error_ps < 0.5 ? ps : ps - error_ps));
 }

@@ -36,6 +36,9 @@ struct Away {
 
 Away make_away(const Machine& machine);
 
+// 26 days. Bounds speak of no longer times, so that sums of a few of them stay in range.
+inline constexpr int64_t kLongestPs = int64_t{1} << 61;
+
 // The whole picoseconds that a plan takes at least if a sum of a few numbers says `ps`.
 int64_t whole_ps(double ps);
 

@@ -39,7 +39,7 @@ class Paths {
   int64_t at(Tick tick) const { return start_ps_[static_cast<size_t>(tick)]; }
   void raise(Tick tick, int64_t ps) {
     int64_t& start_ps = start_ps_[static_cast<size_t>(tick)];
-    start_ps = std::max(start_ps, ps);
+    start_ps = std::max(start_ps, std::min(ps, kLongestPs));
   }
 
   void add_prefetches(Tick begin) {

@@ -190,7 +190,7 @@ def curve(
         every = [Planned(v.step, external_bytes=v.step.external_bytes()) for v in capture.variants]
         floor = session.floor_of(every)
         plans = _core.frontier_of(
-            variant.step, torch.get_num_threads(), session.plan_options(every[-1], 0)
+            variant.step, torch.get_num_threads(), session.free_options(every[-1])
         )[1]
     outside = max(one.external_bytes for one in every)
     points = [

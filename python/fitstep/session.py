@@ -2,6 +2,7 @@
 
 arena   | home | home | home |  residencies and scratch of whichever variant runs  | reserve |
         0                    bottom                                             capacity
+host    | home |  what plans evict  |
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ import torch
 
 from . import _core
 from .budget import (
-    ALIGNMENT,
     budget_for,
     capacity_of,
     host_of,
@@ -25,19 +25,12 @@ from .budget import (
     parse_host_budget,
     reserve_of,
 )
+from .describe import describe
 from .errors import BudgetError, BudgetTooSmall, CaptureError, GuardError, PlanFileError
+from .homes import FREE_HOMES, Home, Homes
 from .settings import Settings
 
-
-@dataclass(eq=False)
-class Home:
-    """Where one persistent storage is between steps."""
-
-    name: str
-    offset_bytes: int
-    size_bytes: int
-    storage: weakref.ref[Any] | None = None  # Of the tensor that is there; None before it is made.
-    tensor: torch.Tensor | None = None
+_OFFLOADING = ("auto", "offload")  # Policies that may have homes on the host tier.
 
 
 @dataclass(eq=False)
@@ -53,7 +46,7 @@ class Planned:
 
 
 class Session:
-    """REQUIRES: storages are brought in by `add_homes` before the variants that use them."""
+    """REQUIRES: storages are brought in by `places.add` before the variants that use them."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -63,9 +56,7 @@ class Session:
         self.steps: weakref.WeakSet[Any] = weakref.WeakSet()
         self._names: dict[tuple[object, ...], tuple[Callable[[], object], str]] = {}
         self._taken: set[str] = set()
-        self.homes: dict[str, Home] = {}
-        self._by_offset: dict[int, Home] = {}
-        self.bottom_bytes = 0
+        self.places = Homes()
         self.budget_bytes = 0
         self.host_budget_bytes = 0  # What plans may evict to the host tier.
         self.host_link = ""  # What a copy there costs, as _core.measure_host_link() says it.
@@ -81,6 +72,16 @@ class Session:
         return self._homes is not None
 
     @property
+    def homes(self) -> dict[str, Home]:
+        """By name."""
+        return self.places.by_name
+
+    @property
+    def bottom_bytes(self) -> int:
+        """Where the homes in the arena end."""
+        return self.places.bottom_bytes
+
+    @property
     def reserve_bytes(self) -> int:
         return reserve_of(self.budget_bytes)
 
@@ -92,8 +93,8 @@ class Session:
         """The home that the tensor's storage has, if it is in this arena."""
         if not self.is_open:
             return None
-        offset = tensor.untyped_storage().data_ptr() - self._homes.base()
-        return self._by_offset.get(offset)
+        place = self._homes.place_of(tensor.untyped_storage().data_ptr())
+        return self.places.by_place.get(place)
 
     def name_of(self, tensor: torch.Tensor, proposal: str) -> str:
         """The one name of a tensor in this arena, whatever the functions call it that share it."""
@@ -117,22 +118,6 @@ class Session:
         self._names[identity] = (alive, name)
         return name
 
-    def add_home(self, name: str, size_bytes: int) -> Home:
-        known = self.homes.get(name)
-        if known is not None and known.size_bytes == size_bytes:
-            return known
-        home = Home(name, self.bottom_bytes, size_bytes)
-        self.homes[name] = home
-        self._by_offset[home.offset_bytes] = home
-        self.bottom_bytes += -(-size_bytes // ALIGNMENT) * ALIGNMENT
-        return home
-
-    def remove_homes_from(self, bottom_bytes: int) -> None:
-        """Forgets homes that were added above, after a compile that did not succeed."""
-        self.homes = {n: h for n, h in self.homes.items() if h.offset_bytes < bottom_bytes}
-        self._by_offset = {h.offset_bytes: h for h in self.homes.values()}
-        self.bottom_bytes = bottom_bytes
-
     def set_budget(self, plain_peak_bytes: int, host_link: Callable[[int], str]) -> None:
         """The budgets in bytes, from what the user gave; with a host tier, also its link."""
         self.budget_bytes = parse_budget(self.settings.budget, plain_peak_bytes)
@@ -148,8 +133,31 @@ class Session:
         return _core.lower_and_measure(recorder, profile, self._homes, self.bottom_bytes, progress)
 
     def plan(self, new: list[Planned], *, replan: bool) -> list[Planned]:
-        """Plans `new`, and with `replan` all others again. Changes nothing; raises BudgetTooSmall
-        with the largest floor of all variants."""
+        """Plans `new`, and with `replan` all others again; the first time with a host tier it also
+        decides which homes are there. Raises BudgetTooSmall with the largest floor of all
+        variants."""
+        if self.is_open or not self.host_budget_bytes:
+            return self._plan_all(new, replan=replan)
+        self.places.put_below(self._homes_below(new))
+        try:
+            return self._plan_all(new, replan=replan)
+        except BudgetTooSmall:
+            if new[-1].given_plan is not None or new[-1].policy not in _OFFLOADING:
+                raise
+            # What is right for one variant was not right for another.
+            self.places.put_below(set(self.homes))
+            return self._plan_all(new, replan=replan)
+
+    def _homes_below(self, new: list[Planned]) -> set[str]:
+        """What the last variant, which most steps run, wants to have on the host tier."""
+        last = new[-1]
+        if last.given_plan is not None:
+            return set(last.given_plan.homes_below(last.step))
+        options = {**self.plan_options(last, self.capacity_for(new)), **FREE_HOMES}
+        outcome = _core.plan_step(last.step, torch.get_num_threads(), options)
+        return set(outcome[1].homes_below(last.step)) if outcome[0] == "fits" else set()
+
+    def _plan_all(self, new: list[Planned], *, replan: bool) -> list[Planned]:
         every = self.planned + new
         external_bytes = _external_bytes(every)
         capacity = self.capacity_for(every)
@@ -173,7 +181,7 @@ class Session:
             is_free = self.settings.budget is None and not self.is_open
             if is_free and least > self.budget_bytes:  # No slack: alignment and reserve show.
                 self.budget_bytes = least
-                return self.plan(new, replan=replan)
+                return self._plan_all(new, replan=replan)
             raise too_small
         self._next_capacity = capacity
         return plans
@@ -183,7 +191,7 @@ class Session:
         external_bytes = _external_bytes(planned)
         heights = []
         for one in planned:
-            threads, options = torch.get_num_threads(), self.plan_options(one, 0)
+            threads, options = torch.get_num_threads(), self.free_options(one)
             outcome = _core.plan_step(one.step, threads, options)
             heights.append(outcome[1] if outcome[0] == "too small" else 0)
         return max(budget_for(height, external_bytes) for height in heights)
@@ -239,8 +247,7 @@ class Session:
                 progress("planning", (done + share) / every)
 
         return {
-            "homes": {home.name: home.offset_bytes for home in self.homes.values()},
-            "bottom_bytes": self.bottom_bytes,
+            **self.places.options(),
             "capacity_bytes": capacity,
             "seed": self.settings.seed,
             "effort": self.settings.effort,
@@ -250,6 +257,11 @@ class Session:
             "host_link": self.host_link,
         }
 
+    def free_options(self, one: Planned) -> dict[str, Any]:
+        """For the whole frontier, before homes have been chosen."""
+        free = FREE_HOMES if self.host_budget_bytes and not self.is_open else {}
+        return {**self.plan_options(one, 0), **free}
+
     def open(self, plans: list[Planned], tensors: dict[str, torch.Tensor]) -> None:
         """Opens the arena if need be, moves `tensors` into their homes, and makes the variants.
 
@@ -257,7 +269,9 @@ class Session:
         """
         if self._homes is None:
             size = max(self._next_capacity, self.bottom_bytes) + self.reserve_bytes
-            self._homes = _core.Homes(size, self.reserve_bytes, self.host_budget_bytes)
+            self._homes = _core.Homes(
+                size, self.reserve_bytes, self.host_budget_bytes, self.places.host_bottom_bytes
+            )
             self._capacity_bytes = self._next_capacity
         try:
             for one in plans:
@@ -269,8 +283,8 @@ class Session:
             raise
         for name, tensor in tensors.items():
             home = self.homes[name]
-            if not self._homes.is_home(tensor, home.offset_bytes):
-                self._homes.move_in(tensor.detach(), home.offset_bytes, 2)
+            if not self._homes.is_home(tensor, home.place):
+                self._homes.move_in(tensor.detach(), home.place, 2)
             self._settle(home, tensor)
 
     def make_tensor(self, home: Home, fake: torch.Tensor) -> torch.Tensor:
@@ -281,7 +295,7 @@ class Session:
             int(fake.storage_offset()),
             fake.dtype,
             home.size_bytes,
-            home.offset_bytes,
+            home.place,
         )
         self._settle(home, made)
         return made
@@ -295,7 +309,7 @@ class Session:
                 f"{tensor.untyped_storage().nbytes()} bytes",
                 todo="close() the compiled step and compile again after replacing tensors",
             )
-        self._homes.move_in(tensor.detach(), home.offset_bytes, 2)
+        self._homes.move_in(tensor.detach(), home.place, 2)
         self._settle(home, tensor)
 
     def _settle(self, home: Home, tensor: torch.Tensor) -> None:
@@ -325,7 +339,7 @@ class Session:
         self._at_home = tensors, addresses
 
     def is_home(self, tensor: torch.Tensor, home: Home) -> bool:
-        return bool(self._homes.is_home(tensor, home.offset_bytes))
+        return bool(self._homes.is_home(tensor, home.place))
 
     def close(self) -> None:
         self.is_closed = True
@@ -341,19 +355,6 @@ class Session:
 
 def _external_bytes(planned: list[Planned]) -> int:
     return max((one.external_bytes for one in planned), default=0)
-
-
-def describe(step: Any, culprit: tuple[int, int]) -> str:
-    """One readable line for an op that binds a floor."""
-    op, size = culprit
-    return f"{describe_op(step, op)}: {_core.format_bytes(size)}"
-
-
-def describe_op(step: Any, op: int) -> str:
-    """Its name, and where the user's code called it."""
-    name, module, file, line = step.op(op)
-    where = f" at {file}:{line}" if file else ""
-    return f"{name}{f' in {module}' if module else ''}{where}"
 
 
 _sessions: weakref.WeakSet[Session] = weakref.WeakSet()

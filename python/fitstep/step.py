@@ -11,6 +11,7 @@ from torch.utils._pytree import tree_flatten
 
 from . import _core
 from .arguments import describe_change
+from .describe import describe_op
 from .errors import CaptureError, FitstepError, GuardError
 from .left_behind import (
     bring_back,
@@ -22,7 +23,7 @@ from .left_behind import (
 )
 from .python_changes import check_flags
 from .report import Measured, Report, SavedText, make_report
-from .session import Planned, Session, describe_op
+from .session import Planned, Session
 from .shadow import HostSide
 from .state.variant import VariantFacts
 from .uninterrupted import uninterrupted
@@ -72,7 +73,7 @@ class Step:
         self.plain_peak_bytes = max([self.plain_peak_bytes, *peaks])
         if first:
             session.set_budget(self.plain_peak_bytes, self._maker.cache.host_link)
-        bottom = session.bottom_bytes
+        bottom, mark = session.bottom_bytes, session.places.mark()
         tensors = self._add_homes(capture.variants)
         new = [
             Planned(
@@ -88,7 +89,7 @@ class Step:
             plans = session.plan(new, replan=grown)
             session.open(plans, tensors)
         except BaseException:
-            session.remove_homes_from(bottom)
+            session.places.back_to(mark)
             raise
         self._settle(capture.variants, plans, grown)
         if capture.grads_in_use and not session.grads_in_use:
@@ -108,7 +109,7 @@ class Step:
         for variant in variants:
             for bound in homes_of(variant):
                 size = int(bound.fake.untyped_storage().nbytes())
-                self._session.add_home(bound.name, size)
+                self._session.places.add(bound.name, size)
                 if bound.real is not None:
                     tensors.setdefault(bound.name, bound.real)
         return tensors

@@ -1,0 +1,95 @@
+"""Homes: the places of persistent storages between steps, in the order in which they came.
+
+arena   | home | home | home |          host tier   | home | home |
+        0                    bottom                 0             host bottom
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from .budget import ALIGNMENT
+
+# What the planner is asked where it may choose the tiers by itself.
+FREE_HOMES: dict[str, Any] = {"homes": {}, "bottom_bytes": 0, "host_bottom_bytes": 0}
+
+
+@dataclass(eq=False)
+class Home:
+    """Where one persistent storage is between steps."""
+
+    name: str
+    offset_bytes: int  # On its tier.
+    size_bytes: int
+    is_below: bool = False  # On the host tier.
+    storage: weakref.ref[Any] | None = None  # Of the tensor that is there; None before it is made.
+    tensor: torch.Tensor | None = None
+
+    @property
+    def place(self) -> tuple[bool, int]:
+        """What the core calls it: whether it is below, and its offset in bytes."""
+        return self.is_below, self.offset_bytes
+
+
+class Homes:
+    """The homes of one arena. They are stacked, and once the arena is open they stay."""
+
+    def __init__(self) -> None:
+        self.by_name: dict[str, Home] = {}
+        self.by_place: dict[tuple[bool, int], Home] = {}
+        self.bottom_bytes = 0
+        self.host_bottom_bytes = 0
+
+    def add(self, name: str, size_bytes: int) -> None:
+        """A home in the arena, unless there is one of that name and size."""
+        known = self.by_name.get(name)
+        if known is None or known.size_bytes != size_bytes:
+            self._stack(Home(name, 0, size_bytes))
+
+    def mark(self) -> tuple[Any, ...]:
+        """What there is now, to come back to after a compile that did not succeed."""
+        places = (dict(self.by_name), dict(self.by_place))
+        return *places, self.bottom_bytes, self.host_bottom_bytes
+
+    def back_to(self, mark: tuple[Any, ...]) -> None:
+        self.by_name, self.by_place, self.bottom_bytes, self.host_bottom_bytes = mark
+
+    def put_below(self, names: set[str]) -> None:
+        """Has these on the host tier and the others in the arena.
+
+        REQUIRES: the arena is not open yet.
+        """
+        homes = list(self.by_name.values())
+        for home in homes:
+            home.is_below = home.name in names and home.size_bytes > 0
+        self._stack_again(homes)
+
+    def options(self) -> dict[str, Any]:
+        """What the planner has to know about them."""
+        return {
+            "homes": {home.name: home.place for home in self.by_name.values()},
+            "bottom_bytes": self.bottom_bytes,
+            "host_bottom_bytes": self.host_bottom_bytes,
+        }
+
+    def _stack(self, home: Home) -> None:
+        size_bytes = -(-home.size_bytes // ALIGNMENT) * ALIGNMENT
+        if home.is_below:
+            home.offset_bytes = self.host_bottom_bytes
+            self.host_bottom_bytes += size_bytes
+        else:
+            home.offset_bytes = self.bottom_bytes
+            self.bottom_bytes += size_bytes
+        self.by_name[home.name] = home
+        self.by_place[home.place] = home
+
+    def _stack_again(self, homes: Iterable[Home]) -> None:
+        self.by_name, self.by_place = {}, {}
+        self.bottom_bytes = self.host_bottom_bytes = 0
+        for home in homes:
+            self._stack(home)
