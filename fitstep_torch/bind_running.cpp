@@ -59,13 +59,11 @@ void bind_running(py::module_& module) {
   py::class_<Homes, std::shared_ptr<Homes>>(module, "Homes")
       .def(py::init([](int64_t size_bytes, int64_t reserve_bytes, int64_t host_capacity_bytes,
                        int64_t host_bottom_bytes) {
-        return std::shared_ptr<Homes>(unwrap(
-            Homes::open(size_bytes, reserve_bytes, host_capacity_bytes, host_bottom_bytes)));
+        return std::shared_ptr<Homes>(
+            unwrap(Homes::open(size_bytes, reserve_bytes, host_capacity_bytes, host_bottom_bytes)));
       }))
-      .def("move_in",
-           [](Homes& homes, const at::Tensor& tensor, const HomePair& home, int64_t aliases) {
-             unwrap(homes.move_in(tensor, place(home), aliases));
-           })
+      .def("move_in", [](Homes& homes, const at::Tensor& tensor, const HomePair& home,
+                         int64_t aliases) { unwrap(homes.move_in(tensor, place(home), aliases)); })
       .def("make",
            [](Homes& homes, const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides,
               int64_t offset, const py::object& dtype, int64_t size_bytes, const HomePair& home) {

@@ -30,14 +30,13 @@ void leave_home(void* home) { delete static_cast<std::shared_ptr<Home>*>(home); 
 }  // namespace
 
 Result<std::unique_ptr<Homes>> Homes::open(int64_t size_bytes, int64_t reserve_bytes,
-                                           int64_t host_capacity_bytes,
-                                           int64_t host_bottom_bytes) {
+                                           int64_t host_capacity_bytes, int64_t host_bottom_bytes) {
   install_allocator();
   const auto device = std::make_shared<HostDevice>();
   FITSTEP_TRY(std::shared_ptr<Arena> arena, Arena::make(device, size_bytes));
   FITSTEP_TRY_STATUS(register_arena(arena->base(), arena->size_bytes()));
-  std::unique_ptr<Homes> homes(new Homes(device, std::move(arena), reserve_bytes,
-                                         host_capacity_bytes, host_bottom_bytes));
+  std::unique_ptr<Homes> homes(
+      new Homes(device, std::move(arena), reserve_bytes, host_capacity_bytes, host_bottom_bytes));
   if (host_bottom_bytes > 0) FITSTEP_TRY_STATUS(homes->reserve_host(host_capacity_bytes));
   return homes;
 }
@@ -65,8 +64,7 @@ Status Homes::move_in(const at::Tensor& tensor, const Place& home, int64_t alias
   return Done{};
 }
 
-Result<at::Tensor> Homes::make(const TensorRef& geometry, int64_t size_bytes,
-                               const Place& home) {
+Result<at::Tensor> Homes::make(const TensorRef& geometry, int64_t size_bytes, const Place& home) {
   FITSTEP_TRY(char* address, arena_of(home.tier)->address(home.offset_bytes, size_bytes));
   const c10::Storage storage = borrowed_storage(address, size_bytes);
   inside_.emplace_back(storage.getWeakStorageImpl());

@@ -19,6 +19,7 @@
 #include "fitstep/planner/space.h"
 #include "fitstep/planner/timing.h"
 #include "fitstep/planner/values.h"
+#include "fitstep/simulate/lane_clock.h"
 
 namespace fitstep {
 namespace {
@@ -136,6 +137,39 @@ class Cutter {
   std::vector<int32_t> host_;       // By gap: the stay on the host tier.
 };
 
+// The load, and in front of each arrival from a home below and behind each departure to one the
+// bytes on their way, as long as a copy takes: what evicts for these leaves room for them.
+std::vector<int64_t> with_ways(std::span<const int64_t> load_bytes, std::span<const Gap> gaps,
+                               const EvictionTask& task) {
+  const auto count = static_cast<int32_t>(load_bytes.size());
+  std::vector<int64_t> change(load_bytes.size() + 1, 0);
+  for (size_t i = 0; i < gaps.size(); ++i) {
+    const Gap& gap = gaps[i];
+    int32_t begin = 0;
+    int32_t end = 0;
+    if (gap.kind == Gap::Kind::First) {
+      const int64_t copy_ps = transfer_ps(gap.size_bytes, task.link.prefetch, false);
+      const int64_t begin_ps = task.start_ps[static_cast<size_t>(gap.after)] - copy_ps;
+      begin = static_cast<int32_t>(std::ranges::lower_bound(task.start_ps, begin_ps) -
+                                   task.start_ps.begin());
+      end = gap.after;
+    } else if (gap.kind == Gap::Kind::Last && !is_clean(gaps, i)) {
+      const int64_t copy_ps = transfer_ps(gap.size_bytes, task.link.evict, false);
+      begin = gap.before + 1;
+      const int64_t end_ps = task.start_ps[static_cast<size_t>(begin)] + copy_ps;
+      end = static_cast<int32_t>(std::ranges::lower_bound(task.start_ps, end_ps) -
+                                 task.start_ps.begin());
+    }
+    if (begin >= end) continue;
+    change[static_cast<size_t>(begin)] += gap.size_bytes;
+    change[static_cast<size_t>(std::min(end, count))] -= gap.size_bytes;
+  }
+  std::vector<int64_t> result(load_bytes.begin(), load_bytes.end());
+  int64_t added_bytes = 0;
+  for (size_t i = 0; i < result.size(); ++i) result[i] += (added_bytes += change[i]);
+  return result;
+}
+
 // The chosen ones of the idle gaps, and all others.
 std::vector<Gap> with_homes(std::span<const Gap> gaps, std::span<const int32_t> chosen) {
   std::vector<Gap> result;
@@ -167,39 +201,47 @@ int64_t host_capacity_bytes(const Machine& machine) {
 std::optional<Offload> make_offload(const Values& values, const Machine& machine,
                                     const Schedule& schedule, const Space& space,
                                     const OffloadLimits& limits) {
-  int64_t too_slow_ps = limits.too_slow_ps;
   const std::vector<Gap> gaps = find_gaps(values, schedule);
-  std::vector<Gap> idle_gaps;
-  std::ranges::copy_if(gaps, std::back_inserter(idle_gaps),
-                       [](const Gap& gap) { return gap.kind == Gap::Kind::Idle; });
   const std::vector<int64_t> duration_ps = durations(values, machine, schedule);
   std::vector<int64_t> start_ps = {0};
   for (const int64_t ps : duration_ps) start_ps.push_back(start_ps.back() + ps);
-  if (start_ps.back() >= too_slow_ps) return std::nullopt;
-  const EvictionTask evictions{.gaps = idle_gaps,
-                               .load_bytes = space.live_bytes,
-                               .start_ps = start_ps,
-                               .limit_bytes = limits.device_bytes,
-                               .host_limit_bytes = limits.host_bytes,
-                               .link = *host_link(machine)};
+  if (start_ps.back() >= limits.too_slow_ps) return std::nullopt;
+  std::vector<Gap> idle_gaps;
+  std::ranges::copy_if(gaps, std::back_inserter(idle_gaps),
+                       [](const Gap& gap) { return gap.kind == Gap::Kind::Idle; });
+  EvictionTask evictions{.gaps = idle_gaps,
+                         .load_bytes = space.live_bytes,
+                         .start_ps = start_ps,
+                         .limit_bytes = limits.device_bytes,
+                         .host_limit_bytes = limits.host_bytes,
+                         .link = *host_link(machine)};
   std::vector<Gap> best_gaps;
   std::optional<Timing> best;
+  int64_t least_ps = limits.too_slow_ps;
   std::vector<std::vector<int32_t>> tried;
-  for (int rule = 0; rule < kEvictionRules; ++rule) {
-    std::optional<std::vector<int32_t>> chosen = choose_evictions(evictions, EvictionRule{rule});
-    if (!chosen || std::ranges::find(tried, *chosen) != tried.end()) continue;
-    const std::vector<Gap> chosen_gaps = with_homes(gaps, *chosen);
-    std::optional<Timing> timing = time_offload({.gaps = chosen_gaps,
-                                                 .duration_ps = duration_ps,
-                                                 .load_bytes = space.live_bytes,
-                                                 .boundary_bytes = space.boundary_bytes,
-                                                 .limit_bytes = limits.device_bytes},
-                                                machine);
-    tried.push_back(std::move(*chosen));
-    if (!timing || timing->total_ps >= too_slow_ps) continue;
-    too_slow_ps = timing->total_ps;
-    best = std::move(timing);
-    best_gaps = chosen_gaps;
+  const auto try_rules = [&] {
+    for (int rule = 0; rule < kEvictionRules; ++rule) {
+      std::optional<std::vector<int32_t>> chosen = choose_evictions(evictions, EvictionRule{rule});
+      if (!chosen || std::ranges::find(tried, *chosen) != tried.end()) continue;
+      std::vector<Gap> chosen_gaps = with_homes(gaps, *chosen);
+      std::optional<Timing> timing = time_offload({.gaps = chosen_gaps,
+                                                   .duration_ps = duration_ps,
+                                                   .load_bytes = space.live_bytes,
+                                                   .boundary_bytes = space.boundary_bytes,
+                                                   .limit_bytes = limits.device_bytes},
+                                                  machine);
+      tried.push_back(std::move(*chosen));
+      if (!timing || timing->total_ps >= least_ps) continue;
+      least_ps = timing->total_ps;
+      best = std::move(timing);
+      best_gaps = std::move(chosen_gaps);
+    }
+  };
+  try_rules();
+  if (idle_gaps.size() < gaps.size()) {
+    const std::vector<int64_t> roomy_bytes = with_ways(space.live_bytes, gaps, evictions);
+    evictions.load_bytes = roomy_bytes;
+    try_rules();
   }
   if (!best) return std::nullopt;
   return Offload{.schedule = Cutter(schedule, best_gaps, *best).run(), .total_ps = best->total_ps};

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <span>
 #include <string>
 #include <utility>
@@ -72,10 +73,11 @@ class Planning {
         machine_(machine),
         request_(request),
         moves_(moves_of(program, machine, request)),
-        values_(program, make_order(program)) {
-    const bool is_free = request.homes.empty() && !moves_.is_mobile.empty();
-    levels_ = is_free ? home_levels(values_) : std::vector<std::vector<StorageId>>(1);
-    const std::vector<StorageId> mobile = is_free ? all_homes(program) : std::vector<StorageId>();
+        values_(program, make_order(program)),
+        good_ps_(compute_bound_ps(program, machine) / 1000 * 1001),
+        is_free_(request.homes.empty() && !moves_.is_mobile.empty()) {
+    std::vector<StorageId> mobile;
+    if (is_free_) mobile = all_homes(program);
     floor_bytes_ = floor_of(program, make_homes(program, request, mobile), &culprits_);
   }
 
@@ -83,52 +85,92 @@ class Planning {
   const std::vector<Culprit>& culprits() const { return culprits_; }
 
   // Candidates, all placed: bytes fall, time rises. Never empty. More homes go below as long as
-  // that helps.
+  // that helps; then, in a small program, single ones go there or come back.
   std::vector<Candidate> run() {
     constexpr int32_t kPatient = 5'000;  // Ops up to which one level in vain is not the last.
+    const std::vector<std::vector<StorageId>> levels =
+        is_free_ ? home_levels(values_) : std::vector<std::vector<StorageId>>(1);
+    level_count_ = levels.size();
     int32_t in_vain = 0;
-    Pool pool;
-    const int64_t capacity_bytes =
-        request_.capacity_bytes > 0 ? request_.capacity_bytes : Pool::kNoBytes;
-    const int64_t good_ps = compute_bound_ps(program_, machine_) / 1000 * 1001;
-    for (size_t level = 0; level < levels_.size(); ++level) {
-      const Task& task = add_task(level);
-      const bool is_last = level + 1 == levels_.size();
-      if (task.homes.host_bottom_bytes > host_capacity_bytes(machine_)) break;
-      if (task.floor_bytes > capacity_bytes && !is_last) continue;
-      const int64_t before_ps = pool.least_ps(capacity_bytes);
-      bool has_helped = false;
-      for (Candidate& candidate : search(task)) has_helped |= pool.add(std::move(candidate));
-      const int64_t least_ps = pool.least_ps(capacity_bytes);
-      if (request_.capacity_bytes > 0) has_helped = least_ps < before_ps;
-      in_vain = has_helped || least_ps == Pool::kNoTime ? 0 : in_vain + 1;
-      if (least_ps <= good_ps || in_vain > (values_.tick_count() <= kPatient ? 1 : 0)) break;
+    for (const std::vector<StorageId>& below : levels) {
+      const bool is_last = &below == &levels.back();
+      const Found found = search_with(below, is_last);
+      if (found == Found::OutOfReach) continue;
+      in_vain = found == Found::Better || !has_answer() ? 0 : in_vain + 1;
+      if (is_good() || in_vain > (values_.tick_count() <= kPatient ? 1 : 0)) break;
     }
-    if (pool.least_bytes() == Pool::kNoBytes) {
-      for (Candidate& candidate : search(tasks_.front())) pool.add(std::move(candidate));
-    }
-    return std::move(pool).take();
+    flip_homes();
+    if (pool_.least_bytes() == Pool::kNoBytes) add_all(search(tasks_.front()));
+    return std::move(pool_).take();
   }
 
   // The candidate as a plan, certified for `capacity_bytes` (0: for its own height) and verified.
   Plan make_certified_plan(const Candidate& candidate, int64_t capacity_bytes) const;
 
  private:
-  const Task& add_task(size_t level) {
+  enum class Found { OutOfReach, NothingBetter, Better };
+
+  int64_t capacity_bytes() const {
+    return request_.capacity_bytes > 0 ? request_.capacity_bytes : Pool::kNoBytes;
+  }
+  bool has_answer() const { return pool_.least_ps(capacity_bytes()) < Pool::kNoTime; }
+  bool is_good() const { return pool_.least_ps(capacity_bytes()) <= good_ps_; }
+
+  bool add_all(std::vector<Candidate> candidates) {
+    bool is_better = false;
+    for (Candidate& candidate : candidates) is_better |= pool_.add(std::move(candidate));
+    return is_better;
+  }
+
+  // `is_last`: even if the floor says that it is in vain, for an answer to what would be possible.
+  Found search_with(const std::vector<StorageId>& below, bool is_last) {
+    const Task& task = add_task(below);
+    if (task.homes.host_bottom_bytes > host_capacity_bytes(machine_)) return Found::OutOfReach;
+    if (task.floor_bytes > capacity_bytes() && !is_last) return Found::OutOfReach;
+    const int64_t before_ps = pool_.least_ps(capacity_bytes());
+    bool is_better = add_all(search(task));
+    if (request_.capacity_bytes > 0) is_better = pool_.least_ps(capacity_bytes()) < before_ps;
+    return is_better ? Found::Better : Found::NothingBetter;
+  }
+
+  // Local moves: the largest homes first, each to the other tier, as long as that helps.
+  void flip_homes() {
+    constexpr int64_t kFlippedOps = 12'000;  // In all tries together.
+    constexpr int64_t kMostFlips = 24;
+    if (!is_free_ || request_.capacity_bytes <= 0 || !has_answer()) return;
+    int64_t tries = std::min(kFlippedOps / (values_.tick_count() + 1), kMostFlips);
+    std::vector<StorageId> homes = all_homes(program_);
+    const auto size_of = [&](StorageId id) { return program_.storages[id.index()].size_bytes; };
+    std::ranges::stable_sort(homes, std::greater(), size_of);
+    for (const StorageId storage : homes) {
+      if (tries-- <= 0 || is_good()) return;
+      const Candidate& best = pool_.best(capacity_bytes());
+      const Homes& of_best = tasks_[static_cast<size_t>(best.level)].homes;
+      std::vector<StorageId> below;
+      for (const StorageId other : homes) {
+        const bool is_below = of_best.is_below[other.index()] != 0;
+        if (is_below != (other == storage)) below.push_back(other);
+      }
+      search_with(below, false);
+    }
+  }
+
+  const Task& add_task(const std::vector<StorageId>& below) {
+    const size_t level = tasks_.size();
     tasks_.push_back({.program = program_,
                       .machine = machine_,
                       .values = values_,
                       .request = request_,
-                      .homes = make_homes(program_, request_, levels_[level]),
+                      .homes = make_homes(program_, request_, below),
                       .level = static_cast<int32_t>(level),
                       .culprits = {}});
     Task& task = tasks_.back();
     task.floor_bytes = floor_of(program_, task.homes, &task.culprits);
-    task.request.time_limit_s /= static_cast<double>(levels_.size());
+    task.request.time_limit_s /= static_cast<double>(level_count_);
     if (request_.progress) {
-      const auto count = static_cast<double>(levels_.size());
-      task.request.progress = [this, level, count](double share) {
-        request_.progress((static_cast<double>(level) + share) / count);
+      task.request.progress = [this, level](double share) {
+        const double done = static_cast<double>(level) + share;
+        request_.progress(std::min(done / static_cast<double>(level_count_), 1.0));
       };
     }
     return task;
@@ -139,8 +181,11 @@ class Planning {
   const PlanRequest& request_;
   const Moves moves_;
   const Values values_;
-  std::vector<std::vector<StorageId>> levels_;  // Homes below.
-  std::deque<Task> tasks_;                      // By level, as far as it was tried.
+  const int64_t good_ps_;  // Hardly anything can be faster.
+  bool is_free_ = false;   // To choose where homes are.
+  size_t level_count_ = 1;
+  std::deque<Task> tasks_;  // One per set of homes that was tried.
+  Pool pool_;
   int64_t floor_bytes_ = 0;
   std::vector<Culprit> culprits_;
 };

@@ -133,9 +133,8 @@ class Session:
         return _core.lower_and_measure(recorder, profile, self._homes, self.bottom_bytes, progress)
 
     def plan(self, new: list[Planned], *, replan: bool) -> list[Planned]:
-        """Plans `new`, and with `replan` all others again; the first time with a host tier it also
-        decides which homes are there. Raises BudgetTooSmall with the largest floor of all
-        variants."""
+        """Plans `new`, and with `replan` all others again; the first time it also decides which
+        homes are on a host tier. Raises BudgetTooSmall with the largest floor of all variants."""
         if self.is_open or not self.host_budget_bytes:
             return self._plan_all(new, replan=replan)
         self.places.put_below(self._homes_below(new))
