@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <span>
 #include <tuple>
-#include <utility>
 #include <vector>
 
 #include "fitstep/base/id.h"

@@ -10,6 +10,7 @@
 
 #include "fitstep/base/id.h"
 #include "fitstep/base/interval.h"
+#include "fitstep/plan/plan.h"
 #include "fitstep/planner/selection.h"
 #include "fitstep/planner/values.h"
 #include "fitstep/program/program.h"

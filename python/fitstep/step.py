@@ -56,10 +56,8 @@ class Step:
     def _add_variants(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], *, ahead: bool, plan: Any = None
     ) -> None:
-        """Captures, plans, verifies and makes ready what these arguments lead to.
-
-        Raises before anything of the user's has changed.
-        """
+        """Captures, plans, verifies and makes ready what these arguments lead to. Raises before
+        anything of the user's has changed."""
         leaves, spec = tree_flatten((args, kwargs))
         self.example = self.example or args
         began = time.perf_counter()
