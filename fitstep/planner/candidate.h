@@ -9,6 +9,7 @@
 #include "fitstep/machine/machine.h"
 #include "fitstep/plan/layout.h"
 #include "fitstep/planner/assemble.h"
+#include "fitstep/planner/deadline.h"
 #include "fitstep/planner/placer.h"
 #include "fitstep/planner/scheduler.h"
 #include "fitstep/planner/selection.h"
@@ -23,7 +24,9 @@ struct Task {
   const Values& values;
   PlanRequest request;
   Homes homes;
-  int32_t level = 0;        // Which of the request's homes these are.
+  int32_t level = 0;  // Which of the request's homes these are.
+  Deadline deadline = {};
+  bool improves = false;    // Goes on with more effort until the deadline.
   int64_t floor_bytes = 0;  // With these homes.
   std::vector<Culprit> culprits;
 };

@@ -59,14 +59,16 @@ void Drafts::measure(Selection selection) {
 }
 
 void Drafts::measure_down_to(int64_t aim_bytes) {
-  constexpr int kPrices = 20;
-  constexpr double kStep = 0.975;     // From one estimate to the next.
   constexpr double kBelowAim = 0.75;  // Estimates are at most so far below what is needed.
+  // Of a large program, where each takes long, a third as many.
+  const bool is_large = task_.values.tick_count() > 50'000;
+  const int prices = is_large ? 7 : 20;
+  const double step = is_large ? 0.93 : 0.975;  // From one estimate to the next.
   if (!has_prices_ && has_choice_) {
     has_prices_ = true;
     const double ratio = selector_.most_price() / selector_.least_price();
-    for (int i = 0; i <= kPrices; ++i) {
-      const double share = static_cast<double>(i) / kPrices;
+    for (int i = 0; i <= prices; ++i) {
+      const double share = static_cast<double>(i) / prices;
       // Just above, so that equal prices fall on one side.
       measure(selector_.by_price(selector_.least_price() * std::pow(ratio, share) * 1.000001));
     }
@@ -74,9 +76,9 @@ void Drafts::measure_down_to(int64_t aim_bytes) {
   const double least_bytes =
       has_choice_ ? static_cast<double>(selector_.least_target_bytes()) : estimate_bytes_ * 2;
   while (estimate_bytes_ >= static_cast<double>(aim_bytes) * kBelowAim &&
-         estimate_bytes_ >= least_bytes * kStep) {
+         estimate_bytes_ >= least_bytes * step) {
     measure(selector_.by_segments(static_cast<int64_t>(estimate_bytes_)));
-    estimate_bytes_ *= kStep;
+    estimate_bytes_ *= step;
   }
 }
 

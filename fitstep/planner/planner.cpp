@@ -20,6 +20,7 @@
 #include "fitstep/plan/verify.h"
 #include "fitstep/planner/bound.h"
 #include "fitstep/planner/candidate.h"
+#include "fitstep/planner/deadline.h"
 #include "fitstep/planner/floor.h"
 #include "fitstep/planner/homes.h"
 #include "fitstep/planner/needs.h"
@@ -75,6 +76,7 @@ class Planning {
         request_(request),
         moves_(moves_of(program, machine, request)),
         values_(program, make_order(program)),
+        deadline_(request.time_limit_s),
         good_ps_(compute_bound_ps(program, machine) / 1000 * 1001),
         is_free_(request.homes.empty() && !moves_.is_mobile.empty()) {
     std::vector<StorageId> mobile;
@@ -88,7 +90,6 @@ class Planning {
   // Candidates, all placed: bytes fall, time rises. Never empty. More homes go below as long as
   // that helps; then, in a small program, single ones go there or come back.
   std::vector<Candidate> run() {
-    constexpr int32_t kPatient = 5'000;  // Ops up to which one level in vain is not the last.
     const std::vector<std::vector<StorageId>> levels =
         is_free_ ? home_levels(values_) : std::vector<std::vector<StorageId>>(1);
     level_count_ = levels.size();
@@ -98,9 +99,10 @@ class Planning {
       const Found found = search_with(below, is_last);
       if (found == Found::OutOfReach) continue;
       in_vain = found == Found::Better || !has_answer() ? 0 : in_vain + 1;
-      if (is_good() || in_vain > (values_.tick_count() <= kPatient ? 1 : 0)) break;
+      if (is_good() || (has_answer() && in_vain >= most_in_vain())) break;
     }
     flip_homes();
+    improve();
     if (pool_.least_bytes() == Pool::kNoBytes) add_all(search(tasks_.front()));
     return std::move(pool_).take();
   }
@@ -113,6 +115,13 @@ class Planning {
 
   int64_t capacity_bytes() const {
     return request_.capacity_bytes > 0 ? request_.capacity_bytes : Pool::kNoBytes;
+  }
+  // Levels in a row that may bring nothing once there is an answer.
+  int32_t most_in_vain() const {
+    constexpr Tick kSmall = 5'000;
+    constexpr Tick kLarge = 50'000;
+    if (values_.tick_count() > kLarge) return 0;
+    return values_.tick_count() > kSmall ? 1 : 2;
   }
   bool has_answer() const { return pool_.least_ps(capacity_bytes()) < Pool::kNoTime; }
   bool is_good() const { return pool_.least_ps(capacity_bytes()) <= good_ps_; }
@@ -127,11 +136,20 @@ class Planning {
   Found search_with(const std::vector<StorageId>& below, bool is_last) {
     const Task& task = add_task(below);
     if (task.homes.host_bottom_bytes > host_capacity_bytes(machine_)) return Found::OutOfReach;
+    if (deadline_.has_passed() && has_answer()) return Found::OutOfReach;
     if (task.floor_bytes > capacity_bytes() && !is_last) return Found::OutOfReach;
     const int64_t before_ps = pool_.least_ps(capacity_bytes());
     bool is_better = add_all(search(task));
     if (request_.capacity_bytes > 0) is_better = pool_.least_ps(capacity_bytes()) < before_ps;
     return is_better ? Found::Better : Found::NothingBetter;
+  }
+
+  // With the time that is left, for the homes of the best so far.
+  void improve() {
+    if (request_.time_limit_s <= 0 || !has_answer() || deadline_.has_passed()) return;
+    Task& task = tasks_[static_cast<size_t>(pool_.best(capacity_bytes()).level)];
+    task.improves = true;
+    add_all(search(task));
   }
 
   // Local moves: the largest homes first, each to the other tier, as long as that helps.
@@ -164,10 +182,10 @@ class Planning {
                       .request = request_,
                       .homes = make_homes(program_, request_, below),
                       .level = static_cast<int32_t>(level),
+                      .deadline = deadline_,
                       .culprits = {}});
     Task& task = tasks_.back();
     task.floor_bytes = floor_of(program_, task.homes, &task.culprits);
-    task.request.time_limit_s /= static_cast<double>(level_count_);
     if (request_.progress) {
       task.request.progress = [this, level](double share) {
         const double done = static_cast<double>(level) + share;
@@ -182,6 +200,7 @@ class Planning {
   const PlanRequest& request_;
   const Moves moves_;
   const Values values_;
+  const Deadline deadline_;
   const int64_t good_ps_;  // Hardly anything can be faster.
   bool is_free_ = false;   // To choose where homes are.
   size_t level_count_ = 1;

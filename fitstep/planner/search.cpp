@@ -30,7 +30,7 @@ class Search {
  public:
   Search(const Task& task, Candidate kept)
       : task_(task),
-        deadline_(task.request.time_limit_s),
+        deadline_(task.deadline),
         may_offload_(can_offload(task.machine) && task.request.policy != "recompute"),
         selector_(task.values, live_bytes(task, kept)),
         drafts_(task, selector_, kept.bytes),
@@ -71,7 +71,7 @@ class Search {
   // First at the higher targets, where luck may lie; then with more effort at this one.
   void improve_until_deadline(const std::vector<int64_t>& targets, size_t reached) {
     constexpr int32_t kMostEffort = 64;
-    if (task_.request.time_limit_s <= 0) return;
+    if (!task_.improves) return;
     const int64_t target_bytes = targets[reached];
     for (size_t i = 0; i < reached && !is_over(target_bytes); ++i) reach(targets[i]);
     for (effort_ = 2; effort_ <= kMostEffort && !is_over(target_bytes); effort_ *= 2) {
@@ -109,13 +109,15 @@ class Search {
     return targets;
   }
 
-  // Whatever "auto" finds is at least as good as each way alone, because it tries them first: the
-  // quickest to find first.
+  // Whatever "auto" finds is at least as good as each way alone, because it tries them all: the
+  // quickest to find first, and in a large program the best before the slowest.
   enum class Way { Offload, Recompute, Both };
 
   bool reach(int64_t target_bytes) {
     bool is_reached = false;
-    for (const Way way : {Way::Offload, Way::Recompute, Way::Both}) {
+    const bool is_large = task_.values.tick_count() > 50'000;
+    for (const Way way : {Way::Offload, is_large ? Way::Both : Way::Recompute,
+                          is_large ? Way::Recompute : Way::Both}) {
       if (way != Way::Recompute && !may_offload_) continue;
       if (way == Way::Recompute && task_.homes.any_below()) continue;
       if (way != Way::Offload && !drafts_.has_choice()) continue;
