@@ -15,46 +15,14 @@
 #include "fitstep/base/interval.h"
 #include "fitstep/plan/plan.h"
 #include "fitstep/program/program.h"
+#include "tests/support/byte_blocks.h"
 #include "tests/support/byte_memory.h"
 
 namespace fitstep {
 namespace {
 
-constexpr Tick kToTheEnd = Tick{1} << 40;
-
 Token token_of(StorageId storage, int32_t version) {
   return int64_t{storage.value()} * 1'000'000 + version;
-}
-
-// The form, if the op is one of the program's.
-const Form* form_in(const Program& program, const Run& run) {
-  if (run.op.is_none() || run.op.index() >= program.ops.size()) return nullptr;
-  const std::vector<Form>& forms = program.ops[run.op.index()].forms;
-  if (run.form < 0 || static_cast<size_t>(run.form) >= forms.size()) return nullptr;
-  return &forms[static_cast<size_t>(run.form)];
-}
-
-// Of everything that the machine may ever look at.
-BlockEnds block_ends(const Program& program, const Plan& plan, int64_t arena_bytes) {
-  BlockEnds ends(arena_bytes);
-  for (const Residency& residency : plan.residencies) {
-    const StorageId storage = residency.storage;
-    if (storage.is_none() || storage.index() >= program.storages.size()) continue;
-    ends.add(residency.tier.value(), residency.offset_bytes,
-             program.storages[storage.index()].size_bytes);
-  }
-  for (const std::vector<Action>& lane : plan.lanes) {
-    for (const Action& action : lane) {
-      const Form* form = form_in(program, action.run);
-      if (form == nullptr) continue;
-      const std::vector<int64_t>& offsets = action.run.request_offset_bytes;
-      for (size_t i = 0; i < std::min(offsets.size(), form->requests.size()); ++i) {
-        ends.add(kDeviceTier.value(), offsets[i], form->requests[i].size_bytes);
-      }
-    }
-  }
-  ends.sort();
-  return ends;
 }
 
 }  // namespace
@@ -142,7 +110,10 @@ void ByteMachine::set_up() {
       if (!is_external(storage.kind)) return damaged("residency {} has no place", i);
       external_.emplace(residency.storage, content);
     } else if (residency.is_home) {
-      if (const auto block = place_of(id)) memory_.fill(*block, content);
+      const auto block = place_of(id);
+      if (!block) return;
+      memory_.fill(*block, content);
+      if (!memory_.hand_over(*block, 0, owner_of(id))) return damaged("two homes share bytes");
     }
   }
 }
@@ -175,7 +146,7 @@ void ByteMachine::begin_copy(size_t lane) {
   if (storage_of(copy.source) != storage_of(copy.target)) return damaged("copy of two storages");
   if (copy.source == copy.target) return damaged("copy onto itself");
   running_[lane].copied = content_of(copy.source);
-  if (!is_external_place(copy.target)) guard(lane, place_of(copy.target), kToTheEnd);
+  if (!is_external_place(copy.target)) guard_residency(lane, copy.target);
 }
 
 std::vector<Token> ByteMachine::content_of(ResidencyId id) {
@@ -187,17 +158,26 @@ std::vector<Token> ByteMachine::content_of(ResidencyId id) {
   return block ? memory_.read(*block) : std::vector<Token>();
 }
 
-void ByteMachine::guard(size_t lane, const std::optional<Place>& block, Tick end) {
+void ByteMachine::guard(size_t lane, const std::optional<Place>& block, Tick end, Owner owner) {
   if (!block) return;
-  const Guarded guarded{*block, memory_.garbage(), end};
+  if (!memory_.hand_over(*block, 0, owner)) {
+    return damaged("lane {} position {}: two live blocks share bytes", lane, ended_[lane]);
+  }
+  const Guarded guarded{*block, memory_.garbage(), end, owner};
   memory_.fill(*block, guarded.garbage);
   running_[lane].guarded.push_back(guarded);
+}
+
+void ByteMachine::guard_scratch(size_t lane, const std::optional<Place>& block, Tick end) {
+  guard(lane, block, end, memory_.garbage());
 }
 
 // What has ended by `tick` must still be what it was.
 void ByteMachine::check_guarded(size_t lane, Tick tick) {
   for (const Guarded& guarded : running_[lane].guarded) {
-    if (guarded.end > tick || memory_.holds(guarded.place, guarded.garbage)) continue;
+    if (guarded.end > tick) continue;
+    if (guarded.owner < 0) memory_.let_go(guarded.place, guarded.owner);
+    if (memory_.holds(guarded.place, guarded.garbage)) continue;
     damaged("lane {} position {}: a block that it fills is overwritten", lane, ended_[lane]);
   }
   std::erase_if(running_[lane].guarded, [&](const Guarded& it) { return it.end <= tick; });
@@ -283,7 +263,7 @@ void ByteMachine::walk_kernel(size_t lane, const Run& run, const Form& form) {
     const int64_t offset_bytes = run.request_offset_bytes[index];
     if (request.output.is_none()) {
       const Tick end = is_ordered ? request.live.end : kToTheEnd;
-      guard(lane, place(kDeviceTier, offset_bytes, request.size_bytes), end);
+      guard_scratch(lane, place(kDeviceTier, offset_bytes, request.size_bytes), end);
       continue;
     }
     const auto written = std::ranges::find(form.writes, request.output, &Write::storage);
@@ -306,9 +286,20 @@ void ByteMachine::begin_output(size_t lane, const Run& run, const Form& form, si
     const bool is_in_place = read.storage == write.storage && read.version == write.version - 1;
     if (is_in_place && run.reads[i] != output) return damaged("one tensor in two places");
     if (is_in_place) return;
-    if (write.may_take == read.storage && is_in_place_of(output, run.reads[i])) return;
+    if (write.may_take == read.storage && is_in_place_of(output, run.reads[i])) {
+      return take_place(lane, run.reads[i], output);
+    }
   }
-  guard(lane, place_of(output), kToTheEnd);
+  guard_residency(lane, output);
+}
+
+// Both are there while the op runs; that is right where the input goes when the op ends.
+void ByteMachine::take_place(size_t lane, ResidencyId input, ResidencyId output) {
+  const bool is_over = std::ranges::count(action(lane).releases, input) > 0;
+  const auto block = place_of(output);
+  if (!block || block->begin == block->end) return;
+  if (is_over && memory_.hand_over(*block, owner_of(input), owner_of(output))) return;
+  damaged("lane {} position {}: an output takes an input that stays", lane, ended_[lane]);
 }
 
 // What changes while it is copied arrives as garbage; and so does what is not all of one version,
@@ -357,7 +348,10 @@ void ByteMachine::poison(const std::vector<ResidencyId>& releases,
     if (!is_residency(released)) return damaged("release of nothing");
     const bool is_written = std::ranges::count(written, released) > 0;
     if (is_written != is_output || is_external_place(released)) continue;
-    if (const auto block = place_of(released)) memory_.fill(*block, memory_.garbage());
+    const auto block = place_of(released);
+    if (!block) return;
+    memory_.fill(*block, memory_.garbage());
+    memory_.let_go(*block, owner_of(released));
   }
 }
 

@@ -5,6 +5,7 @@
 //   a scratch block or an output    garbage from its position in the kernel on, and must keep it
 //   what has been released          garbage at once
 //   a copy                          brings what its source held from begin to end, or garbage
+//   two live blocks on one byte     damage, even if nobody reads it
 //
 // The content of a storage's version is a token in every byte. An op compares what it reads with
 // the version that the program had there, at its begin and at its end; then it writes the tokens of
@@ -52,11 +53,14 @@ class ByteMachine {
   uint64_t state() const;
 
  private:
+  static constexpr Tick kToTheEnd = Tick{1} << 40;
+
   // A block that an action fills, with the garbage that it must still find there at `end`.
   struct Guarded {
     Place place;
     Token garbage = 0;
-    Tick end = 0;  // Position of the kernel.
+    Tick end = 0;     // Position of the kernel.
+    Owner owner = 0;  // Negative for scratch, which goes at `end`.
   };
   struct Running {
     bool is_running = false;
@@ -83,13 +87,19 @@ class ByteMachine {
   std::vector<Token> content_of(ResidencyId id);
   const Form* form_of(const Run& run) const;
 
-  void guard(size_t lane, const std::optional<Place>& block, Tick end);
+  static Owner owner_of(ResidencyId id) { return Owner{id.value()} + 1; }
+  void guard(size_t lane, const std::optional<Place>& block, Tick end, Owner owner);
+  void guard_residency(size_t lane, ResidencyId id) {
+    guard(lane, place_of(id), kToTheEnd, owner_of(id));
+  }
+  void guard_scratch(size_t lane, const std::optional<Place>& block, Tick end);
   void check_guarded(size_t lane, Tick tick);
   void check_reads(const Run& run, const Form& form);
   void begin_copy(size_t lane);
   void begin_run(size_t lane);
   void walk_kernel(size_t lane, const Run& run, const Form& form);
   void begin_output(size_t lane, const Run& run, const Form& form, size_t written);
+  void take_place(size_t lane, ResidencyId input, ResidencyId output);
   bool is_in_place_of(ResidencyId output, ResidencyId input) const;
   void end_copy(size_t lane, const Action& it);
   void end_run(size_t lane, const Action& it);

@@ -19,6 +19,7 @@
 namespace fitstep {
 
 using Token = int64_t;  // Garbage is negative.
+using Owner = int64_t;  // A live block; 0 for none.
 
 constexpr size_t kMemoryTiers = 3;
 
@@ -79,6 +80,7 @@ class ByteMemory {
   explicit ByteMemory(const BlockEnds& ends) {
     for (size_t tier = 0; tier < kMemoryTiers; ++tier) {
       cells_[tier].assign(ends.cells(tier), garbage());
+      owners_[tier].assign(ends.cells(tier), 0);
     }
   }
 
@@ -104,15 +106,35 @@ class ByteMemory {
             begin + static_cast<std::ptrdiff_t>(place.end)};
   }
 
+  // From now on all of it is `to`'s, which was nobody's or `from`'s; false where it was another's.
+  bool hand_over(const Place& place, Owner from, Owner to) {
+    for (size_t i = place.begin; i < place.end; ++i) {
+      Owner& owner = owners_[place.tier][i];
+      if (owner != 0 && owner != from && owner != to) return false;
+      owner = to;
+    }
+    return true;
+  }
+
+  // What of it is `owner`'s is nobody's any more.
+  void let_go(const Place& place, Owner owner) {
+    for (size_t i = place.begin; i < place.end; ++i) {
+      if (owners_[place.tier][i] == owner) owners_[place.tier][i] = 0;
+    }
+  }
+
   void add_to(Fingerprint& state) const {
-    for (const std::vector<Token>& cells : cells_) {
-      for (const Token token : cells) state.add(token);
+    for (const auto* cells : {&cells_, &owners_}) {
+      for (const std::vector<int64_t>& tier : *cells) {
+        for (const int64_t number : tier) state.add(number);
+      }
     }
   }
 
  private:
   int64_t garbage_ = 0;
   std::array<std::vector<Token>, kMemoryTiers> cells_;
+  std::array<std::vector<Owner>, kMemoryTiers> owners_;
 };
 
 }  // namespace fitstep

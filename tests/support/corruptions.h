@@ -1,9 +1,9 @@
 // A plan with one thing changed, for every field of a plan: what a verifier must see through.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <string>
-#include <vector>
+#include <functional>
 
 #include "fitstep/plan/plan.h"
 #include "fitstep/program/program.h"
@@ -11,12 +11,20 @@
 namespace fitstep {
 
 struct Corruption {
-  std::string field;  // "residency.offset_bytes"
+  const char* kind = "";  // "address"
+  const char* what = "";  // "of a residency"
   Plan plan;
 };
 
-// Several per field and place, by seed; all of them differ from the plan in that field only (an
-// offset takes the offsets of the requests along that become the residency).
-std::vector<Corruption> corruptions(const Program& program, const Plan& plan, uint64_t seed);
+struct CorruptOptions {
+  uint64_t seed = 0;
+  size_t one_in = 1;  // Of that many only one is made, by dice: for large plans.
+};
+
+// Shows one corruption after another: several per field and place, by seed. Each differs from the
+// plan in that one thing only (a residency's address takes along the requests that become it; a
+// missing recompute, its readers).
+void corrupt(const Program& program, const Plan& plan, const CorruptOptions& options,
+             const std::function<void(const Corruption&)>& visit);
 
 }  // namespace fitstep
