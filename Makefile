@@ -9,6 +9,7 @@
 #   make fix         let the tools repair what they can
 #   make bench       measure what the README claims; results under benchmarks/results/
 #   make bench-plan                    measure the planner; needs no torch in the build
+#   make bench-verify                  corrupt plans and count what the verifier says
 #   make deps        fill .deps with the C++ libraries (no root needed)
 #
 # PYTHON=/some/python3 make ...  uses that interpreter's torch (2.11 to 2.13), installs nothing and
@@ -33,7 +34,8 @@ configure = cmake --preset $(1) -DPython_EXECUTABLE=$(python) $(2) >build/$(1).l
 	|| { cat build/$(1).log; exit 1; }
 build = mkdir -p build && $(call configure,$(1),$(2)) && cmake --build --preset $(1) -j $(JOBS)
 
-.PHONY: demo test test-core test-asan test-tsan test-long lint fix bench bench-plan deps doctor clean
+.PHONY: demo test test-core test-asan test-tsan test-long lint fix bench bench-plan \
+	bench-verify deps doctor clean
 
 demo: $(setup)
 	$(call build,release,-DFITSTEP_TORCH=ON)
@@ -72,6 +74,10 @@ bench: $(setup)
 bench-plan: $(setup)
 	$(call build,release,-DFITSTEP_TORCH=OFF)
 	$(python) benchmarks/run.py plan
+
+bench-verify: $(setup)
+	$(call build,core)
+	$(python) benchmarks/run.py verify
 
 deps:
 	@tools/deps.sh
