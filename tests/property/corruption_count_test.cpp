@@ -176,7 +176,7 @@ class Counts {
     ASSERT_EQ(describe(faults(good.program, good.plan, "")), "") << good.name;
     ASSERT_EQ(truth(good.program, good.plan, false).damage, "") << good.name;
     const bool is_whole = is_small_ || (!has_copies_ && actions < 3 * kMostActions);
-    const size_t one_in = is_whole ? 1 : 1 + actions / (is_long() ? 6 : 3);
+    const size_t one_in = is_whole ? 1 : 1 + actions / 3;
     corrupt(good.program, good.plan, {.seed = seed, .one_in = one_in},
             [&](const Corruption& corruption) { count(good, corruption); });
   }
