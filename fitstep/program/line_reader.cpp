@@ -54,6 +54,7 @@ LineReader::LineReader(std::string_view line, int64_t line_number)
 }
 
 bool LineReader::is_number_next() const {
+  if (!fault_.empty()) return false;  // It may still stand there: what was no number is not taken.
   return !rest_.empty() && (rest_[0] == '-' || (rest_[0] >= '0' && rest_[0] <= '9'));
 }
 

@@ -19,7 +19,7 @@ class LineReader {
   // Only blanks are left.
   bool is_at_end() const { return rest_.empty(); }
 
-  // The next word begins like a number.
+  // The next word begins like a number, and there is no fault.
   bool is_number_next() const;
 
   // Reads the next word if it is exactly this one.

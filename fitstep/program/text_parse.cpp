@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "fitstep/base/id.h"
 #include "fitstep/base/interval.h"
@@ -14,6 +15,7 @@
 #include "fitstep/program/line_reader.h"
 #include "fitstep/program/program.h"
 #include "fitstep/program/text.h"
+#include "fitstep/program/validate.h"
 
 namespace fitstep {
 namespace {
@@ -157,13 +159,15 @@ class Parser {
     LineReader line(text, number);
     if (is_ended_) line.fail("nothing comes behind the end record");
     if (line.accept("form")) {
-      parse_form(line);
+      parse_form(line, number);
     } else if (line.accept("op")) {
       check_id(line, program_.ops.size());
       program_.ops.push_back(read_op(line));
+      op_lines_.push_back({number});
     } else if (line.accept("storage")) {
       check_id(line, program_.storages.size());
       program_.storages.push_back(read_storage(line));
+      storage_lines_.push_back(number);
     } else if (line.accept("call")) {
       check_id(line, program_.calls.size());
       program_.calls.push_back(Call{line.quoted("the call")});
@@ -185,16 +189,29 @@ class Parser {
                       "record is missing); copy it again",
                       program_.calls.size(), program_.storages.size(), program_.ops.size()));
     }
-    if (const Status status = validate(program_); !status) {
-      return bad_file(status.error().message);
+    ProgramPlace place;
+    if (const Status status = validate(program_, place); !status) {
+      return bad_file(line_of(place) + status.error().message);
     }
     return std::move(program_);
   }
 
  private:
-  void parse_form(LineReader& line) {
+  // "line 12: "; empty for what is wrong as a whole.
+  std::string line_of(const ProgramPlace& place) const {
+    if (!place.storage.is_none()) {
+      return fmt::format("line {}: ", storage_lines_[place.storage.index()]);
+    }
+    if (place.op.is_none()) return "";
+    // The op's own line is in front of those of its forms.
+    return fmt::format("line {}: ",
+                       op_lines_[place.op.index()][static_cast<size_t>(place.form + 1)]);
+  }
+
+  void parse_form(LineReader& line, int64_t number) {
     if (program_.ops.empty()) return line.fail_back("a form belongs to the op in front of it");
     program_.ops.back().forms.push_back(read_form(line));
+    op_lines_.back().push_back(number);
   }
 
   // end calls 2 storages 5 ops 6: a lost line elsewhere shows here.
@@ -214,6 +231,8 @@ class Parser {
   }
 
   Program program_;
+  std::vector<int64_t> storage_lines_;
+  std::vector<std::vector<int64_t>> op_lines_;  // Per op, its own and those of its forms.
   bool is_ended_ = false;
 };
 

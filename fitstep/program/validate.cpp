@@ -1,4 +1,6 @@
 // validate(): walks the ops in program order with the version that every storage has there.
+#include "fitstep/program/validate.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "fitstep/base/id.h"
 #include "fitstep/base/interval.h"
 #include "fitstep/base/result.h"
 #include "fitstep/program/program.h"
@@ -16,7 +19,8 @@
 namespace fitstep {
 namespace {
 
-constexpr int64_t kMostBytes = int64_t{1} << 60;  // Sums of a few of them still fit.
+constexpr int64_t kMostBytes = int64_t{1} << 60;
+constexpr int64_t kMostSum = int64_t{1} << 62;  // Of all sizes, so that no sum overflows.
 
 template <class... Arguments>
 Error bad_program(fmt::format_string<const Arguments&...> format, const Arguments&... arguments) {
@@ -27,13 +31,14 @@ bool is_sane_size(int64_t bytes) { return bytes >= 0 && bytes <= kMostBytes; }
 
 class Validator {
  public:
-  explicit Validator(const Program& program)
-      : program_(program), version_(program.storages.size(), 0) {}
+  Validator(const Program& program, ProgramPlace& place)
+      : program_(program), place_(place), version_(program.storages.size(), 0) {}
 
   Status run() {
     FITSTEP_TRY_STATUS(check_storages());
     for (size_t i = 0; i < program_.ops.size(); ++i) {
       op_ = i;
+      place_ = {.op = OpId(i)};
       FITSTEP_TRY_STATUS(check_op(program_.ops[i]));
       for (const Write& write : program_.ops[i].forms.front().writes) {
         version_[write.storage.index()] = write.version;
@@ -43,7 +48,7 @@ class Validator {
   }
 
  private:
-  Status check_storages() const {
+  Status check_storages() {
     constexpr size_t kMost = std::numeric_limits<int32_t>::max();
     if (program_.storages.size() > kMost || program_.ops.size() > kMost) {
       return bad_program("{} storages and {} ops; ids end at {}", program_.storages.size(),
@@ -51,9 +56,15 @@ class Validator {
     }
     for (size_t i = 0; i < program_.storages.size(); ++i) {
       const Storage& storage = program_.storages[i];
+      place_ = {.storage = StorageId(i)};
       if (!is_sane_size(storage.size_bytes)) {
         return bad_program("{} has {} bytes; a size lies in 0 .. 2^60", label(StorageId(i)),
                            storage.size_bytes);
+      }
+      storage_bytes_ += storage.size_bytes;
+      if (storage_bytes_ > kMostSum) {
+        return bad_program("the storages up to {} have more than 2^62 bytes together",
+                           label(StorageId(i)));
       }
       const Interval& recorded = storage.recorded;
       if (recorded.begin < 0 || recorded.end < recorded.begin) {
@@ -64,7 +75,7 @@ class Validator {
     return Done{};
   }
 
-  Status check_op(const Op& op) const {
+  Status check_op(const Op& op) {
     if (op.forms.empty()) return bad_program("{} has no form", label_op());
     if (op.repeat < -1) {
       return bad_program("{} belongs to repeat {}; -1 stands for none", label_op(), op.repeat);
@@ -76,6 +87,7 @@ class Validator {
       return bad_program("{}: form 0 is the default, so its bits are the default's", label_op());
     }
     for (size_t i = 0; i < op.forms.size(); ++i) {
+      place_.form = static_cast<int32_t>(i);
       FITSTEP_TRY_STATUS(check_form(op.forms[i], i));
       if (i > 0) FITSTEP_TRY_STATUS(check_same_writes(op.forms.front(), op.forms[i], i));
     }
@@ -101,13 +113,16 @@ class Validator {
       const int32_t now = version_[read.storage.index()];
       if (read.version < 0 || read.version > now) {
         return bad_program(
-            "{} form {} reads version {} of {}, but the last one written there is {}", label_op(),
-            form_index, read.version, label(read.storage), now);
+            "{} form {} reads version {} of {}, but the last one written there is {}; an op reads "
+            "what ops in front of it wrote",
+            label_op(), form_index, read.version, label(read.storage), now);
       }
       if (read.kind == ReadKind::ShapeOnly) continue;  // Geometry exists without content.
       if (read.version == 0 && !program_.storages[read.storage.index()].has_content_at_start) {
-        return bad_program("{} form {} reads version 0 of {}, which has no content at start",
-                           label_op(), form_index, label(read.storage));
+        return bad_program(
+            "{} form {} reads version 0 of {}, which has no content at start; either an op in "
+            "front writes it, or its storage is marked \"start\"",
+            label_op(), form_index, label(read.storage));
       }
       // Only the default form runs in program order; another form may read what can be made again.
       if (form_index == 0 && read.version != now) {
@@ -168,11 +183,17 @@ class Validator {
   }
 
   Status check_requests(const Form& form, size_t form_index) const {
+    int64_t sum_bytes = storage_bytes_;
     for (size_t i = 0; i < form.requests.size(); ++i) {
       const Request& request = form.requests[i];
       if (!is_sane_size(request.size_bytes)) {
         return bad_program("{} form {} request {} asks for {} bytes; a size lies in 0 .. 2^60",
                            label_op(), form_index, i, request.size_bytes);
+      }
+      sum_bytes += request.size_bytes;
+      if (sum_bytes > kMostSum) {
+        return bad_program("{} form {}: the storages and its requests have more than 2^62 bytes",
+                           label_op(), form_index);
       }
       if (request.live.begin < 0 || is_empty(request.live)) {
         return bad_program("{} form {} request {} lives from {} to {}, which is empty", label_op(),
@@ -218,12 +239,21 @@ class Validator {
   }
 
   const Program& program_;
+  ProgramPlace& place_;           // Of what is being checked.
   std::vector<int32_t> version_;  // Of every storage in front of the op that is being checked.
   size_t op_ = 0;
+  int64_t storage_bytes_ = 0;
 };
 
 }  // namespace
 
-Status validate(const Program& program) { return Validator(program).run(); }
+Status validate(const Program& program, ProgramPlace& place) {
+  return Validator(program, place).run();
+}
+
+Status validate(const Program& program) {
+  ProgramPlace ignored;
+  return validate(program, ignored);
+}
 
 }  // namespace fitstep

@@ -44,6 +44,17 @@ const std::vector<Broken>& all_broken() {
        "storage 1 (y) has -1 bytes; a size lies in 0 .. 2^60"},
       {"HugeSize", [](Program& p) { p.storages[1].size_bytes = (int64_t{1} << 60) + 1; },
        "storage 1 (y) has 1152921504606846977 bytes"},
+      {"HugeSizesTogether",
+       [](Program& p) {
+         p.storages.resize(9, {.size_bytes = int64_t{1} << 59});
+         p.storages.resize(12, {.name = "last", .size_bytes = int64_t{1} << 60});
+       },
+       "the storages up to storage 10 (last) have more than 2^62 bytes together"},
+      {"HugeRequestsTogether",
+       [](Program& p) {
+         form_of(p, 0).requests.resize(7, {.size_bytes = int64_t{1} << 60, .live = {0, 1}});
+       },
+       "op 0 (a, net.py:12) form 0: the storages and its requests have more than 2^62 bytes"},
       {"DeathBeforeBirth", [](Program& p) { p.storages[2].recorded = {3, 2}; },
        "storage 2 (z) was recorded from tick 3 to 2"},
       {"NoForm", [](Program& p) { p.ops[1].forms.clear(); }, "op 1 (b) has no form"},
