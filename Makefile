@@ -10,12 +10,14 @@
 #   make bench       measure what the README claims; results under benchmarks/results/
 #   make bench-plan                    measure the planner; needs no torch in the build
 #   make bench-verify                  corrupt plans and count what the verifier says
+#   make fuzz        ten minutes of libFuzzer on the readers; needs clang (FUZZ_SECONDS, FUZZ_CXX)
 #   make deps        fill .deps with the C++ libraries (no root needed)
 #
 # PYTHON=/some/python3 make ...  uses that interpreter's torch (2.11 to 2.13), installs nothing and
 # needs no network; what is missing there is named in one error.
 
 JOBS ?= 2
+FUZZ_CXX ?= clang++
 
 ifdef PYTHON
 python := $(shell $(PYTHON) -c 'import sys; print(sys.executable)')
@@ -35,7 +37,7 @@ configure = cmake --preset $(1) -DPython_EXECUTABLE=$(python) $(2) >build/$(1).l
 build = mkdir -p build && $(call configure,$(1),$(2)) && cmake --build --preset $(1) -j $(JOBS)
 
 .PHONY: demo test test-core test-asan test-tsan test-long lint fix bench bench-plan \
-	bench-verify deps doctor clean
+	bench-verify fuzz deps doctor clean
 
 demo: $(setup)
 	$(call build,release,-DFITSTEP_TORCH=ON)
@@ -78,6 +80,11 @@ bench-plan: $(setup)
 bench-verify: $(setup)
 	$(call build,core)
 	$(python) benchmarks/run.py verify
+
+fuzz: $(setup)
+	mkdir -p build && $(call configure,fuzz,-DCMAKE_CXX_COMPILER=$(FUZZ_CXX))
+	cmake --build --preset fuzz -j $(JOBS)
+	FUZZ_CXX=$(FUZZ_CXX) tools/fuzz.sh
 
 deps:
 	@tools/deps.sh

@@ -1,0 +1,30 @@
+// The reader of machine profiles: any text is refused, or is a machine with a device and with links
+// that move bytes, whose own text means the same.
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "fitstep/base/check.h"
+#include "fitstep/base/result.h"
+#include "fitstep/machine/machine.h"
+#include "tests/fuzz/fuzz.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace fitstep;  // NOLINT(google-build-using-namespace): the body of a main.
+  const Result<Machine> machine = parse_machine(std::string(fuzz_text(data, size)));
+  if (!machine.has_value()) {
+    FITSTEP_CHECK(!machine.error().message.empty(), "an error says what is wrong");
+    return 0;
+  }
+  const Result<Machine> again = parse_machine(print_machine(*machine));
+  FITSTEP_CHECK(again.has_value() && *again == *machine, "printed and read is equal");
+  FITSTEP_CHECK(!machine->tiers.empty(), "a machine has a device");
+  for (const Link& link : machine->links) {
+    for (const Rate& rate : {link.evict, link.prefetch}) {
+      FITSTEP_CHECK(rate.alone_bytes_per_s > 0 && rate.both_bytes_per_s > 0, "bytes move");
+      FITSTEP_CHECK(rate.latency_ps >= 0, "time goes forward");
+    }
+    FITSTEP_CHECK(link.compute_slowdown >= 1, "a copy makes no op faster");
+  }
+  return 0;
+}
