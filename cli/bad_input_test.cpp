@@ -99,7 +99,9 @@ TEST(BadInput, MachinesAreRefusedWithFileAndField) {
        "\"links\": [], \"codecs\": []}",
        read + "tiers is empty; a machine has at least a device"},
       {"cut.json", print_machine(unit_machine()).substr(0, 100),
-       read + "it is not JSON from its first to its last character"},
+       read + "line 8: it is not JSON from here on; if it is cut off, copy it again"},
+      {"comma.json", unit_with("\"threads\": 1,", "\"threads\": 1"),
+       read + "line 5: it is not JSON from here on"},
   };
   for (const BadFile& bad : files) {
     expect_refused(bad, {"plan", program_file(), "--budget", "1KiB", "--machine", "FILE"});

@@ -18,6 +18,43 @@ namespace fitstep {
 
 using Json = nlohmann::ordered_json;
 
+namespace {
+
+// Reads nothing, and stops at the first byte that does not belong there.
+class FaultFinder : public nlohmann::json_sax<Json> {
+ public:
+  size_t place() const { return place_; }
+
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool start_object(size_t) override { return true; }
+  bool key(string_t&) override { return true; }
+  bool end_object() override { return true; }
+  bool start_array(size_t) override { return true; }
+  bool end_array() override { return true; }
+  bool parse_error(size_t place, const std::string&, const nlohmann::detail::exception&) override {
+    place_ = place;
+    return false;
+  }
+
+ private:
+  size_t place_ = 0;  // Counted from 1, as the parser does; behind the end for what is cut off.
+};
+
+}  // namespace
+
+std::string place_of_json_fault(std::string_view text) {
+  FaultFinder finder;
+  Json::sax_parse(text, &finder);
+  const size_t before = finder.place() == 0 ? 0 : finder.place() - 1;
+  return fmt::format("line {}", 1 + std::ranges::count(text.substr(0, before), '\n'));
+}
+
 JsonFields::JsonFields(const Json& object, std::string path, std::string& fault)
     : object_(object), path_(std::move(path)), fault_(fault) {
   if (object_.is_object()) return;

@@ -18,6 +18,9 @@
 
 namespace fitstep {
 
+// "line 3": where a text stops being JSON. REQUIRES: it is none.
+std::string place_of_json_fault(std::string_view text);
+
 class JsonFields {
  public:
   // `path` names the object in faults and is empty for the outermost. `object` and `fault` outlive

@@ -121,7 +121,8 @@ Result<Machine> parse_machine(const std::string& json) {
   const Json root = Json::parse(json, nullptr, /*allow_exceptions=*/false);
   if (root.is_discarded()) {
     return bad_profile(
-        "it is not JSON from its first to its last character; perhaps it is cut off");
+        fmt::format("{}: it is not JSON from here on; if it is cut off, copy it again",
+                    place_of_json_fault(json)));
   }
   std::string fault;
   JsonFields fields(root, "", fault);

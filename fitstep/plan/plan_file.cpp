@@ -246,9 +246,8 @@ std::string print_plan(const Plan& plan) {
 Result<Plan> parse_plan(std::string_view text) {
   const Json root = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (root.is_discarded()) {
-    return bad_file(
-        "it is not JSON from its first to its last character; if it is cut off, copy "
-        "it again");
+    return bad_file(fmt::format("{}: it is not JSON from here on; if it is cut off, copy it again",
+                                place_of_json_fault(text)));
   }
   std::string fault;
   JsonFields fields(root, "", fault);
