@@ -9,6 +9,24 @@
 #include "fitstep/machine/machine.h"
 #include "tests/fuzz/fuzz.h"
 
+namespace fitstep {
+namespace {
+
+void check(const Machine& machine) {
+  FITSTEP_CHECK(!machine.tiers.empty(), "a machine has a device");
+  for (const Link& link : machine.links) {
+    for (const Rate& rate : {link.evict, link.prefetch}) {
+      FITSTEP_CHECK(rate.alone_bytes_per_s > 0, "bytes move");
+      FITSTEP_CHECK(rate.both_bytes_per_s > 0, "bytes move in both directions");
+      FITSTEP_CHECK(rate.latency_ps >= 0, "time goes forward");
+    }
+    FITSTEP_CHECK(link.compute_slowdown >= 1, "a copy makes no op faster");
+  }
+}
+
+}  // namespace
+}  // namespace fitstep
+
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace fitstep;  // NOLINT(google-build-using-namespace): the body of a main.
   const Result<Machine> machine = parse_machine(std::string(fuzz_text(data, size)));
@@ -18,13 +36,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   const Result<Machine> again = parse_machine(print_machine(*machine));
   FITSTEP_CHECK(again.has_value() && *again == *machine, "printed and read is equal");
-  FITSTEP_CHECK(!machine->tiers.empty(), "a machine has a device");
-  for (const Link& link : machine->links) {
-    for (const Rate& rate : {link.evict, link.prefetch}) {
-      FITSTEP_CHECK(rate.alone_bytes_per_s > 0 && rate.both_bytes_per_s > 0, "bytes move");
-      FITSTEP_CHECK(rate.latency_ps >= 0, "time goes forward");
-    }
-    FITSTEP_CHECK(link.compute_slowdown >= 1, "a copy makes no op faster");
-  }
+  check(*machine);
   return 0;
 }

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "fitstep/base/check.h"
+#include "fitstep/base/result.h"
 #include "fitstep/program/liveness.h"
 #include "fitstep/program/program.h"
 #include "fitstep/program/text.h"
