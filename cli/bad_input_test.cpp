@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -106,6 +108,25 @@ TEST(BadInput, MachinesAreRefusedWithFileAndField) {
   for (const BadFile& bad : files) {
     expect_refused(bad, {"plan", program_file(), "--budget", "1KiB", "--machine", "FILE"});
   }
+}
+
+// What fuzzing starts from, and what it has found: each is read or refused, and soon.
+TEST(BadInput, SeedsOfTheFuzzTargetsAreReadOrRefused) {
+  const std::filesystem::path seeds = std::string(FITSTEP_SOURCE_DIR) + "/tests/fuzz/seeds";
+  int files = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(seeds)) {
+    if (!entry.is_regular_file()) continue;
+    const std::string path = entry.path().string();
+    const std::string reader = entry.path().parent_path().filename().string();
+    std::vector<std::string> arguments = {"show", path};
+    if (reader == "machine") arguments = {"machine", path};
+    if (reader == "layout") arguments = {"layout", path};
+    const Answer answer = run_command(arguments);
+    const bool is_found = contains(path, "endless");
+    EXPECT_EQ(answer.code, is_found ? ExitCode::BadInput : ExitCode::Yes) << path << answer.error;
+    ++files;
+  }
+  EXPECT_GE(files, 10);
 }
 
 // The largest ops of the pyramid hold what they read and what they make.
