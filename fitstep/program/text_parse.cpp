@@ -203,9 +203,9 @@ class Parser {
       return fmt::format("line {}: ", storage_lines_[place.storage.index()]);
     }
     if (place.op.is_none()) return "";
-    // The op's own line is in front of those of its forms.
-    return fmt::format("line {}: ",
-                       op_lines_[place.op.index()][static_cast<size_t>(place.form + 1)]);
+    const std::vector<int64_t>& lines = op_lines_[place.op.index()];
+    if (place.form < 0) return fmt::format("line {}: ", lines.front());
+    return fmt::format("line {}: ", lines[1 + static_cast<size_t>(place.form)]);
   }
 
   void parse_form(LineReader& line, int64_t number) {

@@ -338,7 +338,7 @@ class Corrupter {
           run.request_offset_bytes[r] = plan_.residencies[run.writes[place].index()].offset_bytes;
         }
       }
-      plan.lane(Lane::Compute)[i].run = run;
+      plan.lane(Lane::Compute)[i].run = std::move(run);
     });
   }
 
