@@ -12,14 +12,14 @@
 namespace fitstep {
 namespace {
 
+bool moves_bytes(const Rate& rate) {
+  return rate.alone_bytes_per_s > 0 && rate.both_bytes_per_s > 0 && rate.latency_ps >= 0;
+}
+
 void check(const Machine& machine) {
   FITSTEP_CHECK(!machine.tiers.empty(), "a machine has a device");
   for (const Link& link : machine.links) {
-    for (const Rate& rate : {link.evict, link.prefetch}) {
-      FITSTEP_CHECK(rate.alone_bytes_per_s > 0, "bytes move");
-      FITSTEP_CHECK(rate.both_bytes_per_s > 0, "bytes move in both directions");
-      FITSTEP_CHECK(rate.latency_ps >= 0, "time goes forward");
-    }
+    FITSTEP_CHECK(moves_bytes(link.evict) && moves_bytes(link.prefetch), "links move bytes");
     FITSTEP_CHECK(link.compute_slowdown >= 1, "a copy makes no op faster");
   }
 }
