@@ -71,8 +71,9 @@ const std::vector<Expected>& expectations() {
        {NotResident, Malformed, Overlap, Misaligned, WrongGenerator, NotACycle},
        "ops read the device; no such tier; what lay right elsewhere lies wrong here"},
       {"version",
-       {WrongVersion, NotResident, Deadlock, Malformed},
-       "another content, one that has gone, a write that comes later; the one left out is idle"},
+       {WrongVersion, NotResident, NotACycle, Deadlock, Malformed},
+       "another content, one that has gone, a write that comes later; the one left out is idle, or "
+       "a home that keeps an old one"},
       {"generator",
        {WrongGenerator, NotResident, WrongVersion, MissingOp, Deadlock, Malformed},
        "another state, one that is not there; advanced twice; the one left out is idle"},

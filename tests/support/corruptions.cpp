@@ -202,14 +202,14 @@ class Corrupter {
         list.erase(list.begin() + static_cast<std::ptrdiff_t>(k));
       };
       add("cycle", "never released", drop);
-      add("early release", "by another", [&](Plan& plan) {
-        drop(plan);
-        plan.lanes[lane][below(i)].releases.push_back(releases[k]);
-      });
-      add("early release", "by another", [&](Plan& plan) {
-        drop(plan);
-        plan.lanes[lane][i == 0 ? 0 : i - 1].releases.push_back(releases[k]);
-      });
+      if (i > 0) {
+        for (const size_t earlier : {below(i), i - 1}) {
+          add("early release", "by another", [&](Plan& plan) {
+            drop(plan);
+            plan.lanes[lane][earlier].releases.push_back(releases[k]);
+          });
+        }
+      }
       add("late release", "by the next", [&](Plan& plan) {
         drop(plan);
         plan.lanes[lane][std::min(i + 1, count - 1)].releases.push_back(releases[k]);
