@@ -15,6 +15,7 @@
 
 #include "fitstep/base/check.h"
 #include "fitstep/base/id.h"
+#include "fitstep/base/interval.h"
 #include "fitstep/machine/machine.h"
 #include "fitstep/plan/plan.h"
 #include "fitstep/plan/verify.h"
