@@ -78,8 +78,9 @@ const std::vector<Expected>& expectations() {
        {WrongGenerator, NotResident, WrongVersion, MissingOp, Deadlock, Malformed},
        "another state, one that is not there; advanced twice; the one left out is idle"},
       {"missing recompute",
-       {NotResident, WrongVersion, Deadlock},
-       "its readers find nothing, or what was there before; copies wait for it"},
+       {NotResident, WrongVersion, Deadlock, Malformed},
+       "its readers find nothing, or what was there before; copies wait for it; what only it wrote "
+       "is never written"},
       {"early release",
        {NotResident, WrongVersion},
        "released before it is there or while another lane uses it; read when it has gone"},
