@@ -27,7 +27,7 @@ enum class EvictionRule {
   LatestBegin,
   LargestBytes,
 };
-inline constexpr int kEvictionRules = 6;
+inline constexpr int32_t kEvictionRules = 6;
 
 struct EvictionTask {
   std::span<const Gap> gaps;            // Idle ones.
@@ -38,7 +38,13 @@ struct EvictionTask {
   Link link;
 };
 
-// Indices of gaps, rising; nothing if even all gaps are not enough, or the host tier is too small.
-std::optional<std::vector<int32_t>> choose_evictions(const EvictionTask& task, EvictionRule rule);
+// One for every rule; where there are so few gaps that all sets of them can be tried, also one for
+// each set.
+int32_t choice_count(const EvictionTask& task);
+
+// Indices of gaps, rising; nothing if the choice is not enough, or the host tier is too small.
+//
+// REQUIRES: 0 <= choice < choice_count(task).
+std::optional<std::vector<int32_t>> choose_evictions(const EvictionTask& task, int32_t choice);
 
 }  // namespace fitstep

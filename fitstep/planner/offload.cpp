@@ -219,9 +219,10 @@ std::optional<Offload> make_offload(const Values& values, const Machine& machine
   std::optional<Timing> best;
   int64_t least_ps = limits.too_slow_ps;
   std::vector<std::vector<int32_t>> tried;
-  const auto try_rules = [&] {
-    for (int rule = 0; rule < kEvictionRules; ++rule) {
-      std::optional<std::vector<int32_t>> chosen = choose_evictions(evictions, EvictionRule{rule});
+  const auto try_choices = [&] {
+    const int32_t choices = choice_count(evictions);
+    for (int32_t choice = 0; choice < choices; ++choice) {
+      std::optional<std::vector<int32_t>> chosen = choose_evictions(evictions, choice);
       if (!chosen || std::ranges::find(tried, *chosen) != tried.end()) continue;
       std::vector<Gap> chosen_gaps = with_homes(gaps, *chosen);
       std::optional<Timing> timing = time_offload({.gaps = chosen_gaps,
@@ -237,11 +238,11 @@ std::optional<Offload> make_offload(const Values& values, const Machine& machine
       best_gaps = std::move(chosen_gaps);
     }
   };
-  try_rules();
+  try_choices();
   if (idle_gaps.size() < gaps.size()) {
     const std::vector<int64_t> roomy_bytes = with_ways(space.live_bytes, gaps, evictions);
     evictions.load_bytes = roomy_bytes;
-    try_rules();
+    try_choices();
   }
   if (!best) return std::nullopt;
   return Offload{.schedule = Cutter(schedule, best_gaps, *best).run(), .total_ps = best->total_ps};
