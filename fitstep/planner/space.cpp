@@ -23,8 +23,8 @@ bool is_any_thread(const Form& form) {
 
 class SpaceMaker {
  public:
-  SpaceMaker(const Values& values, const Schedule& schedule)
-      : values_(values), schedule_(schedule) {}
+  SpaceMaker(const Values& values, const Schedule& schedule, bool takes_larger)
+      : values_(values), schedule_(schedule), takes_larger_(takes_larger) {}
 
   Space run() {
     find_fine_ticks();
@@ -34,6 +34,9 @@ class SpaceMaker {
     measure();
     return std::move(space_);
   }
+
+  // Whether an output could lie where a larger input was.
+  bool has_larger() const { return has_larger_; }
 
  private:
   const Form* form_of(const Instance& instance) const {
@@ -97,8 +100,8 @@ class SpaceMaker {
     }
   }
 
-  // Merges an output's block into that of the input which ends in its first instance. Only for
-  // equal sizes: a smaller output would hold the input's rest for longer than needed.
+  // Merges an output's block into that of the input which ends in its first instance. A smaller
+  // output holds the input's rest for longer than needed, so that is a choice for all of them.
   void share_addresses() {
     for (size_t i = 0; i < schedule_.instances.size(); ++i) {
       const Instance& instance = schedule_.instances[i];
@@ -132,9 +135,11 @@ class SpaceMaker {
     // Its end says whether a copy follows, or another output has taken the address already.
     if (space_.blocks[index(block)].live.end != pause_[index(position) + 1]) return kNone;
     if (schedule_.stays[input].end != kNone) return kNone;
-    const bool is_equal = values_.storage(schedule_.stays[input].storage).size_bytes ==
-                          values_.storage(schedule_.stays[output].storage).size_bytes;
-    return is_equal && taken_.insert_once(block, position) ? given : kNone;
+    const int64_t given_bytes = space_.blocks[index(block)].size_bytes;
+    const int64_t size_bytes = values_.storage(schedule_.stays[output].storage).size_bytes;
+    if (size_bytes < given_bytes) has_larger_ = true;
+    const bool may_take = size_bytes == given_bytes || (takes_larger_ && size_bytes < given_bytes);
+    return may_take && taken_.insert_once(block, position) ? given : kNone;
   }
 
   void merge(int32_t given, int32_t taker) {
@@ -211,6 +216,8 @@ class SpaceMaker {
   std::vector<Tick> pause_;  // By instance, and one more: its pause, if it has one, and ...
   std::vector<Tick> start_;  // ... its own ticks begin.
   mutable Taken taken_;
+  bool takes_larger_ = false;
+  mutable bool has_larger_ = false;
 };
 
 }  // namespace
@@ -231,7 +238,11 @@ Interval request_live(const Form& form, const Request& request) {
 }
 
 Space make_space(const Values& values, const Schedule& schedule) {
-  return SpaceMaker(values, schedule).run();
+  SpaceMaker maker(values, schedule, false);
+  Space space = maker.run();
+  if (!maker.has_larger()) return space;
+  Space other = SpaceMaker(values, schedule, true).run();
+  return other.peak_bytes < space.peak_bytes ? other : space;
 }
 
 }  // namespace fitstep
