@@ -49,7 +49,9 @@ class Search {
     for (size_t i = first_rung(targets); i < targets.size(); ++i) {
       const int64_t least_bytes = pool_.least_bytes();
       const bool is_reached = reach(targets[i]);
-      failures = is_reached || pool_.least_bytes() < least_bytes ? 0 : failures + 1;
+      // What is there already may be the fastest; that is no failure.
+      const bool is_within = pool_.least_bytes() <= targets[i];
+      failures = is_within || pool_.least_bytes() < least_bytes ? 0 : failures + 1;
       if (failures >= kMostFailures) break;
       if (task_.request.progress) {
         task_.request.progress(static_cast<double>(i + 1) / static_cast<double>(targets.size()));
