@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "fitstep/planner/candidate.h"
+#include "fitstep/planner/flips.h"
 #include "fitstep/planner/scheduler.h"
 #include "fitstep/planner/selection.h"
 #include "fitstep/planner/selector.h"
@@ -17,6 +18,8 @@
 
 namespace fitstep {
 namespace {
+
+constexpr int64_t kFlippedOps = 10'000;  // In all tries of single decisions, times effort.
 
 // Dropped values, by what making their op's results again costs in this schedule, per byte; dearest
 // first. An op of a nested segment runs again several times, and counts so.
@@ -45,9 +48,11 @@ std::vector<ValueId> dearest_first(const Task& task, const Selector& selector,
 Drafts::Drafts(const Task& task, const Selector& selector, int64_t kept_bytes)
     : task_(task),
       selector_(selector),
+      flips_(task, task.request.policy == "offload" ? 0 : kFlippedOps * task.request.effort),
       estimate_bytes_(static_cast<double>(kept_bytes)),
       has_choice_(selector.has_phases() && task.request.policy != "offload") {
-  measure(keep_all(task.values));
+  for (const Selection& selection : flips_.best()) measure(selection);
+  has_choice_ = has_choice_ || drafts_.size() > 1;
 }
 
 void Drafts::measure(Selection selection) {
@@ -64,7 +69,7 @@ void Drafts::measure_down_to(int64_t aim_bytes) {
   const bool is_large = task_.values.tick_count() > 50'000;
   const int prices = is_large ? 7 : 20;
   const double step = is_large ? 0.93 : 0.975;  // From one estimate to the next.
-  if (!has_prices_ && has_choice_) {
+  if (!has_prices_ && has_choice_ && selector_.has_phases()) {
     has_prices_ = true;
     const double ratio = selector_.most_price() / selector_.least_price();
     for (int i = 0; i <= prices; ++i) {
@@ -73,8 +78,9 @@ void Drafts::measure_down_to(int64_t aim_bytes) {
       measure(selector_.by_price(selector_.least_price() * std::pow(ratio, share) * 1.000001));
     }
   }
-  const double least_bytes =
-      has_choice_ ? static_cast<double>(selector_.least_target_bytes()) : estimate_bytes_ * 2;
+  const double least_bytes = selector_.has_phases()
+                                 ? static_cast<double>(selector_.least_target_bytes())
+                                 : estimate_bytes_ * 2;
   while (estimate_bytes_ >= static_cast<double>(aim_bytes) * kBelowAim &&
          estimate_bytes_ >= least_bytes * step) {
     measure(selector_.by_segments(static_cast<int64_t>(estimate_bytes_)));

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "fitstep/planner/candidate.h"
+#include "fitstep/planner/flips.h"
 #include "fitstep/planner/selector.h"
 
 namespace fitstep {
@@ -28,6 +29,8 @@ class Drafts {
   // until the next call.
   std::vector<const Selection*> best(int64_t aim_bytes);
 
+  const Flips& flips() const { return flips_; }
+
  private:
   struct Draft {
     int64_t bytes = 0;
@@ -40,6 +43,7 @@ class Drafts {
 
   const Task& task_;
   const Selector& selector_;
+  const Flips flips_;
   double estimate_bytes_;  // The next one of the ladder; it falls.
   bool has_choice_;
   bool has_prices_ = false;

@@ -36,6 +36,7 @@ class Walk {
     add_own_places();
     for (Tick tick = 0; tick < values_.tick_count(); ++tick) {
       now_ = tick;
+      if (!ensure_early(tick)) return std::nullopt;
       if (!emit(tick, 0, Instance::Kind::Op)) return std::nullopt;
     }
     insert_saves();
@@ -78,6 +79,16 @@ class Walk {
     schedule_.stays.back().home = home;
     stay_of_[values_.id(storage, 0).index()] = stay;
     return stay;
+  }
+
+  bool ensure_early(Tick tick) {
+    const std::vector<Selection::Early>& early = selection_.early;
+    for (; next_early_ < early.size() && early[next_early_].tick <= tick; ++next_early_) {
+      const ValueId value = early[next_early_].value;
+      if (ensure(value) == kNone) return false;
+      touched_[value.index()] = now_;
+    }
+    return true;
   }
 
   // The stay that holds the value now; kNone on failure.
@@ -204,6 +215,7 @@ class Walk {
   std::span<const char> is_below_;  // By storage.
   Schedule schedule_;
   Tick now_ = 0;
+  size_t next_early_ = 0;
   int32_t depth_ = 0;
   std::vector<int32_t> stay_of_;  // By value: the stay that holds it; kNone if none does.
   std::vector<Tick> touched_;     // By value: when it was last read or made.

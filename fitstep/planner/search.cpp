@@ -140,16 +140,26 @@ class Search {
       has_helped = false;
       for (const ValueId value : values) {
         if (tries-- <= 0 || is_over(target_bytes)) return;
-        const int64_t least_ps = pool_.least_ps(target_bytes);
-        const std::optional<Candidate> base =
-            schedule_candidate(task_, selector_.flipped(pool_.best(target_bytes).selection, value));
-        if (!base || is_plan_within(*base, target_bytes)) continue;
-        place_within(target_bytes, [&](int64_t aim_bytes) {
-          return offload_candidate(task_, *base, aim_bytes, pool_.least_ps(target_bytes));
-        });
-        has_helped |= pool_.least_ps(target_bytes) < least_ps;
+        has_helped |= try_to_offload(target_bytes,
+                                     selector_.flipped(pool_.best(target_bytes).selection, value));
+      }
+      const Selection best = pool_.best(target_bytes).selection;
+      for (const Selection& selection : drafts_.flips().around(best)) {
+        if (tries-- <= 0 || is_over(target_bytes)) return;
+        has_helped |= try_to_offload(target_bytes, selection);
       }
     }
+  }
+
+  // Whether that is faster than all others.
+  bool try_to_offload(int64_t target_bytes, const Selection& selection) {
+    const int64_t least_ps = pool_.least_ps(target_bytes);
+    const std::optional<Candidate> base = schedule_candidate(task_, selection);
+    if (!base || is_plan_within(*base, target_bytes)) return false;
+    place_within(target_bytes, [&](int64_t aim_bytes) {
+      return offload_candidate(task_, *base, aim_bytes, pool_.least_ps(target_bytes));
+    });
+    return pool_.least_ps(target_bytes) < least_ps;
   }
 
   bool reach(int64_t target_bytes, Way way) {

@@ -27,6 +27,15 @@ struct Selection {
   // Per scope and tick: a dropped value that was touched in the same part is still there.
   std::vector<std::vector<int32_t>> scopes;
   Tick window = 0;  // ... and so is one that was touched at most so many ticks ago.
+  // Values that are made sure of in front of this tick already, in this order: before what they are
+  // made from goes, or while there is room.
+  struct Early {
+    Tick tick = 0;
+    ValueId value;
+  };
+  std::vector<Early> early;  // Rising by tick.
+
+  std::vector<char> decisions;  // What flips.h has set; empty if this was found otherwise.
 
   bool is_still_there(ValueId value, Tick touched, Tick now) const {
     const int8_t scope = scope_of[value.index()];
