@@ -1,0 +1,114 @@
+// The planner against the fastest plan there is, on small programs and at every budget.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "fitstep/program/program.h"
+#include "fitstep/program/text.h"
+#include "tests/support/tiny_program.h"
+#include "tests/support/truth.h"
+
+namespace fitstep {
+namespace {
+
+// Set for the long form.
+uint64_t program_count(uint64_t usual) {
+  return std::getenv("FITSTEP_LONG") == nullptr ? usual : 10'000;
+}
+
+// Every op has one form: the planner does not choose among forms for the first run of an op.
+Program small_program(uint64_t seed) {
+  Program program = tiny_program(seed, {.unit_bytes = kTruthUnitBytes});
+  for (Op& op : program.ops) op.forms.resize(1);
+  return program;
+}
+
+struct Tally {
+  size_t asked = 0;    // Where the planner found a plan, so that there is one.
+  size_t equal = 0;    // As fast as the fastest.
+  size_t within = 0;   // At most 1.05 times as long.
+  size_t unknown = 0;  // Too many plans to try; counts as not within.
+  double worst = 1;
+  size_t least_asked = 0;  // Programs for which there is a plan below the height with all kept.
+  size_t least_equal = 0;  // The least budget of any plan is the planner's.
+
+  void add(const Tally& other) {
+    asked += other.asked;
+    equal += other.equal;
+    within += other.within;
+    unknown += other.unknown;
+    worst = std::max(worst, other.worst);
+    least_asked += other.least_asked;
+    least_equal += other.least_equal;
+  }
+};
+
+void print(const std::string& name, const Tally& tally) {
+  std::cout << name << ": " << tally.asked << " budgets, " << tally.equal << " equal, "
+            << tally.within << " within 1.05, " << tally.unknown << " not decided, worst "
+            << tally.worst << "; " << tally.least_asked << " least budgets, " << tally.least_equal
+            << " equal\n";
+}
+
+void add_truth(const Truth& truth, Tally& tally) {
+  ++tally.asked;
+  if (!truth.is_known) {
+    ++tally.unknown;
+    return;
+  }
+  const double ratio = static_cast<double>(*truth.found_s) / static_cast<double>(*truth.least_s);
+  tally.worst = std::max(tally.worst, ratio);
+  tally.equal += *truth.found_s == *truth.least_s ? 1U : 0U;
+  tally.within += ratio <= 1.05 ? 1U : 0U;
+}
+
+// Prints a program for which the planner misses the truth somewhere.
+void compare(const Program& program, const std::string& policy, Tally& tally) {
+  std::string misses;
+  bool is_least = true;
+  bool has_plan = false;
+  for (const Truth& truth : find_truth(program, policy)) {
+    const std::string room = std::to_string(truth.room_units);
+    has_plan = has_plan || truth.found_s;
+    if (!truth.found_s && (truth.least_s || !truth.is_known)) {
+      is_least = false;
+      has_plan = true;
+      misses += "none at " + room + "; ";
+    }
+    if (!truth.found_s) continue;
+    const size_t within = tally.within;
+    add_truth(truth, tally);
+    if (tally.within > within) continue;
+    misses += std::to_string(*truth.found_s) + " s at " + room + ", best " +
+              (truth.is_known ? std::to_string(*truth.least_s) : "unknown") + "; ";
+  }
+  tally.least_asked += has_plan ? 1U : 0U;
+  tally.least_equal += has_plan && is_least ? 1U : 0U;
+  if (!misses.empty()) std::cout << policy << ": " << misses << "\n" << print_program(program);
+}
+
+TEST(Truth, PlansAreAsFastAsTheFastest) {
+  Tally sum;
+  for (const std::string policy : {"recompute", "offload", "auto"}) {
+    Tally tally;
+    for (uint64_t seed = 1; seed <= program_count(400); ++seed) {
+      compare(small_program(seed), policy, tally);
+    }
+    print(policy, tally);
+    sum.add(tally);
+  }
+  print("all", sum);
+  EXPECT_GE(sum.asked, 1000U);
+  EXPECT_GE(sum.within * 100, sum.asked * 99);
+  EXPECT_GE(sum.least_equal * 100, sum.least_asked * 97);
+  EXPECT_LE(sum.worst, 1.6);
+}
+
+}  // namespace
+}  // namespace fitstep

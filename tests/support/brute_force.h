@@ -1,0 +1,39 @@
+// The fastest plan of all, with addresses, found by trying all of them: the oracle for the planner.
+//
+// A state is at which address every value lies, what is below on the host, how far the program has
+// come and what each lane is at; the fewest seconds to a state are found first. What is tried:
+//
+//   order        that of the values; runs again anywhere behind the first one, any number of them
+//   addresses    every multiple of the unit, one block per value, fixed while the value stays; an
+//                output may lie where the input it may take has been
+//   copies       of values that no op is at, in any order and at any time: a value that is evicted
+//                is not read until it is back, and what has a copy below leaves in no time
+//
+// What all_plans.h leaves out for the sake of speed and of proofs is here: least_time() is never
+// more than what this finds.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "fitstep/machine/machine.h"
+#include "fitstep/planner/bound.h"
+#include "fitstep/planner/values.h"
+#include "tests/support/all_plans.h"
+
+namespace fitstep {
+
+struct BruteForce {
+  int64_t room_bytes = 0;  // Of the arena, homes left out.
+  int64_t unit_bytes = 1;  // Every size and address is a multiple of it.
+  Moves moves;             // What has a home stays there.
+  int64_t below_ps = 0;    // Only faster plans are looked for; 0: all.
+  size_t most_states = 2'000'000;
+};
+
+// REQUIRES: all times and copies take whole seconds, at most 15 of them; at most 12 values have
+// bytes in the arena, at most 15 ops are there, each with at most one request, of scratch; the room
+// is at most 31 units. The host tier holds everything.
+LeastTime brute_force(const Values& values, const Machine& machine, const BruteForce& question);
+
+}  // namespace fitstep
