@@ -32,8 +32,19 @@ class SpaceMaker {
     share_addresses();
     add_scratch();
     measure();
+    peak_of_blocks_bytes_ = space_.peak_bytes;
+    if (!rests_.empty()) {
+      space_.live_bytes.clear();
+      space_.boundary_bytes.clear();
+      space_.peak_bytes = 0;
+      measure_without_rests_ = true;
+      measure();
+    }
     return std::move(space_);
   }
+
+  // With the rests of inputs that were larger than what took their address.
+  int64_t peak_of_blocks_bytes() const { return peak_of_blocks_bytes_; }
 
   // Whether an output could lie where a larger input was.
   bool has_larger() const { return has_larger_; }
@@ -110,7 +121,7 @@ class SpaceMaker {
       for (size_t k = 0; k < form->writes.size(); ++k) {
         if (form->writes[k].may_take.is_none()) continue;
         const int32_t given = input_to_give(*form, instance, static_cast<int32_t>(i), k);
-        if (given != kNone) merge(given, instance.writes[k]);
+        if (given != kNone) merge(given, instance.writes[k], pause_[i + 1]);
       }
     }
   }
@@ -135,19 +146,25 @@ class SpaceMaker {
     // Its end says whether a copy follows, or another output has taken the address already.
     if (space_.blocks[index(block)].live.end != pause_[index(position) + 1]) return kNone;
     if (schedule_.stays[input].end != kNone) return kNone;
-    const int64_t given_bytes = space_.blocks[index(block)].size_bytes;
+    const int64_t given_bytes = values_.storage(schedule_.stays[input].storage).size_bytes;
     const int64_t size_bytes = values_.storage(schedule_.stays[output].storage).size_bytes;
     if (size_bytes < given_bytes) has_larger_ = true;
     const bool may_take = size_bytes == given_bytes || (takes_larger_ && size_bytes < given_bytes);
     return may_take && taken_.insert_once(block, position) ? given : kNone;
   }
 
-  void merge(int32_t given, int32_t taker) {
+  // The input ends at the tick; what the output does not cover is nobody's from there on.
+  void merge(int32_t given, int32_t taker, Tick end) {
+    const auto size_bytes = [&](int32_t stay) {
+      return values_.storage(schedule_.stays[static_cast<size_t>(stay)].storage).size_bytes;
+    };
     const int32_t block = space_.block_of_stay[static_cast<size_t>(given)];
     int32_t& of_taker = space_.block_of_stay[static_cast<size_t>(taker)];
     Block& old = space_.blocks[static_cast<size_t>(of_taker)];
     Block& merged = space_.blocks[static_cast<size_t>(block)];
     merged.live.end = std::max(merged.live.end, old.live.end);
+    const int64_t rest_bytes = size_bytes(given) - size_bytes(taker);
+    if (rest_bytes > 0) rests_.push_back({.block = block, .begin = end, .size_bytes = rest_bytes});
     old.size_bytes = 0;  // Stays in the list as nothing, so that other indices hold.
     of_taker = block;
   }
@@ -178,6 +195,11 @@ class SpaceMaker {
       born[index(block.live.begin)] += block.size_bytes;
       gone[index(block.live.end)] += block.size_bytes;
     }
+    for (const Rest& rest : rests_) {
+      if (!measure_without_rests_) break;
+      gone[index(rest.begin)] += rest.size_bytes;
+      gone[index(space_.blocks[index(rest.block)].live.end)] -= rest.size_bytes;
+    }
     int64_t live_bytes = 0;
     for (size_t i = 0; i < schedule_.instances.size(); ++i) {
       int64_t most_bytes = 0;
@@ -195,6 +217,13 @@ class SpaceMaker {
       space_.peak_bytes = std::max(space_.peak_bytes, most_bytes);
     }
   }
+
+  // Of a block, nobody's from a tick on.
+  struct Rest {
+    int32_t block = 0;
+    Tick begin = 0;
+    int64_t size_bytes = 0;
+  };
 
   // Remembers for each block at which instance its address was last handed on.
   struct Taken {
@@ -218,6 +247,9 @@ class SpaceMaker {
   mutable Taken taken_;
   bool takes_larger_ = false;
   mutable bool has_larger_ = false;
+  std::vector<Rest> rests_;
+  int64_t peak_of_blocks_bytes_ = 0;
+  bool measure_without_rests_ = false;
 };
 
 }  // namespace
@@ -241,8 +273,9 @@ Space make_space(const Values& values, const Schedule& schedule) {
   SpaceMaker maker(values, schedule, false);
   Space space = maker.run();
   if (!maker.has_larger()) return space;
-  Space other = SpaceMaker(values, schedule, true).run();
-  return other.peak_bytes < space.peak_bytes ? other : space;
+  SpaceMaker other_maker(values, schedule, true);
+  Space other = other_maker.run();
+  return other_maker.peak_of_blocks_bytes() < space.peak_bytes ? other : space;
 }
 
 }  // namespace fitstep

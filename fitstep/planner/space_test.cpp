@@ -18,15 +18,17 @@ namespace fitstep {
 namespace {
 
 // A value of 4 bytes; one of 3 may take its address, and another of 3 is made beside it. `last`
-// reads what it names.
-std::string taking_program(const std::string& last) {
+// reads what it names and writes as many bytes as asked.
+std::string taking_program(const std::string& last, int64_t end_bytes) {
   return "fitstep program 1\n"
          "name \"taking\"\n"
          "call 0 \"call\"\n"
          "storage 0 \"large\" 4 temporary\n"
          "storage 1 \"taker\" 3 temporary\n"
          "storage 2 \"other\" 3 temporary\n"
-         "storage 3 \"end\" 6 temporary\n"
+         "storage 3 \"end\" " +
+         std::to_string(end_bytes) +
+         " temporary\n"
          "op 0 \"make\" other\n"
          "form \"default\" call 0 time 1 pure writes 0.1\n"
          "op 1 \"take\" other\n"
@@ -47,11 +49,16 @@ int64_t peak_of(const std::string& text) {
 }
 
 TEST(Space, LetsAnOutputLieWhereALargerInputEnds) {
-  EXPECT_EQ(peak_of(taking_program("2.1")), 3 + 6);  // 4 + 3 + 3 while it is made, if it did not.
+  EXPECT_EQ(peak_of(taking_program("2.1", 6)),
+            3 + 6);  // 4 + 3 + 3 while it is made, if it did not.
 }
 
 TEST(Space, KeepsThemApartWhereTheRestOfTheInputWouldBeInTheWay) {
-  EXPECT_EQ(peak_of(taking_program("1.1 2.1")), 3 + 3 + 6);  // 4 + 3 + 6 if it did.
+  EXPECT_EQ(peak_of(taking_program("1.1 2.1", 6)), 3 + 3 + 6);  // 4 + 3 + 6 if it did.
+}
+
+TEST(Space, DoesNotCountTheRestOfTheInputOnceItHasEnded) {
+  EXPECT_EQ(peak_of(taking_program("1.1 2.1", 1)), 4 + 3);  // 3 + 3 + 1 at the end, not 4 + 3 + 1.
 }
 
 }  // namespace
