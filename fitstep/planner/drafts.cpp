@@ -11,6 +11,8 @@
 
 #include "fitstep/planner/candidate.h"
 #include "fitstep/planner/flips.h"
+#include "fitstep/planner/phase.h"
+#include "fitstep/planner/reversal.h"
 #include "fitstep/planner/scheduler.h"
 #include "fitstep/planner/selection.h"
 #include "fitstep/planner/selector.h"
@@ -52,6 +54,11 @@ Drafts::Drafts(const Task& task, const Selector& selector, int64_t kept_bytes)
       estimate_bytes_(static_cast<double>(kept_bytes)),
       has_choice_(selector.has_phases() && task.request.policy != "offload") {
   for (const Selection& selection : flips_.best()) measure(selection);
+  if (has_choice_) {
+    for (const Phase& phase : find_phases(task.values)) {
+      for (Selection& selection : reversals(task.values, phase)) measure(std::move(selection));
+    }
+  }
   has_choice_ = has_choice_ || drafts_.size() > 1;
 }
 
