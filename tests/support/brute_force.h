@@ -3,11 +3,13 @@
 // A state is at which address every value lies, what is below on the host, how far the program has
 // come and what each lane is at; the fewest seconds to a state are found first. What is tried:
 //
-//   order        that of the values; runs again anywhere behind the first one, any number of them
+//   order        that of the values, each op in its default form; runs again anywhere behind the
+//                first one, any number of them, in the fastest form of equal bits
 //   addresses    every multiple of the unit, one block per value, fixed while the value stays; an
-//                output may lie where the input it may take has been
-//   copies       of values that no op is at, in any order and at any time: a value that is evicted
-//                is not read until it is back, and what has a copy below leaves in no time
+//                output may lie where the input it may take ends
+//   stays        what a run has used stays for another one, or is dropped, or is evicted: at once,
+//                or as soon as the lane is free, in any order; it is not read until it is back
+//   prefetches   in any order, at any end of another action
 //
 // What all_plans.h leaves out for the sake of speed and of proofs is here: least_time() is never
 // more than what this finds.
