@@ -54,7 +54,8 @@ Drafts::Drafts(const Task& task, const Selector& selector, int64_t kept_bytes)
       estimate_bytes_(static_cast<double>(kept_bytes)),
       has_choice_(selector.has_phases() && task.request.policy != "offload") {
   for (const Selection& selection : flips_.best()) measure(selection);
-  if (has_choice_) {
+  constexpr Tick kReversed = 1'000;  // Ops; with more, a selection of reversals is too large.
+  if (has_choice_ && task.values.tick_count() <= kReversed) {
     for (const Phase& phase : find_phases(task.values)) {
       for (Selection& selection : reversals(task.values, phase)) measure(std::move(selection));
     }

@@ -45,6 +45,7 @@ void Flips::add_decisions() {
     const Value& value = task_.values[ValueId(i)];
     if (value.size_bytes == 0 || value.recomputable_until <= value.made) continue;
     ++value_count;
+    if (value_count > kMostValues || std::ssize(decisions_) * 4 > tries_) break;
     const Tick end = std::min(value.recomputable_until, task_.values.tick_count() - 1);
     for (Tick tick = value.made + 1; tick <= end; ++tick) {
       decisions_.push_back({Decision::Kind::Drop, tick, ValueId(i)});

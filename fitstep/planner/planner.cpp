@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -78,7 +79,6 @@ class Planning {
         moves_(moves_of(program, machine, request)),
         values_(program, make_order(program)),
         deadline_(request.time_limit_s),
-        good_ps_(compute_bound_ps(program, machine) / 1000 * 1001),
         is_free_(request.homes.empty() && !moves_.is_mobile.empty()) {
     std::vector<StorageId> mobile;
     if (is_free_) mobile = all_homes(program);
@@ -91,9 +91,13 @@ class Planning {
   // Candidates, all placed: bytes fall, time rises. Never empty. More homes go below as long as
   // that helps; then, in a small program, single ones go there or come back.
   std::vector<Candidate> run() {
-    const std::vector<std::vector<StorageId>> levels =
-        is_free_ ? home_levels(values_) : std::vector<std::vector<StorageId>>(1);
+    std::vector<std::vector<StorageId>> levels(1);
+    if (is_free_) levels = home_levels(values_);
+    // A whole frontier takes long for each: nothing below, and all that is worth it.
+    const bool is_frontier = request_.capacity_bytes <= 0;
+    if (is_frontier && levels.size() > 2) levels.erase(levels.begin() + 1, levels.end() - 1);
     level_count_ = levels.size();
+    if (request_.capacity_bytes > 0) bound_ = bound_at(request_.capacity_bytes);
     int32_t in_vain = 0;
     for (const std::vector<StorageId>& below : levels) {
       const bool is_last = &below == &levels.back();
@@ -125,12 +129,19 @@ class Planning {
     return values_.tick_count() > kSmall ? 1 : 2;
   }
   bool has_answer() const { return pool_.least_ps(capacity_bytes()) < Pool::kNoTime; }
-  bool is_good() const { return pool_.least_ps(capacity_bytes()) <= good_ps_; }
+  // Hardly anything can be faster.
+  bool is_good() const {
+    return bound_.has_value() && pool_.least_ps(capacity_bytes()) <= bound_->ps / 1000 * 1004;
+  }
 
   bool add_all(std::vector<Candidate> candidates) {
     bool is_better = false;
     for (Candidate& candidate : candidates) is_better |= pool_.add(std::move(candidate));
     return is_better;
+  }
+
+  TimeBound bound_at(int64_t capacity_bytes) const {
+    return time_bound(values_, machine_, make_homes(program_, request_), capacity_bytes, moves_);
   }
 
   // `is_last`: even if the floor says that it is in vain, for an answer to what would be possible.
@@ -155,7 +166,7 @@ class Planning {
 
   // Local moves: the largest homes first, each to the other tier, as long as that helps.
   void flip_homes() {
-    constexpr int64_t kFlippedOps = 12'000;  // In all tries together.
+    constexpr int64_t kFlippedOps = 8'000;  // In all tries together.
     constexpr int64_t kMostFlips = 24;
     if (!is_free_ || request_.capacity_bytes <= 0 || !has_answer()) return;
     int64_t tries = std::min(kFlippedOps / (values_.tick_count() + 1), kMostFlips);
@@ -202,13 +213,13 @@ class Planning {
   const Moves moves_;
   const Values values_;
   const Deadline deadline_;
-  const int64_t good_ps_;  // Hardly anything can be faster.
-  bool is_free_ = false;   // To choose where homes are.
+  bool is_free_ = false;  // To choose where homes are.
   size_t level_count_ = 1;
   std::deque<Task> tasks_;  // One per set of homes that was tried.
   Pool pool_;
   int64_t floor_bytes_ = 0;
   std::vector<Culprit> culprits_;
+  std::optional<TimeBound> bound_;  // For the capacity of the request.
 };
 
 Plan Planning::make_certified_plan(const Candidate& candidate, int64_t capacity_bytes) const {
@@ -221,8 +232,8 @@ Plan Planning::make_certified_plan(const Candidate& candidate, int64_t capacity_
   certificate.floor_bytes = floor_bytes_;
   certificate.capacity_bytes = std::max(capacity_bytes, certificate.height_bytes);
   certificate.moves = describe(moves_);
-  const TimeBound bound = time_bound(values_, machine_, make_homes(program_, request_),
-                                     certificate.capacity_bytes, moves_);
+  const bool is_known = bound_.has_value() && request_.capacity_bytes == certificate.capacity_bytes;
+  const TimeBound bound = is_known ? *bound_ : bound_at(certificate.capacity_bytes);
   certificate.bound_ps = bound.ps;
   certificate.bound = bound.name;
   const std::vector<Fault> faults =
