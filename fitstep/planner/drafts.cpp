@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "fitstep/base/interval.h"
 #include "fitstep/planner/candidate.h"
 #include "fitstep/planner/flips.h"
 #include "fitstep/planner/phase.h"

@@ -152,6 +152,11 @@ class Planning {
     if (task.floor_bytes > capacity_bytes() && !is_last) return Found::OutOfReach;
     const int64_t before_ps = pool_.least_ps(capacity_bytes());
     bool is_better = add_all(search(task));
+    if (task.homes.any_below() && request_.policy == "auto" && request_.capacity_bytes <= 0) {
+      Task alone = task;  // On a whole ladder the two moves together may miss what one alone finds.
+      alone.request.policy = "offload";
+      is_better |= add_all(search(alone));
+    }
     if (request_.capacity_bytes > 0) is_better = pool_.least_ps(capacity_bytes()) < before_ps;
     return is_better ? Found::Better : Found::NothingBetter;
   }

@@ -50,33 +50,35 @@ class Reversal {
 
   Step& step(size_t held, size_t first, size_t last) { return steps_[held][first * cuts_ + last]; }
 
-  // By number of cuts held and pair of cuts, in order of width. The segment worked off first needs
-  // no cut: what it starts from is what its ops use anyway.
+  // By number of cuts held and pair of cuts, in order of width.
   void find_steps() {
-    std::vector<int64_t> before_ps = {0};
     for (size_t i = 0; i + 1 < cuts_; ++i) {
-      before_ps.push_back(before_ps.back());
+      before_ps_.push_back(before_ps_.back());
       for (Tick tick = phase_.cuts[i]; tick < phase_.cuts[i + 1]; ++tick) {
-        before_ps.back() += recompute_ps(values_, tick);
+        before_ps_.back() += recompute_ps(values_, tick);
       }
     }
     steps_.assign(std::min(kMostCuts, cuts_ - 1), std::vector<Step>(cuts_ * cuts_));
     for (size_t held = 0; held < steps_.size(); ++held) {
       for (size_t width = 2; width < cuts_; ++width) {
         for (size_t first = 0; first + width < cuts_; ++first) {
-          const size_t last = first + width;
-          Step best{.time_ps = std::numeric_limits<int64_t>::max()};
-          for (size_t split = held == 0 ? last - 1 : first + 1; split < last; ++split) {
-            const bool is_last = split + 1 == last;
-            const int64_t behind_ps = is_last ? 0 : step(held - 1, split, last).time_ps;
-            const int64_t time_ps =
-                before_ps[split] - before_ps[first] + behind_ps + step(held, first, split).time_ps;
-            if (time_ps < best.time_ps) best = {.time_ps = time_ps, .split = split};
-          }
-          step(held, first, last) = best;
+          step(held, first, first + width) = best_step(held, first, first + width);
         }
       }
     }
+  }
+
+  // The segment worked off first needs no cut: what it starts from is what its ops use anyway.
+  Step best_step(size_t held, size_t first, size_t last) {
+    Step best{.time_ps = std::numeric_limits<int64_t>::max()};
+    for (size_t split = held == 0 ? last - 1 : first + 1; split < last; ++split) {
+      const bool is_last = split + 1 == last;
+      const int64_t behind_ps = is_last ? 0 : step(held - 1, split, last).time_ps;
+      const int64_t time_ps =
+          before_ps_[split] - before_ps_[first] + behind_ps + step(held, first, split).time_ps;
+      if (time_ps < best.time_ps) best = {.time_ps = time_ps, .split = split};
+    }
+    return best;
   }
 
   // Works off what lies between two cuts, from tick `begin` on.
@@ -133,6 +135,7 @@ class Reversal {
   const Phase& phase_;
   size_t cuts_;
   std::vector<ValueId> droppable_;
+  std::vector<int64_t> before_ps_ = {0};  // By cut: ops in front of it, again.
   std::vector<std::vector<Step>> steps_;
   std::vector<std::vector<Interval>> held_;  // By cut: when it is held.
 };

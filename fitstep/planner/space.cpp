@@ -275,7 +275,7 @@ Space make_space(const Values& values, const Schedule& schedule) {
   constexpr size_t kQuick = 5'000;  // Instances; with more, the second look costs too much.
   if (!maker.has_larger() || schedule.instances.size() > kQuick) return space;
   SpaceMaker other_maker(values, schedule, true);
-  Space other = other_maker.run();
+  const Space other = other_maker.run();
   return other_maker.peak_of_blocks_bytes() < space.peak_bytes ? other : space;
 }
 

@@ -21,7 +21,7 @@ constexpr int64_t kUnitBytes = 64;
 
 // pytorch issue 197871: of three items of one unit, a knapsack of one unit was filled with two.
 // Here three values of one unit are saved for the last op.
-const char* const kThreeItems =
+constexpr const char* kThreeItems =
     "fitstep program 1\n"
     "name \"items\"\n"
     "call 0 \"call\"\n"

@@ -9,7 +9,6 @@
 
 #include "fitstep/machine/machine.h"
 #include "fitstep/planner/planner.h"
-#include "fitstep/program/program.h"
 #include "tests/support/chain_program.h"
 
 namespace fitstep {

@@ -62,9 +62,11 @@ void add_truth(const Truth& truth, Tally& tally) {
     ++tally.unknown;
     return;
   }
-  const double ratio = static_cast<double>(*truth.found_s) / static_cast<double>(*truth.least_s);
+  const int64_t found_s = truth.found_s.value_or(0);
+  const int64_t least_s = truth.least_s.value_or(1);
+  const double ratio = static_cast<double>(found_s) / static_cast<double>(least_s);
   tally.worst = std::max(tally.worst, ratio);
-  tally.equal += *truth.found_s == *truth.least_s ? 1U : 0U;
+  tally.equal += found_s == least_s ? 1U : 0U;
   tally.within += ratio <= 1.05 ? 1U : 0U;
 }
 
@@ -85,8 +87,8 @@ void compare(const Program& program, const std::string& policy, Tally& tally) {
     const size_t within = tally.within;
     add_truth(truth, tally);
     if (tally.within > within) continue;
-    misses += std::to_string(*truth.found_s) + " s at " + room + ", best " +
-              (truth.is_known ? std::to_string(*truth.least_s) : "unknown") + "; ";
+    misses += std::to_string(truth.found_s.value_or(0)) + " s at " + room + ", best " +
+              (truth.is_known ? std::to_string(truth.least_s.value_or(0)) : "unknown") + "; ";
   }
   tally.least_asked += has_plan ? 1U : 0U;
   tally.least_equal += has_plan && is_least ? 1U : 0U;

@@ -78,8 +78,8 @@ struct State {
 
   Set on_device() const {
     Set set = 0;
-    for (int8_t value = 0; value < static_cast<int8_t>(kMostValues); ++value) {
-      if (at[static_cast<size_t>(value)] != kNone) set |= set_of(value);
+    for (size_t value = 0; value < kMostValues; ++value) {
+      if (at[value] != kNone) set |= set_of(static_cast<int8_t>(value));
     }
     return set;
   }
@@ -144,7 +144,7 @@ class Search {
       needed |= again->reads & ~there;
     }
     if (question_.moves.recompute) return compute_seconds;
-    int64_t prefetch_seconds = state.prefetch.seconds;
+    int64_t prefetch_seconds = static_cast<unsigned char>(state.prefetch.seconds);
     for (int8_t value = 0; value < runs_.value_count(); ++value) {
       const bool is_below = has(runs_.needed(next) & state.host & ~state.on_device(), value);
       if (is_below) prefetch_seconds += copy_seconds(value, machine_.links[0].prefetch);

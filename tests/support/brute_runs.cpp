@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "fitstep/base/check.h"
+#include "fitstep/base/id.h"
 #include "fitstep/base/interval.h"
 #include "fitstep/machine/machine.h"
 #include "fitstep/planner/values.h"

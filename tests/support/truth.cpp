@@ -7,8 +7,10 @@
 #include <variant>
 #include <vector>
 
+#include "fitstep/base/id.h"
 #include "fitstep/machine/machine.h"
-#include "fitstep/planner/assemble.h"
+#include "fitstep/planner/bound.h"
+#include "fitstep/planner/homes.h"
 #include "fitstep/planner/order.h"
 #include "fitstep/planner/planner.h"
 #include "fitstep/planner/values.h"
@@ -31,6 +33,16 @@ Machine machine_with(int64_t bytes_per_s) {
   return machine;
 }
 
+// All on the device, where brute force has them.
+std::vector<Home> homes_of(const Program& program) {
+  const Homes homes = make_homes(program, {});
+  std::vector<Home> result;
+  for (const StorageId storage : all_homes(program)) {
+    result.push_back({.storage = storage, .offset_bytes = homes.offset_bytes[storage.index()]});
+  }
+  return result;
+}
+
 class Asker {
  public:
   Asker(const Program& program, const std::string& policy)
@@ -39,7 +51,8 @@ class Asker {
         moves_{.recompute = policy != "offload", .offload = policy != "recompute"},
         values_(program, make_order(program)),
         bottom_bytes_(make_homes(program, {}).bottom_bytes),
-        frontier_(make_frontier(program, machine_, {.policy = policy})) {}
+        frontier_(
+            make_frontier(program, machine_, {.homes = homes_of(program), .policy = policy})) {}
 
   std::vector<Truth> run() const {
     std::vector<Truth> truths;
