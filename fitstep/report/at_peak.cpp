@@ -64,8 +64,8 @@ Peak at_peak(const Program& program, const Plan& plan, const Timeline& timeline)
   std::ranges::sort(peak.storages, {}, [&](StorageId id) {
     return std::tuple(-program.storages[id.index()].size_bytes, id);
   });
-  const auto repeated = std::ranges::unique(peak.storages);  // A late copy beside a new one.
-  peak.storages.erase(repeated.begin(), repeated.end());
+  // A late copy beside a new one.
+  peak.storages.erase(std::unique(peak.storages.begin(), peak.storages.end()), peak.storages.end());
   return peak;
 }
 
