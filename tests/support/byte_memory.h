@@ -44,8 +44,7 @@ class BlockEnds {
   void sort() {
     for (std::vector<int64_t>& ends : ends_) {
       std::ranges::sort(ends);
-      const auto rest = std::ranges::unique(ends);
-      ends.erase(rest.begin(), rest.end());
+      ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
     }
   }
 
