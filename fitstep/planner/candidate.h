@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "fitstep/base/interval.h"
 #include "fitstep/machine/machine.h"
 #include "fitstep/plan/layout.h"
 #include "fitstep/planner/assemble.h"
@@ -14,6 +15,7 @@
 #include "fitstep/planner/scheduler.h"
 #include "fitstep/planner/selection.h"
 #include "fitstep/planner/space.h"
+#include "fitstep/planner/values.h"
 
 namespace fitstep {
 
@@ -30,6 +32,12 @@ struct Task {
   int64_t floor_bytes = 0;  // With these homes.
   std::vector<Culprit> culprits;
 };
+
+// Whether every look at the program takes long, so that fewer are taken.
+inline bool is_large(const Values& values) {
+  constexpr Tick kLargeOps = 50'000;
+  return values.tick_count() > kLargeOps;
+}
 
 struct Candidate {
   Selection selection;

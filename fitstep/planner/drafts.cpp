@@ -75,9 +75,9 @@ void Drafts::measure(Selection selection) {
 void Drafts::measure_down_to(int64_t aim_bytes) {
   constexpr double kBelowAim = 0.75;  // Estimates are at most so far below what is needed.
   // Of a large program, where each takes long, a third as many.
-  const bool is_large = task_.values.tick_count() > 50'000;
-  const int prices = is_large ? 7 : 20;
-  const double step = is_large ? 0.93 : 0.975;  // From one estimate to the next.
+  const bool has_few = is_large(task_.values);
+  const int prices = has_few ? 7 : 20;
+  const double step = has_few ? 0.93 : 0.975;  // From one estimate to the next.
   if (!has_prices_ && has_choice_ && selector_.has_phases()) {
     has_prices_ = true;
     const double ratio = selector_.most_price() / selector_.least_price();

@@ -77,6 +77,7 @@ class Planning {
         machine_(machine),
         request_(request),
         moves_(moves_of(program, machine, request)),
+        program_hash_(hash_program(program)),
         values_(program, make_order(program)),
         deadline_(request.time_limit_s),
         is_free_(request.homes.empty() && !moves_.is_mobile.empty()) {
@@ -124,8 +125,7 @@ class Planning {
   // Levels in a row that may bring nothing once there is an answer.
   int32_t most_in_vain() const {
     constexpr Tick kSmall = 5'000;
-    constexpr Tick kLarge = 50'000;
-    if (values_.tick_count() > kLarge) return 0;
+    if (is_large(values_)) return 0;
     return values_.tick_count() > kSmall ? 1 : 2;
   }
   bool has_answer() const { return pool_.least_ps(capacity_bytes()) < Pool::kNoTime; }
@@ -216,6 +216,7 @@ class Planning {
   const Machine& machine_;
   const PlanRequest& request_;
   const Moves moves_;
+  const std::string program_hash_;
   const Values values_;
   const Deadline deadline_;
   bool is_free_ = false;  // To choose where homes are.
@@ -230,7 +231,7 @@ class Planning {
 Plan Planning::make_certified_plan(const Candidate& candidate, int64_t capacity_bytes) const {
   const Task& task = tasks_[static_cast<size_t>(candidate.level)];
   Plan plan = assemble_candidate(task, candidate);
-  plan.program_hash = hash_program(program_);
+  plan.program_hash = program_hash_;
   plan.policy = request_.policy;
   plan.seed = request_.seed;
   Certificate& certificate = plan.certificate;

@@ -117,9 +117,9 @@ class Search {
 
   bool reach(int64_t target_bytes) {
     bool is_reached = false;
-    const bool is_large = task_.values.tick_count() > 50'000;
-    for (const Way way : {Way::Offload, is_large ? Way::Both : Way::Recompute,
-                          is_large ? Way::Recompute : Way::Both}) {
+    const bool is_slow = is_large(task_.values);
+    for (const Way way : {Way::Offload, is_slow ? Way::Both : Way::Recompute,
+                          is_slow ? Way::Recompute : Way::Both}) {
       if (way != Way::Recompute && !may_offload_) continue;
       if (way == Way::Recompute && task_.homes.any_below()) continue;
       if (way != Way::Offload && !drafts_.has_choice()) continue;
