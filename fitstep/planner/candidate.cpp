@@ -32,12 +32,14 @@ std::optional<Candidate> schedule_candidate(const Task& task, const Selection& s
 }
 
 std::optional<Candidate> offload_candidate(const Task& task, const Candidate& candidate,
-                                           int64_t aim_bytes, int64_t too_slow_ps) {
+                                           int64_t aim_bytes, int64_t too_slow_ps,
+                                           std::span<const int64_t> hole_bytes) {
   std::optional<Offload> offload =
       make_offload(task.values, task.machine, candidate.schedule, candidate.space,
                    {.device_bytes = aim_bytes - task.homes.bottom_bytes,
                     .host_bytes = host_capacity_bytes(task.machine) - task.homes.host_bottom_bytes,
-                    .too_slow_ps = too_slow_ps});
+                    .too_slow_ps = too_slow_ps,
+                    .hole_bytes = hole_bytes});
   if (!offload) return std::nullopt;
   Candidate result{.selection = candidate.selection,
                    .schedule = std::move(offload->schedule),
@@ -46,6 +48,12 @@ std::optional<Candidate> offload_candidate(const Task& task, const Candidate& ca
   result.bytes = task.homes.bottom_bytes + result.space.peak_bytes;
   result.predicted_ps = offload->total_ps;
   return result;
+}
+
+int32_t layout_passes(const Candidate& candidate) {
+  constexpr int64_t kPlaced = 100'000;  // Blocks in all passes together, at least.
+  const auto block_count = static_cast<int64_t>(candidate.space.blocks.size()) + 1;
+  return static_cast<int32_t>(std::clamp<int64_t>(kPlaced / block_count, 8, 64));
 }
 
 void place_candidate(const Task& task, int64_t target_bytes, int32_t passes, Candidate& candidate) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "fitstep/base/interval.h"
@@ -55,11 +56,16 @@ struct Candidate {
 std::optional<Candidate> schedule_candidate(const Task& task, const Selection& selection);
 
 // The candidate with offload, so that blocks of at most `aim_bytes`, homes included, are live at
-// once. Nothing if that cannot be, or takes as long as `too_slow_ps`.
+// once, and `hole_bytes` beside them (holes.h). Nothing if that cannot be, or takes as long as
+// `too_slow_ps`.
 //
 // REQUIRES: can_offload(task.machine); the candidate has no transfers.
 std::optional<Candidate> offload_candidate(const Task& task, const Candidate& candidate,
-                                           int64_t aim_bytes, int64_t too_slow_ps);
+                                           int64_t aim_bytes, int64_t too_slow_ps,
+                                           std::span<const int64_t> hole_bytes = {});
+
+// Passes of one layout: more where there are few blocks.
+int32_t layout_passes(const Candidate& candidate);
 
 // Places the candidate's blocks, trying until `target_bytes` is reached or passes run out.
 void place_candidate(const Task& task, int64_t target_bytes, int32_t passes, Candidate& candidate);

@@ -170,6 +170,24 @@ std::vector<int64_t> with_ways(std::span<const int64_t> load_bytes, std::span<co
   return result;
 }
 
+// What is live during the instances and in the pauses in front of them.
+struct Load {
+  std::vector<int64_t> live_bytes;
+  std::vector<int64_t> boundary_bytes;
+};
+
+// Holes count as if something were in them. In a pause only those count that stay.
+Load with_holes(const Space& space, std::span<const int64_t> hole_bytes) {
+  Load load{.live_bytes = space.live_bytes, .boundary_bytes = space.boundary_bytes};
+  int64_t before_bytes = 0;
+  for (size_t i = 0; i < hole_bytes.size(); ++i) {
+    load.live_bytes[i] += hole_bytes[i];
+    load.boundary_bytes[i] += std::min(before_bytes, hole_bytes[i]);
+    before_bytes = hole_bytes[i];
+  }
+  return load;
+}
+
 // The chosen ones of the idle gaps, and all others.
 std::vector<Gap> with_homes(std::span<const Gap> gaps, std::span<const int32_t> chosen) {
   std::vector<Gap> result;
@@ -209,8 +227,9 @@ std::optional<Offload> make_offload(const Values& values, const Machine& machine
   std::vector<Gap> idle_gaps;
   std::ranges::copy_if(gaps, std::back_inserter(idle_gaps),
                        [](const Gap& gap) { return gap.kind == Gap::Kind::Idle; });
+  const Load load = with_holes(space, limits.hole_bytes);
   EvictionTask evictions{.gaps = idle_gaps,
-                         .load_bytes = space.live_bytes,
+                         .load_bytes = load.live_bytes,
                          .start_ps = start_ps,
                          .limit_bytes = limits.device_bytes,
                          .host_limit_bytes = limits.host_bytes,
@@ -227,8 +246,8 @@ std::optional<Offload> make_offload(const Values& values, const Machine& machine
       std::vector<Gap> chosen_gaps = with_homes(gaps, *chosen);
       std::optional<Timing> timing = time_offload({.gaps = chosen_gaps,
                                                    .duration_ps = duration_ps,
-                                                   .load_bytes = space.live_bytes,
-                                                   .boundary_bytes = space.boundary_bytes,
+                                                   .load_bytes = load.live_bytes,
+                                                   .boundary_bytes = load.boundary_bytes,
                                                    .limit_bytes = limits.device_bytes},
                                                   machine);
       tried.push_back(std::move(*chosen));
@@ -240,7 +259,7 @@ std::optional<Offload> make_offload(const Values& values, const Machine& machine
   };
   try_choices();
   if (idle_gaps.size() < gaps.size()) {
-    const std::vector<int64_t> roomy_bytes = with_ways(space.live_bytes, gaps, evictions);
+    const std::vector<int64_t> roomy_bytes = with_ways(load.live_bytes, gaps, evictions);
     evictions.load_bytes = roomy_bytes;
     try_choices();
   }

@@ -36,6 +36,7 @@ struct OffloadLimits {
   int64_t device_bytes = 0;  // Of blocks live at any time.
   int64_t host_bytes = 0;    // The same on the host tier.
   int64_t too_slow_ps = 0;
+  std::span<const int64_t> hole_bytes = {};  // By instance (holes.h); empty for none.
 };
 
 // `space`: of `schedule`, which has no transfers yet. The fastest found within the limits; nothing

@@ -24,12 +24,14 @@
 #include "fitstep/planner/candidate.h"
 #include "fitstep/planner/deadline.h"
 #include "fitstep/planner/floor.h"
+#include "fitstep/planner/holes.h"
 #include "fitstep/planner/homes.h"
 #include "fitstep/planner/needs.h"
 #include "fitstep/planner/offload.h"
 #include "fitstep/planner/order.h"
 #include "fitstep/planner/pool.h"
 #include "fitstep/planner/search.h"
+#include "fitstep/planner/selection.h"
 #include "fitstep/planner/values.h"
 #include "fitstep/program/program.h"
 #include "fitstep/program/text.h"
@@ -109,6 +111,7 @@ class Planning {
     }
     flip_homes();
     improve();
+    fill_holes();
     if (pool_.least_bytes() == Pool::kNoBytes) add_all(search(tasks_.front()));
     return std::move(pool_).take();
   }
@@ -167,6 +170,26 @@ class Planning {
     Task& task = tasks_[static_cast<size_t>(pool_.best(capacity_bytes()).level)];
     task.improves = true;
     add_all(search(task));
+  }
+
+  // A request may also use what lies between the rung that was reached and its capacity.
+  void fill_holes() {
+    constexpr int32_t kMostAbove = 4;
+    if (!moves_.offload || request_.capacity_bytes <= 0 || !has_answer()) return;
+    struct Base {
+      const Task* task = nullptr;
+      Selection selection;
+    };
+    std::vector<Base> bases;
+    for (const Candidate* it : pool_.best_and_above(capacity_bytes(), kMostAbove)) {
+      bases.push_back({&tasks_[static_cast<size_t>(it->level)], it->selection});
+    }
+    for (const Base& base : bases) {
+      if (is_good() || deadline_.has_passed()) return;
+      std::optional<Candidate> candidate = place_around_holes(
+          *base.task, base.selection, capacity_bytes(), pool_.least_ps(capacity_bytes()));
+      if (candidate) pool_.add(std::move(*candidate));
+    }
   }
 
   // Local moves: the largest homes first, each to the other tier, as long as that helps.

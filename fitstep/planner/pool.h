@@ -57,6 +57,19 @@ class Pool {
                                  [&](const Candidate& it) { return it.bytes <= capacity_bytes; });
   }
 
+  // The fastest within the capacity, and up to `most` that need more and take less time, the
+  // nearest first.
+  std::vector<const Candidate*> best_and_above(int64_t capacity_bytes, int32_t most) const {
+    std::vector<const Candidate*> found;
+    for (const Candidate& candidate : candidates_) {
+      found.push_back(&candidate);
+      if (candidate.bytes <= capacity_bytes) break;
+    }
+    std::ranges::reverse(found);
+    found.resize(std::min(found.size(), static_cast<size_t>(most) + 1));
+    return found;
+  }
+
   // Bytes fall, time rises.
   std::vector<Candidate> take() && { return std::move(candidates_); }
 

@@ -24,7 +24,6 @@ namespace {
 constexpr double kLadder = 1.04;
 constexpr int64_t kFlippedOps = 20'000;  // In all tries of local moves together.
 constexpr int32_t kPassesPerEffort = 8;
-constexpr int64_t kPlaced = 100'000;  // Blocks in all passes of one layout together, at least.
 
 class Search {
  public:
@@ -34,10 +33,8 @@ class Search {
         may_offload_(can_offload(task.machine) && task.request.policy != "recompute"),
         selector_(task.values, live_bytes(task, kept)),
         drafts_(task, selector_, kept.bytes),
-        kept_(std::move(kept)) {
-    const auto block_count = static_cast<int64_t>(kept_.space.blocks.size()) + 1;
-    passes_ =
-        static_cast<int32_t>(std::clamp<int64_t>(kPlaced / block_count, kPassesPerEffort, 64));
+        kept_(std::move(kept)),
+        passes_(layout_passes(kept_)) {
     if (!task.homes.any_below()) pool_.add(kept_);
   }
 
@@ -278,7 +275,7 @@ class Search {
   const Selector selector_;
   Drafts drafts_;
   const Candidate kept_;
-  int32_t passes_ = kPassesPerEffort;
+  const int32_t passes_;
   int32_t effort_ = 1;  // Times as much as usual.
   Pool pool_;
 };

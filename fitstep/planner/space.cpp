@@ -40,6 +40,7 @@ class SpaceMaker {
       measure_without_rests_ = true;
       measure();
     }
+    space_.first_tick = pause_;
     return std::move(space_);
   }
 
