@@ -1,5 +1,6 @@
 #include "fitstep_torch/allocator.h"
 #include "fitstep_torch/bindings.h"
+#include "fitstep_torch/interrupts.h"
 #include "fitstep_torch/python_values.h"
 #include "fitstep_torch/variant.h"
 
@@ -8,15 +9,20 @@ namespace {
 
 // None, or (message, whether everything that Python can see is as before the step).
 py::object run(Variant& variant, const std::vector<std::tuple<int32_t, int64_t>>& externals,
-               const std::vector<at::Tensor>& tensors) {
+               const std::vector<at::Tensor>& tensors, bool is_interruptible) {
   std::vector<External> where;
   where.reserve(externals.size());
   for (const auto& [storage, offset] : externals)
     where.push_back({.storage = StorageId(storage), .offset_bytes = offset});
   std::optional<Stopped> stopped;
   {
-    const py::gil_scoped_release release;
-    stopped = variant.run(where, tensors);
+    const Interrupts interrupts(is_interruptible);
+    {
+      const py::gil_scoped_release release;
+      stopped = variant.run(where, tensors);
+    }
+    // The interrupt that the step was not stopped by is Python's again.
+    if (interrupts.count() == 1 || (interrupts.count() > 1 && !stopped)) PyErr_SetInterrupt();
   }
   if (!stopped.has_value()) return py::none();
   return py::make_tuple(stopped->error.message, variant.is_untouched(*stopped));
@@ -81,6 +87,7 @@ void bind_running(py::module_& module) {
       .def("size_bytes", [](const Homes& homes) { return homes.arena().size_bytes(); })
       .def("host_bytes",
            [](const Homes& homes) { return homes.host() ? homes.host()->size_bytes() : 0; })
+      .def("forsake", &Homes::forsake)
       .def("close", &Homes::close);
   py::class_<Variant>(module, "Variant")
       .def(py::init([](std::shared_ptr<StepProgram> step, const Plan& plan,

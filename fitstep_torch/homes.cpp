@@ -87,6 +87,19 @@ std::optional<Homes::Place> Homes::place_of(const void* address) const {
   return std::nullopt;
 }
 
+void Homes::forsake() {
+  if (is_closed_) return;
+  is_closed_ = true;
+  for (const auto& weak : inside_) {
+    const auto storage = weak.lock();
+    if (!storage) continue;
+    storage->release_data_and_set_meta_custom_data_ptr_error_msg_(
+        "this tensor lies in the memory of a fitstep step that another process has compiled, and "
+        "this process was forked from that one. Use the tensor there; or give this process a copy "
+        "that was made before the fork (tensor.clone()), or start it with the method 'spawn'.");
+  }
+}
+
 void Homes::close() {
   if (is_closed_) return;
   is_closed_ = true;
@@ -100,6 +113,7 @@ void Homes::close() {
 }
 
 void Homes::close_arena(const std::shared_ptr<Arena>& arena) {
+  arena->enter_forks();  // It belongs to the tensors in it now, which are ordinary again.
   char* const begin = arena->base();
   char* const end = begin + arena->size_bytes();
   std::map<char*, std::shared_ptr<Home>> homes;  // One for all storages at the same address.

@@ -75,6 +75,10 @@ class Homes {
   // Where that address is, if it is inside one of the arenas.
   std::optional<Place> place_of(const void* address) const;
 
+  // In a process that was forked from the one that opened this: the memory is not there, so every
+  // access to a storage with its home in it is an error from now on, and close() does nothing.
+  void forsake();
+
   // Gives each storage its own bytes and the rest of the arena back. Later calls do nothing.
   void close();
 

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "fitstep_torch/generators.h"
+#include "fitstep_torch/interrupts.h"
 #include "fitstep_torch/tensors.h"
 
 namespace fitstep::torch_side {
@@ -197,6 +198,9 @@ void PlannedKernels::place_results(PreparedRun& prepared) {
 }
 
 Status PlannedKernels::run(int32_t position) {
+  if (is_interrupted()) {
+    return Error{ErrorCode::Device, "the step was stopped half-way by a second interrupt"};
+  }
   PreparedRun& prepared = prepared_[static_cast<size_t>(position)];
   // Kernels take their arguments off the stack, so each run works on a copy.
   stack_.assign(prepared.arguments.begin(), prepared.arguments.end());

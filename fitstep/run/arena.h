@@ -31,6 +31,9 @@ class Arena {
   // Gives bytes inside the arena back to the device; their addresses stay reserved.
   void discard(char* begin, int64_t size_bytes) { device_->discard(begin, size_bytes); }
 
+  // Lets processes that are forked from now on have a copy of it.
+  void enter_forks() { device_->set_in_forks(base_, size_bytes_, true); }
+
  private:
   Arena(std::shared_ptr<Device> device, char* base, int64_t size_bytes)
       : device_(std::move(device)), base_(base), size_bytes_(size_bytes) {}

@@ -102,6 +102,10 @@ class Device {
   // afterwards is undefined. Bytes at the ends that share a page with others stay. Never fails.
   virtual void discard(char* begin, int64_t size_bytes) = 0;
 
+  // Whether processes that are forked from now on find these pages. What reserve() returns they do
+  // not, so that no page is ever copied for them. Never fails.
+  virtual void set_in_forks(char* begin, int64_t size_bytes, bool is_in_forks) = 0;
+
   // Makes lanes for these copies. Several may be open, one runs a step at a time.
   //
   // REQUIRES: waits are acyclic, and all memory outlives the lanes.

@@ -51,7 +51,12 @@ Result<char*> HostDevice::reserve(int64_t size_bytes) {
   }
   // Only a hint: without huge pages the step is slower, not wrong.
   madvise(base, static_cast<size_t>(size_bytes), MADV_HUGEPAGE);
+  set_in_forks(static_cast<char*>(base), size_bytes, false);
   return static_cast<char*>(base);
+}
+
+void HostDevice::set_in_forks(char* begin, int64_t size_bytes, bool is_in_forks) {
+  madvise(begin, static_cast<size_t>(size_bytes), is_in_forks ? MADV_DOFORK : MADV_DONTFORK);
 }
 
 void HostDevice::release(char* base, int64_t size_bytes) {

@@ -17,6 +17,7 @@ class HostDevice final : public Device {
   Result<char*> reserve(int64_t size_bytes) override;
   void release(char* base, int64_t size_bytes) override;
   void discard(char* begin, int64_t size_bytes) override;
+  void set_in_forks(char* begin, int64_t size_bytes, bool is_in_forks) override;
 
   // The first call starts the threads, which all lanes of the device share.
   Result<std::unique_ptr<CopyLanes>> open_lanes(LaneCopies copies) override;

@@ -16,7 +16,8 @@ from .budget import budget_for
 from .errors import CaptureError, FitstepError, PlanFileError
 from .profile_cache import ProfileCache
 from .progress import progress_line
-from .session import Planned, Session, session_for
+from .session import Planned, Session
+from .sessions import session_for
 from .settings import Settings, check_int, check_path, check_switch, several
 from .state import Reach, discover
 from .step import Step

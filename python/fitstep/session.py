@@ -26,7 +26,7 @@ from .budget import (
     reserve_of,
 )
 from .describe import describe
-from .errors import BudgetError, BudgetTooSmall, CaptureError, GuardError, PlanFileError
+from .errors import BudgetTooSmall, FitstepError, GuardError, PlanFileError
 from .homes import FREE_HOMES, Home, Homes
 from .settings import Settings
 
@@ -52,6 +52,7 @@ class Session:
         self.settings = settings
         self.lock = threading.Lock()  # One step of an arena at a time.
         self.is_closed = False
+        self.is_forsaken = False  # In a process that was forked.
         self.grads_in_use = False  # Some function reads gradients that an earlier call left.
         self.steps: weakref.WeakSet[Any] = weakref.WeakSet()
         self._names: dict[tuple[object, ...], tuple[Callable[[], object], str]] = {}
@@ -340,6 +341,27 @@ class Session:
     def is_home(self, tensor: torch.Tensor, home: Home) -> bool:
         return bool(self._homes.is_home(tensor, home.place))
 
+    def check_usable(self) -> None:
+        """Raises FitstepError if no step of this session can run any more."""
+        if self.is_forsaken:
+            raise FitstepError(
+                "this step was compiled in another process, from which this one was forked; its "
+                "memory is not here",
+                todo="compile the step function here, or start this process with the method "
+                "'spawn'",
+            )
+        if self.is_closed:
+            raise FitstepError(
+                "this compiled step was closed, or another one that shares its model was",
+                todo="compile the step function again",
+            )
+
+    def forsake(self) -> None:
+        """In a forked process: the arena has stayed behind."""
+        self.is_forsaken = True
+        if self._homes is not None:
+            self._homes.forsake()
+
     def close(self) -> None:
         self.is_closed = True
         if self._homes is not None:
@@ -354,47 +376,3 @@ class Session:
 
 def _external_bytes(planned: list[Planned]) -> int:
     return max((one.external_bytes for one in planned), default=0)
-
-
-_sessions: weakref.WeakSet[Session] = weakref.WeakSet()
-
-
-def session_for(tensors: list[torch.Tensor], settings: Settings) -> Session:
-    """The open session in which a storage is at home already, or a new one.
-
-    Raises BudgetError when a session is joined with another budget.
-    """
-    found = {s for s in _sessions for t in tensors if s.home_of(t) is not None}
-    if not found:
-        session = Session(settings)
-        _sessions.add(session)
-        return session
-    if len(found) > 1:
-        raise CaptureError(
-            "the step function uses models that were compiled apart, in two arenas",
-            todo="close() one of the compiled steps, or compile the functions that share models "
-            "one after another",
-        )
-    session = found.pop()
-    _check_joins("budget", settings.budget, session.settings.budget, session.budget_bytes)
-    _check_joins(
-        *("host_budget", settings.host_budget),
-        *(session.settings.host_budget, session.host_budget_bytes),
-    )
-    return session
-
-
-def _check_joins(
-    name: str, given: int | str | None, of_session: int | str | None, of_session_bytes: int
-) -> None:
-    """Raises BudgetError if a budget is given and is not the one that the arena has."""
-    if given is None or given == of_session:
-        return
-    is_share = isinstance(given, str) and given.strip().endswith("%")
-    if not is_share and parse_budget(given, 0) == of_session_bytes:
-        return
-    raise BudgetError(
-        f"{name}={given!r}, but this model is already at home in an arena with a {name} of "
-        f"{_core.format_bytes(of_session_bytes)}",
-        todo=f"leave {name}= out, give the same one, or close() the earlier step first",
-    )

@@ -26,7 +26,7 @@ from .report import Measured, Report, SavedText, make_report
 from .session import Planned, Session
 from .shadow import HostSide
 from .state.variant import VariantFacts
-from .uninterrupted import uninterrupted
+from .uninterrupted import is_interruptible, uninterrupted
 from .variants import Variant, VariantMaker, homes_of
 
 
@@ -41,7 +41,6 @@ class Step:
         self._session = session
         self._most_variants = most_variants
         self._variants: dict[Any, list[Variant]] = {}
-        self._closed = False
         self._forgotten: list[Variant] = []
         self._last: Variant | None = None
         self.measured: dict[int, Measured] = {}
@@ -144,11 +143,7 @@ class Step:
             StepFailed: the step stopped half-way; says what is unusable, if anything.
             FitstepError: the step was closed, or runs already.
         """
-        if self._closed or self._session.is_closed:
-            raise FitstepError(
-                "this compiled step was closed, or another one that shares its model was",
-                todo="compile the step function again",
-            )
+        self._session.check_usable()
         if not self._session.lock.acquire(blocking=False):
             raise FitstepError(
                 "a compiled step of this model is running already (in another thread, or the step "
@@ -173,7 +168,7 @@ class Step:
         began = time.perf_counter()
         try:
             todo = self._prepare(variant, leaves, runs)
-            failure = core.run(variant.externals, tensors)
+            failure = core.run(variant.externals, tensors, is_interruptible())
         except BaseException:
             host.undo()
             raise
@@ -390,10 +385,8 @@ class Step:
 
         Closes all compiled steps that share this step's arena.
         """
-        if not self._closed:
-            self._closed = True
-            self._session.close()
+        self._session.close()
 
     def __repr__(self) -> str:
-        state = "closed" if self._closed else f"{len(self.variants)} variants"
+        state = "closed" if self._session.is_closed else f"{len(self.variants)} variants"
         return f"<fitstep step: budget {_core.format_bytes(self._session.budget_bytes)}, {state}>"

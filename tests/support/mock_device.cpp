@@ -199,6 +199,9 @@ void MockDevice::discard(char* begin, int64_t size_bytes) {
   if (whole_bytes > 0) std::fill_n(begin + head_bytes, whole_bytes, kRubbish);
 }
 
+// It has no pages of its own.
+void MockDevice::set_in_forks(char* /*begin*/, int64_t /*size_bytes*/, bool /*is_in_forks*/) {}
+
 Result<std::unique_ptr<CopyLanes>> MockDevice::open_lanes(LaneCopies copies) {
   return std::unique_ptr<CopyLanes>(new MockLanes(*this, std::move(copies)));
 }

@@ -36,6 +36,7 @@ class MockDevice final : public Device {
   Result<char*> reserve(int64_t size_bytes) override;
   void release(char* base, int64_t size_bytes) override;
   void discard(char* begin, int64_t size_bytes) override;
+  void set_in_forks(char* begin, int64_t size_bytes, bool is_in_forks) override;
   Result<std::unique_ptr<CopyLanes>> open_lanes(LaneCopies copies) override;
 
   // What has been asked for so far.

@@ -1,0 +1,208 @@
+"""What a process outside can do to a running step: fork it, and press Ctrl-C."""
+
+import copy
+import os
+import signal
+import sys
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset
+
+import fitstep
+
+BUDGET = "4MiB"
+
+
+class Job:
+    """A small model under AdamW; two jobs have equal bits."""
+
+    def __init__(self) -> None:
+        torch.manual_seed(3)
+        self.model = nn.Sequential(nn.Linear(32, 64), nn.GELU(), nn.Linear(64, 8))
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=0.01)
+        self.x, self.y = torch.randn(16, 32), torch.randint(0, 8, (16,))
+
+    def step(self, x: Tensor, y: Tensor) -> Tensor:
+        self.optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(self.model(signals(x)), y)
+        loss.backward()
+        signals(loss.detach())
+        self.optimizer.step()
+        return loss
+
+    def compiled(self) -> fitstep.Step:
+        return fitstep.compile(self.step, example=(self.x, self.y), budget=BUDGET)
+
+    def weights(self) -> list[Tensor]:
+        return [p.detach().clone() for p in self.model.parameters()]
+
+
+pending: list[int] = []  # How many signals each call of the op below sends.
+
+
+@torch.library.custom_op("fitstep_test::signals", mutates_args=())
+def signals(x: Tensor) -> Tensor:
+    """A copy of x. Interrupts its own process as often as is pending."""
+    for _ in range(pending.pop(0) if pending else 0):
+        os.kill(os.getpid(), signal.SIGINT)
+    return x.clone()
+
+
+@signals.register_fake
+def _(x: Tensor) -> Tensor:
+    return torch.empty_like(x)
+
+
+signals.register_autograd(lambda _ctx, grad: grad)
+
+
+@pytest.fixture(autouse=True)
+def nothing_pending() -> None:
+    pending.clear()
+
+
+def equal(a: list[Tensor], b: list[Tensor]) -> bool:
+    return all(map(torch.equal, a, b))
+
+
+def in_child(body: Callable[[], str]) -> str:
+    """What `body` returns in a forked process."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        torch.set_num_threads(1)  # Worker threads do not survive a fork; DataLoader does the same.
+        try:
+            text = body()
+        except BaseException as error:
+            text = f"{type(error).__name__}: {error}"
+        os.write(writing, text.encode())
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as pipe:
+        text = pipe.read()
+    _, status = os.waitpid(child, 0)
+    assert status == 0, f"the child ended with status {status}, after {text!r}"
+    return text
+
+
+def test_a_forked_process_is_told_that_parameters_are_not_here() -> None:
+    job = Job()
+    step = job.compiled()
+    step(job.x, job.y)
+    expected = job.weights()
+
+    assert "another process has compiled" in in_child(lambda: str(job.model[0].weight.sum()))
+    assert "another process has compiled" in in_child(lambda: str(job.model(job.x)))
+    assert "forked" in in_child(lambda: str(step(job.x, job.y)))
+    assert in_child(lambda: str(step.close())) == "None"
+    # The parent goes on as if nothing had been.
+    assert equal(expected, job.weights())
+    step(job.x, job.y)
+    step.close()
+    assert not equal(expected, job.weights())
+
+
+def test_what_was_copied_before_the_fork_and_what_was_closed_are_there() -> None:
+    job = Job()
+    step = job.compiled()
+    step(job.x, job.y)
+    copies = job.weights()
+    assert in_child(lambda: str(float(copies[0].sum()))) == str(float(copies[0].sum()))
+    step.close()
+    assert in_child(lambda: str(float(job.model[0].weight.sum()))) == str(float(copies[0].sum()))
+
+
+def test_a_forked_process_compiles_its_own() -> None:
+    job = Job()
+    step = job.compiled()
+    step(job.x, job.y)
+
+    def train() -> str:
+        own = Job()
+        return str(own.compiled()(own.x, own.y).item())
+
+    other = Job()
+    assert in_child(train) == str(other.step(other.x, other.y).item())
+
+
+class Batches(Dataset[Tensor]):
+    def __len__(self) -> int:
+        return 8
+
+    def __getitem__(self, index: int) -> Tensor:
+        return torch.full((32,), float(index))
+
+
+def test_batches_come_from_forked_workers() -> None:
+    job, plain = Job(), Job()
+    step = job.compiled()
+    loader = DataLoader(Batches(), batch_size=4, num_workers=2, multiprocessing_context="fork")
+    y = job.y[:4]
+    losses = [float(step(x, y)) for x in loader]
+    assert losses == [plain.step(x, y).item() for x in loader]
+    assert equal(job.weights(), plain.weights())
+
+
+def test_the_first_interrupt_waits_for_the_end_of_the_step() -> None:
+    job, plain = Job(), Job()
+    step = job.compiled()
+    step(job.x, job.y)
+    pending[:] = [1]
+    with pytest.raises(KeyboardInterrupt):
+        step(job.x, job.y)
+    for _ in range(2):
+        plain.step(plain.x, plain.y)
+    assert equal(job.weights(), plain.weights())
+    step(job.x, job.y)
+    plain.step(plain.x, plain.y)
+    assert equal(job.weights(), plain.weights())
+
+
+@pytest.mark.parametrize("calls", [[2], [3]])
+def test_the_second_interrupt_stops_the_step_before_it_changes_anything(calls: list[int]) -> None:
+    job, plain = Job(), Job()
+    step = job.compiled()
+    step(job.x, job.y)
+    plain.step(plain.x, plain.y)
+    pending[:] = calls
+    with pytest.raises(fitstep.StepFailed, match="second interrupt") as failed:
+        step(job.x, job.y)
+    assert not failed.value.unusable
+    assert "nothing was changed" in str(failed.value)
+    assert equal(job.weights(), plain.weights())
+    step(job.x, job.y)
+    plain.step(plain.x, plain.y)
+    assert equal(job.weights(), plain.weights())
+
+
+def test_a_step_that_was_stopped_among_its_updates_goes_on_from_a_checkpoint() -> None:
+    job, plain = Job(), Job()
+    step = job.compiled()
+    step(job.x, job.y)
+    plain.step(plain.x, plain.y)
+    saved = copy.deepcopy((job.model.state_dict(), job.optimizer.state_dict()))
+    pending[:] = [0, 2]  # Nothing needs the second call, so the plan has it late.
+    with pytest.raises(fitstep.StepFailed, match="load a checkpoint") as failed:
+        step(job.x, job.y)
+    assert "self.model[0].weight" in failed.value.unusable
+    job.model.load_state_dict(saved[0])
+    job.optimizer.load_state_dict(saved[1])
+    assert equal(job.weights(), plain.weights())
+    step(job.x, job.y)
+    plain.step(plain.x, plain.y)
+    assert equal(job.weights(), plain.weights())
+
+
+def test_an_ignored_interrupt_is_ignored() -> None:
+    job = Job()
+    step = job.compiled()
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        pending[:] = [2]
+        step(job.x, job.y)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert not pending and sys.exc_info() == (None, None, None)
