@@ -1,6 +1,8 @@
 """Starts workers and talks to them."""
 
+import ctypes.util
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -8,16 +10,24 @@ from types import TracebackType
 from typing import Any
 
 WORKER = Path(__file__).with_name("worker.py")
+# An allocator that keeps what it has been given back, as people use it for training on CPUs.
+JEMALLOC = {
+    "LD_PRELOAD": ctypes.util.find_library("jemalloc") or "",
+    "MALLOC_CONF": "dirty_decay_ms:-1,muzzy_decay_ms:-1,thp:always",
+}
 
 
 class WorkerProcess:
     """A running worker; `started` is what it said about compiling. Use as a context manager."""
 
-    def __init__(self, workload: str, budget: str | int, small: bool) -> None:
-        self.name = f"{workload} at {budget}"
+    def __init__(
+        self, workload: str, how: str | int, small: bool, env: dict[str, str] | None = None
+    ) -> None:
+        self.name = f"{workload} at {how}"
         size = "small" if small else "full"
         self._process = subprocess.Popen(
-            [sys.executable, str(WORKER), workload, str(budget), size],
+            [sys.executable, str(WORKER), workload, str(how), size],
+            env={**os.environ, **(env or {})},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
