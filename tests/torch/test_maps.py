@@ -82,7 +82,7 @@ def test_deep_resnets_have_the_weights_of_layrubs_files(
 @pytest.mark.parametrize(
     ("net", "batch", "side", "gradients", "base_m", "offload_all", "offload_conv"),
     [
-        # vDNN, figure 11 (base(m)) and figure 12 (offloaded).
+        # vDNN: the bars of base(m) and of offloaded memory.
         (zoo.alexnet, 128, 224, 2, 781, 352, 157),
         (zoo.overfeat_accurate, 128, 221, 2, 2804, 1152, 386),
         # Inceptions fork and join, so their gradients need a third buffer.
@@ -116,7 +116,7 @@ def test_vdnn_base_and_offload(
 @pytest.mark.parametrize(
     ("net", "batch", "side", "gradients", "weights", "maps", "gradient_maps"),
     [
-        # vDNN, figure 4: what base(p) consists of, but for workspace.
+        # vDNN: the parts of base(p), but for workspace.
         (zoo.alexnet, 128, 224, 2, 232, 365, 191),
         (zoo.overfeat_accurate, 128, 221, 2, 557, 1176, 1082),
         (zoo.googlenet, 128, 224, 3, 36, 2930, 1176),
@@ -140,12 +140,12 @@ def test_vdnn_breakdown(
     ("net", "base_p"), [(VGG_116, 21023), (VGG_216, 36394), (VGG_316, 51728), (VGG_416, 67099)]
 )
 def test_vdnn_very_deep_nets(net: Net, base_p: int) -> None:
-    """Figure 15; the shared workspace of 2311 MiB is the breakdown's of VGG-216."""
+    """base(p); the shared workspace of 2311 MiB is that of the bar that shows VGG-216's parts."""
     assert maps_of(net, 32, 224).base_bytes() / MIB + 2311 == pytest.approx(base_p, rel=0.01)
 
 
 def test_vdnn_keeps_all_inputs_of_vgg_416_on_the_host() -> None:
-    """Figure 15, the host's part of dyn."""
+    """The host's part of dyn."""
     assert maps_of(VGG_416, 32, 224).offload_bytes() / MIB == pytest.approx(61775, rel=0.01)
 
 

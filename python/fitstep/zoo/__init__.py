@@ -12,7 +12,9 @@ from fitstep.zoo.gpt import GPT
 from fitstep.zoo.lstm import LSTMLanguageModel
 from fitstep.zoo.mlp import MLP
 from fitstep.zoo.overfeat import overfeat_accurate, overfeat_fast
+from fitstep.zoo.ptb import PTBModel
 from fitstep.zoo.resnet import ResNet, deep_resnet, resnet18, resnet34, resnet50
+from fitstep.zoo.seq2seq import Seq2Seq
 from fitstep.zoo.small import cifar10_quick, lenet, vdnnpp_demo
 from fitstep.zoo.unet import UNet
 from fitstep.zoo.vgg import VGG, deep_vgg, vgg16, vgg19
@@ -25,7 +27,9 @@ __all__ = [
     "Discriminator",
     "Generator",
     "LSTMLanguageModel",
+    "PTBModel",
     "ResNet",
+    "Seq2Seq",
     "UNet",
     "alexnet",
     "alexnet_227",

@@ -1,0 +1,116 @@
+"""Recurrent networks of TF-swap's paper, each beside its version that keeps less, by hand."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from fitstep.zoo.ptb import PTBModel
+from fitstep.zoo.seq2seq import RecomputedScores, Seq2Seq, additive_scores
+from torch import Tensor, nn
+
+
+@pytest.mark.parametrize(
+    ("width", "layers", "parameters"),
+    # Tutorial's small, medium and large; two embeddings, one with a bias, and the layers' gates.
+    [(200, 2, 4_651_600), (650, 2, 19_775_200), (1500, 2, 66_022_000),
+     (1500, 16, 30_010_000 + 16 * (8 * 1500 * 1500 + 4 * 1500))],
+)  # fmt: skip
+def test_language_models_have_the_parameters_of_the_tutorial(
+    width: int, layers: int, parameters: int
+) -> None:
+    with torch.device("meta"):
+        model = PTBModel(width=width, layers=layers)
+    assert sum(p.numel() for p in model.parameters()) == parameters
+
+
+def test_translation_has_the_parameters_of_the_tutorial() -> None:
+    with torch.device("meta"):
+        model = Seq2Seq()
+    width, vocab = 1024, 40000
+    gru = 2 * width * 3 * width + 3 * width  # Two gates and a candidate.
+    attention = width * width + (3 * width * width + width) + width
+    mixes = 2 * (2 * width * width + width)
+    expected = 3 * vocab * width + vocab + 6 * gru + attention + mixes
+    assert sum(p.numel() for p in model.parameters()) == expected == 169_079_872
+
+
+def kept_bytes(function: Callable[[], Tensor], *held: Tensor) -> int:
+    """Bytes of distinct storages that autograd keeps for the backward pass, without `held`."""
+    storages: dict[int, tuple[int, Tensor]] = {}
+
+    def pack(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        storages[storage.data_ptr()] = (storage.nbytes(), tensor)
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda x: x):
+        result = function()
+    for tensor in held:
+        storages.pop(tensor.untyped_storage().data_ptr(), None)
+    assert result.requires_grad
+    return sum(size for size, _ in storages.values())
+
+
+def trained(model: nn.Module, loss_of: Callable[[], Tensor]) -> list[Tensor]:
+    """The loss and all gradients."""
+    torch.manual_seed(1)  # For dropout.
+    loss = loss_of()
+    loss.backward()
+    grads = [p.grad for p in model.parameters()]
+    assert all(grad is not None for grad in grads)
+    return [loss.detach(), *[grad for grad in grads if grad is not None]]
+
+
+def translation(recomputes: bool, length: int = 6) -> tuple[Seq2Seq, Callable[[], Tensor]]:
+    torch.manual_seed(0)
+    model = Seq2Seq(vocab=50, width=16, layers=2, recomputes=recomputes)
+    source, target, labels = torch.randint(0, 50, (3, 4, length)).unbind()
+    sampled = torch.randint(0, 50, (8,))
+    return model, lambda: model.loss(model(source, target), labels, sampled)
+
+
+def language(recomputes: bool, length: int = 6) -> tuple[PTBModel, Callable[[], Tensor]]:
+    torch.manual_seed(0)
+    model = PTBModel(vocab=50, width=16, layers=3, dropout=0.5, recomputes=recomputes)
+    tokens, labels = torch.randint(0, 50, (2, 4, length)).unbind()
+    loss_of = nn.CrossEntropyLoss()
+    return model, lambda: loss_of(model(tokens).flatten(0, 1), labels.flatten())
+
+
+@pytest.mark.parametrize("make", [translation, language])
+def test_recomputing_gives_the_same_bits(make: Callable[[bool], Any]) -> None:
+    usual, recomputed = (trained(*make(recomputes)) for recomputes in (False, True))
+    assert all(map(torch.equal, usual, recomputed))
+
+
+@pytest.mark.parametrize("make", [translation, language])
+def test_recomputing_keeps_less(make: Callable[[bool, int], Any]) -> None:
+    kept = {}
+    for recomputes in (False, True):
+        model, loss_of = make(recomputes, 24)
+        kept[recomputes] = kept_bytes(loss_of, *model.parameters())
+    assert kept[True] < 0.6 * kept[False]
+
+
+def test_scores_keep_nothing_of_the_size_of_all_keys() -> None:
+    keys, query, score = torch.randn(2, 5, 8), torch.randn(2, 8), torch.randn(8)
+    inputs = [x.requires_grad_() for x in (keys, query, score)]
+    assert kept_bytes(lambda: additive_scores(*inputs), *inputs) == keys.nbytes
+    assert kept_bytes(lambda: RecomputedScores.apply(*inputs), *inputs) == 0
+    plain = torch.autograd.grad(additive_scores(*inputs).square().sum(), inputs)
+    ours = torch.autograd.grad(RecomputedScores.apply(*inputs).square().sum(), inputs)
+    assert all(map(torch.equal, plain, ours))
+
+
+def test_all_of_the_vocabulary_sampled_alike_is_the_full_cross_entropy() -> None:
+    """With every wrong token drawn once at its expected share, only the label's is added."""
+    torch.manual_seed(0)
+    model = Seq2Seq(vocab=12, width=8, layers=1)
+    hidden, labels = torch.randn(1, 3, 8), torch.randint(0, 12, (1, 3))
+    everything = torch.arange(12)
+    share = torch.log1p(1 / (everything + 1)) / torch.log(torch.tensor(13.0))
+    assert share.sum().item() == pytest.approx(1)
+    logits = model.head(hidden[0]) - torch.log(12 * share)
+    full = nn.functional.cross_entropy(logits, labels[0])
+    assert model.loss(hidden, labels, everything).item() == pytest.approx(full.item(), rel=1e-5)
