@@ -21,6 +21,7 @@ from fitstep.api import _reach_finder
 from fitstep.session import Session
 from fitstep.settings import Settings
 from fitstep.variants import VariantMaker
+from papers import PAPERS
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten
 from trainings import TRAININGS, Training
@@ -34,6 +35,7 @@ HEADER = """\
 # Captured on fake tensors by benchmarks/programs/capture.py, torch {torch}. Nothing was measured:
 # no form has a time, and what kernels request is unknown, so there is no scratch, only results.
 """
+ALL = {**TRAININGS, **PAPERS}
 MARKS = ("<!-- written by capture.py -->", "<!-- until here -->")
 TOUCHED_BYTES = 1 << 16  # Smaller tensors may be filled: buffers, biases.
 
@@ -113,18 +115,18 @@ def write_table(folder: Path) -> None:
 
 
 def main() -> int:
-    """Writes the programs that are named, or all."""
+    """Writes the programs that are named, or all that are stored here."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("names", nargs="*", metavar="NAME", help=" ".join(TRAININGS))
+    parser.add_argument("names", nargs="*", metavar="NAME", help=" ".join(ALL))
     parser.add_argument("--out", type=Path, default=HERE, help="the folder to write to")
     args = parser.parse_args()
-    unknown = sorted({*args.names} - {*TRAININGS})
+    unknown = sorted({*args.names} - {*ALL})
     if unknown:
-        parser.error(f"no training named {', '.join(unknown)}; there are {', '.join(TRAININGS)}")
+        parser.error(f"no training named {', '.join(unknown)}; there are {', '.join(ALL)}")
     args.out.mkdir(parents=True, exist_ok=True)
     for name in args.names or TRAININGS:
         start = time.monotonic()
-        text = capture(name, TRAININGS[name])
+        text = capture(name, ALL[name])
         packed = zstd("-19", text.encode())
         (args.out / f"{name}.program.zst").write_bytes(packed)
         seconds = time.monotonic() - start

@@ -10,9 +10,18 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from fitstep.zoo import GPT, VGG, Discriminator, Generator, LSTMLanguageModel, ResNet, UNet
+from fitstep.zoo import (
+    GPT,
+    Discriminator,
+    Generator,
+    InceptionV3,
+    LSTMLanguageModel,
+    ResNet,
+    UNet,
+    vgg19,
+)
 from fitstep.zoo.resnet import Bottleneck
-from models import InceptionV3, PreActivationResNet
+from models import PreActivationResNet
 from torch import Tensor, nn
 
 Step = tuple[Callable[..., Any], tuple[Any, ...]]  # A step function and its arguments.
@@ -24,10 +33,6 @@ class Training:
 
     what: str
     make: Callable[[], Step]
-
-
-# Output channels of each 3x3 convolution of configuration E; 0 halves the image.
-_VGG_E = (64, 64, 0, 128, 128, 0, *[256] * 4, 0, *[512] * 4, 0, *[512] * 4, 0)
 
 
 def classification(model: nn.Module, inputs: Tensor, classes: int = 1000) -> Step:
@@ -56,7 +61,7 @@ def tokens(count: int, length: int) -> Tensor:
 
 def vgg(batch: int) -> Step:
     """VGG-19."""
-    return classification(VGG(_VGG_E, 1000, 1.0, 4096), images(batch, 224))
+    return classification(vgg19(), images(batch, 224))
 
 
 def resnet(depths: tuple[int, ...], batch: int) -> Step:

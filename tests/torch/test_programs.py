@@ -11,14 +11,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fitstep import _core
+from fitstep import _core, zoo
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks" / "programs"))
 
-from capture import capture, steady_step
-from models import InceptionV3, PreActivationResNet
+from capture import capture, steady_step, zstd
+from models import PreActivationResNet
+from papers import PAPERS
 from synthetic_gpt import make
-from trainings import Training, language_model
+from trainings import TRAININGS, Training, language_model
 
 PROGRAMS = Path(capture.__code__.co_filename).parent
 
@@ -156,7 +157,7 @@ def test_memory_that_nobody_reads_or_that_is_left_as_it_is_counts_as_not_moved()
 def test_models_have_the_parameters_of_their_papers() -> None:
     with torch.device("meta"):
         counts = {
-            27_161_264: InceptionV3(),
+            27_161_264: zoo.InceptionV3(),
             10_327_706: PreActivationResNet(units=111),
         }
     for expected, model in counts.items():
@@ -183,6 +184,17 @@ def test_a_captured_program_says_what_it_is_and_holds_no_measured_number() -> No
     assert " restores " in text
     assert str(PROGRAMS.parents[1]) not in text
     assert hash_of(text) == hash_of(capture("tiny", tiny()))
+
+
+def test_papers_trainings_are_captured_by_name_and_not_stored(tmp_path: Path) -> None:
+    assert not PAPERS.keys() & TRAININGS.keys()
+    assert not [name for name in PAPERS if (PROGRAMS / f"{name}.program.zst").exists()]
+    command = [sys.executable, PROGRAMS / "capture.py", "--out", tmp_path, "lenet-5000"]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, answer.stderr
+    packed = (tmp_path / "lenet-5000.program.zst").read_bytes()
+    facts = _core.facts_of_program(zstd("-dc", packed).decode())
+    assert facts["parameter_bytes"] == 4 * 431_080
 
 
 @pytest.mark.parametrize("ops", [1000, 3000])

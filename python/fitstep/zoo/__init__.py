@@ -9,6 +9,7 @@ from fitstep.zoo.alexnet import alexnet, alexnet_227, caffe_alexnet, caffenet
 from fitstep.zoo.dcgan import Discriminator, Generator
 from fitstep.zoo.googlenet import googlenet
 from fitstep.zoo.gpt import GPT
+from fitstep.zoo.inception import InceptionV3
 from fitstep.zoo.lstm import LSTMLanguageModel
 from fitstep.zoo.mlp import MLP
 from fitstep.zoo.overfeat import overfeat_accurate, overfeat_fast
@@ -26,6 +27,7 @@ __all__ = [
     "VGG",
     "Discriminator",
     "Generator",
+    "InceptionV3",
     "LSTMLanguageModel",
     "PTBModel",
     "ResNet",
