@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "fitstep/plan/plan.h"
 #include "fitstep/planner/assemble.h"
+#include "fitstep/planner/forms.h"
 #include "fitstep/planner/offload.h"
 #include "fitstep/planner/placer.h"
 #include "fitstep/planner/scheduler.h"
@@ -16,24 +18,24 @@
 
 namespace fitstep {
 
-std::optional<Candidate> schedule_candidate(const Task& task, const Selection& selection) {
-  std::optional<Schedule> schedule = make_schedule(task.values, selection, task.homes.is_below);
-  if (!schedule) return std::nullopt;
-  Candidate candidate{
-      .selection = selection, .schedule = std::move(*schedule), .level = task.level};
-  candidate.space = make_space(task.values, candidate.schedule);
-  candidate.bytes = candidate.space.peak_bytes == 0
-                        ? task.homes.end_bytes
-                        : task.homes.bottom_bytes + candidate.space.peak_bytes;
-  candidate.predicted_ps =
-      candidate.schedule.op_ps +
-      task.machine.launch_ps * static_cast<int64_t>(candidate.schedule.instances.size());
-  return candidate;
+namespace {
+
+int64_t height_over(const Task& task, int64_t peak_bytes) {
+  return peak_bytes == 0 ? task.homes.end_bytes : task.homes.bottom_bytes + peak_bytes;
 }
 
-std::optional<Candidate> offload_candidate(const Task& task, const Candidate& candidate,
-                                           int64_t aim_bytes, int64_t too_slow_ps,
-                                           std::span<const int64_t> hole_bytes) {
+int64_t predicted_ps(const Task& task, const Schedule& schedule, int64_t op_ps) {
+  return op_ps + task.machine.launch_ps * static_cast<int64_t>(schedule.instances.size());
+}
+
+void measure(const Task& task, Candidate& candidate) {
+  candidate.space = make_space(task.values, candidate.schedule);
+  candidate.bytes = height_over(task, candidate.space.peak_bytes);
+  candidate.predicted_ps = predicted_ps(task, candidate.schedule, candidate.schedule.op_ps);
+}
+
+std::optional<Candidate> add_copies(const Task& task, const Candidate& candidate, int64_t aim_bytes,
+                                    int64_t too_slow_ps, std::span<const int64_t> hole_bytes) {
   std::optional<Offload> offload =
       make_offload(task.values, task.machine, candidate.schedule, candidate.space,
                    {.device_bytes = aim_bytes - task.homes.bottom_bytes,
@@ -48,6 +50,68 @@ std::optional<Candidate> offload_candidate(const Task& task, const Candidate& ca
   result.bytes = task.homes.bottom_bytes + result.space.peak_bytes;
   result.predicted_ps = offload->total_ps;
   return result;
+}
+
+// Where copies have made room, faster forms again. The copies stay in order, so this is as safe.
+void take_faster_forms(const Task& task, int64_t aim_bytes, Candidate& candidate) {
+  const int64_t op_ps = candidate.schedule.op_ps;
+  const bool has_changed = fit_forms(task.values, candidate.space, FormLimit::Load,
+                                     aim_bytes - task.homes.bottom_bytes, candidate.schedule);
+  if (!has_changed) return;
+  candidate.space = make_space(task.values, candidate.schedule);
+  candidate.bytes = task.homes.bottom_bytes + candidate.space.peak_bytes;
+  candidate.predicted_ps += candidate.schedule.op_ps - op_ps;  // At least; placing tells.
+}
+
+}  // namespace
+
+std::optional<Candidate> schedule_candidate(const Task& task, const Selection& selection) {
+  std::optional<Schedule> schedule = make_schedule(task.values, selection, task.homes.is_below);
+  if (!schedule) return std::nullopt;
+  Candidate candidate{
+      .selection = selection, .schedule = std::move(*schedule), .level = task.level};
+  measure(task, candidate);
+  return candidate;
+}
+
+std::vector<FormPoint> points_of(const Task& task, const Candidate& candidate) {
+  std::vector<FormPoint> points = form_points(task.values, candidate.schedule, candidate.space);
+  for (FormPoint& point : points) {
+    point.peak_bytes = height_over(task, point.peak_bytes);
+    point.time_ps = predicted_ps(task, candidate.schedule, point.time_ps);
+  }
+  return points;
+}
+
+void fit_to(const Task& task, int64_t aim_bytes, Candidate& candidate) {
+  const bool has_changed = fit_forms(task.values, candidate.space, FormLimit::Load,
+                                     aim_bytes - task.homes.bottom_bytes, candidate.schedule);
+  if (has_changed) measure(task, candidate);
+}
+
+std::optional<Candidate> offload_candidate(const Task& task, const Candidate& candidate,
+                                           int64_t aim_bytes, int64_t too_slow_ps,
+                                           std::span<const int64_t> hole_bytes) {
+  if (!task.values.has_alternatives()) {
+    return add_copies(task, candidate, aim_bytes, too_slow_ps, hole_bytes);
+  }
+  std::optional<Candidate> best;
+  // Copies for the sake of fast forms, or slower forms for the sake of fewer copies.
+  for (const FormLimit limit : {FormLimit::Own, FormLimit::Load}) {
+    Candidate base = candidate;
+    const int64_t limit_bytes = aim_bytes - task.homes.bottom_bytes;
+    if (fit_forms(task.values, base.space, limit, limit_bytes, base.schedule)) measure(task, base);
+    const bool is_enough = base.bytes <= aim_bytes && !task.homes.any_below();
+    std::optional<Candidate> found;
+    if (!is_enough) {
+      found = add_copies(task, base, aim_bytes, too_slow_ps, hole_bytes);
+      if (found) take_faster_forms(task, aim_bytes, *found);
+    } else if (base.predicted_ps < too_slow_ps) {
+      found = std::move(base);
+    }
+    if (found && (!best || found->predicted_ps < best->predicted_ps)) best = std::move(found);
+  }
+  return best;
 }
 
 int32_t layout_passes(const Candidate& candidate) {

@@ -12,6 +12,7 @@
 #include "fitstep/plan/layout.h"
 #include "fitstep/planner/assemble.h"
 #include "fitstep/planner/deadline.h"
+#include "fitstep/planner/forms.h"
 #include "fitstep/planner/placer.h"
 #include "fitstep/planner/scheduler.h"
 #include "fitstep/planner/selection.h"
@@ -55,9 +56,17 @@ struct Candidate {
 // below it is no plan before it has been given its copies.
 std::optional<Candidate> schedule_candidate(const Task& task, const Selection& selection);
 
+// The candidate's bytes and time for every choice of forms, fastest first.
+std::vector<FormPoint> points_of(const Task& task, const Candidate& candidate);
+
+// Gives each op the fastest form that fits into the aim, homes included.
+//
+// REQUIRES: the candidate is not placed.
+void fit_to(const Task& task, int64_t aim_bytes, Candidate& candidate);
+
 // The candidate with offload, so that blocks of at most `aim_bytes`, homes included, are live at
-// once, and `hole_bytes` beside them (holes.h). Nothing if that cannot be, or takes as long as
-// `too_slow_ps`.
+// once, and `hole_bytes` beside them (holes.h); or without, where slower forms are enough and as
+// fast. Nothing if that cannot be, or takes as long as `too_slow_ps`.
 //
 // REQUIRES: can_offload(task.machine); the candidate has no transfers.
 std::optional<Candidate> offload_candidate(const Task& task, const Candidate& candidate,

@@ -6,18 +6,22 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "fitstep/base/interval.h"
 #include "fitstep/planner/candidate.h"
 #include "fitstep/planner/flips.h"
+#include "fitstep/planner/floor.h"
+#include "fitstep/planner/forms.h"
 #include "fitstep/planner/phase.h"
 #include "fitstep/planner/reversal.h"
 #include "fitstep/planner/scheduler.h"
 #include "fitstep/planner/selection.h"
 #include "fitstep/planner/selector.h"
 #include "fitstep/planner/values.h"
+#include "fitstep/program/program.h"
 
 namespace fitstep {
 namespace {
@@ -51,9 +55,11 @@ std::vector<ValueId> dearest_first(const Task& task, const Selector& selector,
 Drafts::Drafts(const Task& task, const Selector& selector, int64_t kept_bytes)
     : task_(task),
       selector_(selector),
-      flips_(task, task.request.policy == "offload" ? 0 : kFlippedOps * task.request.effort),
+      may_drop_(task.request.policy != "offload"),
+      flips_(task, kFlippedOps * task.request.effort),
       estimate_bytes_(static_cast<double>(kept_bytes)),
-      has_choice_(selector.has_phases() && task.request.policy != "offload") {
+      has_choice_(selector.has_phases() && may_drop_) {
+  if (task.values.has_alternatives()) find_frugal();
   for (const Selection& selection : flips_.best()) measure(selection);
   constexpr Tick kReversed = 1'000;  // Ops; with more, a selection of reversals is too large.
   if (has_choice_ && task.values.tick_count() <= kReversed) {
@@ -61,15 +67,53 @@ Drafts::Drafts(const Task& task, const Selector& selector, int64_t kept_bytes)
       for (Selection& selection : reversals(task.values, phase)) measure(std::move(selection));
     }
   }
-  has_choice_ = has_choice_ || drafts_.size() > 1;
+  has_choice_ = has_choice_ || drafts_.size() > 1 || task.values.has_alternatives();
+}
+
+int64_t Drafts::Draft::predicted_ps(int64_t aim_bytes) const {
+  const auto within = [&](const FormPoint& point) { return point.peak_bytes <= aim_bytes; };
+  return std::ranges::find_if(points, within)->time_ps;
+}
+
+// Only where operands differ: among forms that read the same the limit decides.
+void Drafts::find_frugal() {
+  const Values& values = task_.values;
+  const auto find = [&](Tick tick, std::span<const Values::Choice> forms) {
+    const std::vector<Form>& of_op = values.op_at(tick).forms;
+    const auto form = [&](size_t i) -> const Form& {
+      return of_op[static_cast<size_t>(forms[i].form)];
+    };
+    size_t least = 0;
+    for (size_t i = 1; i < std::min<size_t>(forms.size(), 128); ++i) {
+      const bool is_less = working_set_bytes(values.program(), form(i)) <
+                           working_set_bytes(values.program(), form(least));
+      if (is_less && !have_equal_operands(form(i), form(0))) least = i;
+    }
+    return static_cast<int8_t>(least);
+  };
+  bool is_any = false;
+  for (Tick tick = 0; tick < values.tick_count(); ++tick) {
+    frugal_first_.push_back(find(tick, values.first_forms(tick)));
+    frugal_again_.push_back(find(tick, values.again_forms(tick)));
+    is_any = is_any || frugal_first_.back() > 0 || frugal_again_.back() > 0;
+  }
+  if (!is_any) frugal_first_.clear();
 }
 
 void Drafts::measure(Selection selection) {
+  if (!frugal_first_.empty() && selection.first_form.empty() && selection.again_form.empty()) {
+    Selection frugal = selection;
+    frugal.first_form = frugal_first_;
+    frugal.again_form = frugal_again_;
+    measure_once(std::move(frugal));
+  }
+  measure_once(std::move(selection));
+}
+
+void Drafts::measure_once(Selection selection) {
   const std::optional<Candidate> candidate = schedule_candidate(task_, selection);
   if (!candidate) return;
-  drafts_.push_back({.bytes = candidate->bytes,
-                     .predicted_ps = candidate->predicted_ps,
-                     .selection = std::move(selection)});
+  drafts_.push_back({points_of(task_, *candidate), std::move(selection)});
 }
 
 void Drafts::measure_down_to(int64_t aim_bytes) {
@@ -78,6 +122,7 @@ void Drafts::measure_down_to(int64_t aim_bytes) {
   const bool has_few = is_large(task_.values);
   const int prices = has_few ? 7 : 20;
   const double step = has_few ? 0.93 : 0.975;  // From one estimate to the next.
+  if (!may_drop_) return;
   if (!has_prices_ && has_choice_ && selector_.has_phases()) {
     has_prices_ = true;
     const double ratio = selector_.most_price() / selector_.least_price();
@@ -101,13 +146,14 @@ std::vector<const Selection*> Drafts::best(int64_t aim_bytes) {
   constexpr size_t kMostBest = 3;
   measure_down_to(aim_bytes);
   std::ranges::stable_sort(drafts_, [&](const Draft& a, const Draft& b) {
-    const bool a_fits = a.bytes <= aim_bytes;
-    if (a_fits != (b.bytes <= aim_bytes)) return a_fits;
-    return a_fits ? a.predicted_ps < b.predicted_ps : a.bytes < b.bytes;
+    const bool a_fits = a.fits(aim_bytes);
+    if (a_fits != b.fits(aim_bytes)) return a_fits;
+    return a_fits ? a.predicted_ps(aim_bytes) < b.predicted_ps(aim_bytes)
+                  : a.least_bytes() < b.least_bytes();
   });
   std::vector<const Selection*> selections;
   for (const Draft& draft : drafts_) {
-    const bool fits = draft.bytes <= aim_bytes;
+    const bool fits = draft.fits(aim_bytes);
     if (selections.size() >= (fits ? kMostBest : 1)) break;
     selections.push_back(&draft.selection);
   }
@@ -116,8 +162,9 @@ std::vector<const Selection*> Drafts::best(int64_t aim_bytes) {
 
 std::vector<const Selection*> Drafts::all(int64_t aim_bytes) {
   measure_down_to(aim_bytes);
-  std::ranges::stable_sort(
-      drafts_, {}, [](const Draft& draft) { return std::pair(draft.predicted_ps, draft.bytes); });
+  std::ranges::stable_sort(drafts_, {}, [](const Draft& draft) {
+    return std::pair(draft.points.front().time_ps, draft.points.front().peak_bytes);
+  });
   std::vector<const Selection*> selections;
   selections.reserve(drafts_.size());
   for (const Draft& draft : drafts_) selections.push_back(&draft.selection);
@@ -140,6 +187,7 @@ Candidate keep_more(const Task& task, const Selector& selector, Candidate candid
         selection.scope_of[dropped[k].index()] = Selection::kKeep;
       }
       std::optional<Candidate> fuller = schedule_candidate(task, selection);
+      if (fuller) fit_to(task, aim_bytes, *fuller);
       const bool fits = fuller && fuller->bytes <= aim_bytes;
       if (fits && fuller->predicted_ps < candidate.predicted_ps) candidate = std::move(*fuller);
       (fits ? low : high) = fits ? middle + 1 : middle;

@@ -10,6 +10,7 @@
 
 #include "fitstep/planner/candidate.h"
 #include "fitstep/planner/flips.h"
+#include "fitstep/planner/forms.h"
 #include "fitstep/planner/selector.h"
 
 namespace fitstep {
@@ -19,7 +20,9 @@ class Drafts {
   // `kept_bytes`: the height with all kept.
   Drafts(const Task& task, const Selector& selector, int64_t kept_bytes);
 
-  // Whether there is anything to drop.
+  // Whether values may be dropped: offload alone chooses forms only.
+  bool may_drop() const { return may_drop_; }
+  // Whether there is anything to drop, or to run in another form.
   bool has_choice() const { return has_choice_; }
 
   // All that best() looks at, fastest first. Valid until the next call.
@@ -33,21 +36,32 @@ class Drafts {
 
  private:
   struct Draft {
-    int64_t bytes = 0;
-    int64_t predicted_ps = 0;
+    std::vector<FormPoint> points;  // Of all choices of forms; bytes fall, time rises.
     Selection selection;
+
+    int64_t least_bytes() const { return points.back().peak_bytes; }
+    bool fits(int64_t aim_bytes) const { return least_bytes() <= aim_bytes; }
+    // REQUIRES: it fits.
+    int64_t predicted_ps(int64_t aim_bytes) const;
   };
 
+  void find_frugal();
   void measure(Selection selection);
+  void measure_once(Selection selection);
   void measure_down_to(int64_t aim_bytes);
 
   const Task& task_;
   const Selector& selector_;
+  const bool may_drop_;
   const Flips flips_;
   double estimate_bytes_;  // The next one of the ladder; it falls.
   bool has_choice_;
   bool has_prices_ = false;
   std::vector<Draft> drafts_;
+  // By tick: of the op's forms that of the least working set; empty if the fastest ones read as
+  // few.
+  std::vector<int8_t> frugal_first_;
+  std::vector<int8_t> frugal_again_;
 };
 
 // Keeps values again that the candidate drops, those first whose recomputing costs most for their

@@ -5,25 +5,34 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "fitstep/base/interval.h"
 #include "fitstep/planner/candidate.h"
+#include "fitstep/planner/forms.h"
 #include "fitstep/planner/selection.h"
 #include "fitstep/planner/values.h"
+#include "fitstep/program/program.h"
 
 namespace fitstep {
 Flips::Flips(const Task& task, int64_t most_ops)
     : task_(task), tries_(most_ops / (task.values.tick_count() + 1)) {
-  add_decisions();
+  if (task.request.policy != "offload") add_drops();
+  if (task.values.has_alternatives()) add_forms();
+  std::ranges::stable_sort(decisions_, {}, &Decision::tick);
   try_it(std::vector<char>(decisions_.size(), 0));
   while (tries_ > 0 && !decisions_.empty()) {
     const auto open = std::ranges::find(tried_, false, &Tried::is_done);
     if (open == tried_.end()) break;
-    open->is_done = true;
+    for (Tried& same : tried_) same.is_done |= same.is_set == open->is_set;
     flip(open->is_set);
   }
-  for (const Tried& tried : tried_) best_.push_back(make(tried.is_set));
+  for (auto tried = tried_.begin(); tried != tried_.end(); ++tried) {
+    // With slower forms it may be there again.
+    if (std::ranges::find(tried_.begin(), tried, tried->is_set, &Tried::is_set) != tried) continue;
+    best_.push_back(make(tried->is_set));
+  }
 }
 
 std::vector<Selection> Flips::around(const Selection& selection) const {
@@ -38,7 +47,7 @@ std::vector<Selection> Flips::around(const Selection& selection) const {
   return selections;
 }
 
-void Flips::add_decisions() {
+void Flips::add_drops() {
   constexpr size_t kMostValues = std::numeric_limits<int8_t>::max();  // One scope each.
   size_t value_count = 0;
   for (size_t i = 0; i < task_.values.size(); ++i) {
@@ -54,7 +63,28 @@ void Flips::add_decisions() {
   }
   const auto once = static_cast<int64_t>(decisions_.size());
   if (value_count > kMostValues || once * 4 > tries_) decisions_.clear();
-  std::ranges::stable_sort(decisions_, {}, &Decision::tick);
+}
+
+void Flips::add_forms() {
+  const auto drops = static_cast<std::ptrdiff_t>(decisions_.size());
+  for (Tick tick = 0; tick < task_.values.tick_count(); ++tick) {
+    add_forms(tick, task_.values.first_forms(tick), Decision::Kind::FirstForm);
+    add_forms(tick, task_.values.again_forms(tick), Decision::Kind::AgainForm);
+  }
+  if (std::ssize(decisions_) * 4 > tries_) decisions_.resize(static_cast<size_t>(drops));
+}
+
+// One for each form whose operands are not those of a faster one: among equals the limit decides.
+void Flips::add_forms(Tick tick, std::span<const Values::Choice> forms, Decision::Kind kind) {
+  const std::vector<Form>& of_op = task_.values.op_at(tick).forms;
+  const size_t count = std::min<size_t>(forms.size(), std::numeric_limits<int8_t>::max());
+  for (size_t i = 1; i < count; ++i) {
+    const bool is_new = std::ranges::none_of(forms.first(i), [&](const Values::Choice& faster) {
+      return have_equal_operands(of_op[static_cast<size_t>(faster.form)],
+                                 of_op[static_cast<size_t>(forms[i].form)]);
+    });
+    if (is_new) decisions_.push_back({kind, tick, ValueId(), static_cast<int8_t>(i)});
+  }
 }
 
 // By value, because tried_ changes meanwhile.
@@ -80,6 +110,13 @@ Selection Flips::make(const std::vector<char>& is_set) const {
       selection.early.push_back({decisions_[i].tick, decisions_[i].value});
       continue;
     }
+    if (decisions_[i].kind != Decision::Kind::Drop) {
+      const bool is_first = decisions_[i].kind == Decision::Kind::FirstForm;
+      std::vector<int8_t>& forms = is_first ? selection.first_form : selection.again_form;
+      forms.resize(static_cast<size_t>(task_.values.tick_count()), 0);
+      forms[static_cast<size_t>(decisions_[i].tick)] = decisions_[i].choice;
+      continue;
+    }
     int8_t& scope = selection.scope_of[decisions_[i].value.index()];
     if (scope == Selection::kKeep) {
       scope = static_cast<int8_t>(selection.scopes.size());
@@ -98,17 +135,20 @@ void Flips::try_it(const std::vector<char>& is_set) {
   --tries_;
   const std::optional<Candidate> candidate = schedule_candidate(task_, make(is_set));
   if (!candidate) return;
+  for (const FormPoint& point : points_of(task_, *candidate)) add(is_set, point);
+}
+
+void Flips::add(const std::vector<char>& is_set, const FormPoint& point) {
   for (const Tried& other : tried_) {
-    if (other.bytes <= candidate->bytes && other.predicted_ps <= candidate->predicted_ps) return;
+    if (other.bytes <= point.peak_bytes && other.predicted_ps <= point.time_ps) return;
   }
   std::erase_if(tried_, [&](const Tried& other) {
-    return other.bytes >= candidate->bytes && other.predicted_ps >= candidate->predicted_ps;
+    return other.bytes >= point.peak_bytes && other.predicted_ps >= point.time_ps;
   });
   const auto place = std::ranges::find_if(
-      tried_, [&](const Tried& other) { return other.predicted_ps > candidate->predicted_ps; });
-  tried_.insert(
-      place,
-      {.is_set = is_set, .bytes = candidate->bytes, .predicted_ps = candidate->predicted_ps});
+      tried_, [&](const Tried& other) { return other.predicted_ps > point.time_ps; });
+  tried_.insert(place,
+                {.is_set = is_set, .bytes = point.peak_bytes, .predicted_ps = point.time_ps});
 }
 
 }  // namespace fitstep

@@ -7,7 +7,8 @@
 //   a1               |-------------x                set at b2 and b1: made again for each
 //
 // Another decision is that a value is made sure of in front of a tick which does not read it:
-// while there is room, or before what it is made from changes.
+// while there is room, or before what it is made from changes. And where an op has forms that read
+// other values than its fastest one, a decision is to run that form, first or again.
 //
 // Segments and prices know the shape of large programs. In a program of a few ops a single value
 // decides, and which one shows only when it is tried. Selections that none beats in both bytes and
@@ -16,10 +17,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "fitstep/base/interval.h"
 #include "fitstep/planner/candidate.h"
+#include "fitstep/planner/forms.h"
 #include "fitstep/planner/selection.h"
 #include "fitstep/planner/values.h"
 
@@ -28,7 +31,7 @@ namespace fitstep {
 class Flips {
  public:
   // At most about `most_ops` ops are scheduled in all tries together; there are no decisions where
-  // that is too few to be worth it.
+  // that is too few to be worth it. For offload alone only forms are chosen.
   Flips(const Task& task, int64_t most_ops);
 
   // Those that none beats, fastest first; the first keeps everything.
@@ -40,9 +43,10 @@ class Flips {
 
  private:
   struct Decision {
-    enum class Kind { Drop, MakeEarly } kind = Kind::Drop;
+    enum class Kind { Drop, MakeEarly, FirstForm, AgainForm } kind = Kind::Drop;
     Tick tick = 0;
     ValueId value;
+    int8_t choice = 0;  // Of the op's forms.
   };
   // What was set, and what came of it.
   struct Tried {
@@ -52,9 +56,12 @@ class Flips {
     bool is_done = false;  // All its changes were tried.
   };
 
-  void add_decisions();
+  void add_drops();
+  void add_forms();
+  void add_forms(Tick tick, std::span<const Values::Choice> forms, Decision::Kind kind);
   void flip(std::vector<char> is_set);
   void try_it(const std::vector<char>& is_set);
+  void add(const std::vector<char>& is_set, const FormPoint& point);
   Selection make(const std::vector<char>& is_set) const;
 
   const Task& task_;

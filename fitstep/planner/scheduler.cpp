@@ -37,7 +37,7 @@ class Walk {
     for (Tick tick = 0; tick < values_.tick_count(); ++tick) {
       now_ = tick;
       if (!ensure_early(tick)) return std::nullopt;
-      if (!emit(tick, 0, Instance::Kind::Op)) return std::nullopt;
+      if (!emit(tick, first_form(tick), Instance::Kind::Op)) return std::nullopt;
     }
     insert_saves();
     find_lifetimes(schedule_);
@@ -103,12 +103,64 @@ class Walk {
     return stay;
   }
 
+  const Form& form_at(Tick tick, int32_t form) const {
+    return values_.op_at(tick).forms[static_cast<size_t>(form)];
+  }
+
+  // The preferred one of the forms that can run now, or else the first of them; -1 if none can.
+  template <class CanRun>
+  static int32_t choose_form(std::span<const Values::Choice> forms,
+                             const std::vector<int8_t>& preferred, Tick tick, CanRun can_run) {
+    if (!preferred.empty()) {
+      const auto choice = static_cast<size_t>(preferred[static_cast<size_t>(tick)]);
+      if (can_run(forms[choice])) return forms[choice].form;
+    }
+    const auto found = std::ranges::find_if(forms, can_run);
+    return found == forms.end() ? -1 : found->form;
+  }
+
+  int32_t first_form(Tick tick) const {
+    const std::span<const Values::Choice> forms = values_.first_forms(tick);
+    if (forms.size() == 1) return forms.front().form;
+    return choose_form(forms, selection_.first_form, tick,
+                       [&](const Values::Choice& choice) { return is_ready(tick, choice.form); });
+  }
+
+  // Whether all is there that the form reads and the default form does not.
+  bool is_ready(Tick tick, int32_t form) const {
+    return std::ranges::all_of(form_at(tick, form).reads, [&](const Read& read) {
+      if (read.kind == ReadKind::ShapeOnly) return true;
+      const bool is_usual = std::ranges::any_of(form_at(tick, 0).reads, [&](const Read& usual) {
+        return usual.kind != ReadKind::ShapeOnly && usual.storage == read.storage &&
+               usual.version == read.version;
+      });
+      const ValueId value = values_.id(read.storage, read.version);
+      const int32_t stay = stay_of_[value.index()];
+      return is_usual ||
+             (stay != kNone && (schedule_.stays[index(stay)].has_own_place ||
+                                selection_.is_still_there(value, touched_[value.index()], now_)));
+    });
+  }
+
+  int32_t again_form(ValueId value) const {
+    const Tick maker = values_[value].made;
+    return choose_form(values_.again_forms(maker), selection_.again_form, maker,
+                       [&](const Values::Choice& choice) {
+                         const Form& form = form_at(maker, choice.form);
+                         return now_ <= choice.until &&
+                                std::ranges::any_of(form.writes, [&](const Write& write) {
+                                  return write.storage == values_[value].storage &&
+                                         write.version == values_[value].version;
+                                });
+                       });
+  }
+
   // A new stay with the value in it; kNone on failure.
   int32_t make_again(ValueId value) {
     const Tick maker = values_[value].made;
     if (depth_ >= kMostDepth) return kNone;
     ++depth_;
-    const bool is_done = emit(maker, values_.recompute_form(maker), Instance::Kind::OpAgain);
+    const bool is_done = emit(maker, again_form(value), Instance::Kind::OpAgain);
     --depth_;
     return is_done ? stay_of_[value.index()] : kNone;
   }
@@ -123,7 +175,7 @@ class Walk {
   bool emit(Tick tick, int32_t form_index, Instance::Kind kind) {
     const size_t limit = kMostInstancesPerOp * static_cast<size_t>(values_.tick_count()) + 100;
     if (schedule_.instances.size() > limit) return false;
-    const Form& form = values_.op_at(tick).forms[static_cast<size_t>(form_index)];
+    const Form& form = form_at(tick, form_index);
     Instance instance{.kind = kind, .tick = tick, .form = form_index, .reads = {}, .writes = {}};
     bool is_done = true;
     for (const Read& read : form.reads) {

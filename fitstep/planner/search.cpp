@@ -78,9 +78,10 @@ class Search {
     }
   }
 
-  // With everything kept there is one instance per tick.
-  static std::vector<int64_t> live_bytes(const Task& task, const Candidate& kept) {
-    std::vector<int64_t> bytes = kept.space.live_bytes;
+  // With everything kept there is one instance per tick. Scratch that need not be is in no way.
+  static std::vector<int64_t> live_bytes(const Task& task, Candidate kept) {
+    fit_to(task, 0, kept);
+    std::vector<int64_t> bytes = std::move(kept.space.live_bytes);
     for (int64_t& live : bytes) live += task.homes.bottom_bytes;
     return bytes;
   }
@@ -131,7 +132,8 @@ class Search {
   // far keeps, keeps what it drops, one value after another, as long as that helps.
   void flip_values(int64_t target_bytes) {
     int64_t tries = kFlippedOps * effort_ / (task_.values.tick_count() + 1);
-    const std::vector<ValueId> values = selector_.droppable();
+    std::vector<ValueId> values;
+    if (drafts_.may_drop()) values = selector_.droppable();
     bool has_helped = tries >= 20;
     while (has_helped) {
       has_helped = false;
@@ -255,6 +257,7 @@ class Search {
     for (const Selection* selection : drafts_.best(aim_bytes)) {
       std::optional<Candidate> candidate = schedule_candidate(task_, *selection);
       if (!candidate) continue;
+      fit_to(task_, aim_bytes, *candidate);
       if (candidate->bytes <= aim_bytes) {
         candidate = keep_more(task_, selector_, std::move(*candidate), aim_bytes);
       }
@@ -298,12 +301,19 @@ std::vector<Candidate> search(const Task& task) {
     const Selector selector(task.values, kept->space.live_bytes);
     std::optional<Candidate> candidate = schedule_candidate(task, selector.every_sqrt_cut());
     if (candidate) {
+      if (task.request.capacity_bytes > 0) fit_to(task, task.request.capacity_bytes, *candidate);
       place_candidate(task, 0, passes, *candidate);
       only.push_back(std::move(*candidate));
       return only;
     }
   }
-  only.push_back(std::move(*kept));
+  if (is_plan && !is_enough && task.values.has_alternatives()) {
+    Candidate fitting = *kept;
+    fit_to(task, task.request.capacity_bytes, fitting);
+    place_candidate(task, 0, passes, fitting);
+    if (fitting.bytes < kept->bytes) only.push_back(std::move(fitting));
+  }
+  only.insert(only.begin(), std::move(*kept));
   return only;
 }
 

@@ -35,6 +35,11 @@ struct Selection {
   };
   std::vector<Early> early;  // Rising by tick.
 
+  // By tick: which of the op's forms is preferred when it runs first, and again; fastest where
+  // empty. Where this one reads what is not there, the next one runs.
+  std::vector<int8_t> first_form;
+  std::vector<int8_t> again_form;
+
   std::vector<char> decisions;  // What flips.h has set; empty if this was found otherwise.
 
   bool is_still_there(ValueId value, Tick touched, Tick now) const {
@@ -49,7 +54,9 @@ struct Selection {
 inline Selection keep_all(const Values& values) {
   return {.name = "keep",
           .scope_of = std::vector<int8_t>(values.size(), Selection::kKeep),
-          .scopes = {}};
+          .scopes = {},
+          .first_form = {},
+          .again_form = {}};
 }
 
 }  // namespace fitstep

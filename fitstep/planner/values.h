@@ -61,20 +61,50 @@ class Values {
     return fitstep::has_own_place(program_->storages[id.index()]);
   }
 
-  // The fastest form in which the op at this tick can run again, with equal bits and without
-  // touching anything that has its own place; -1 if there is none.
-  int32_t recompute_form(Tick tick) const { return recompute_form_[static_cast<size_t>(tick)]; }
+  // A form that an op may run in, first or again.
+  struct Choice {
+    int32_t form = 0;
+    Tick until = kNever;  // Again: last tick at which what it reads can be had.
+  };
+
+  // Forms that do all that the op does, with equal bits; fastest first.
+  std::span<const Choice> first_forms(Tick tick) const { return first_forms_.row(tick); }
+  // Forms in which the op can run again, with equal bits and without touching anything that has its
+  // own place; fastest first.
+  std::span<const Choice> again_forms(Tick tick) const { return again_forms_.row(tick); }
+  // The fastest of these; -1 if there is none.
+  int32_t recompute_form(Tick tick) const {
+    const std::span<const Choice> forms = again_forms(tick);
+    return forms.empty() ? -1 : forms.front().form;
+  }
+  // Whether any op can run in more than one way.
+  bool has_alternatives() const { return has_alternatives_; }
 
  private:
+  struct Rows {
+    std::vector<size_t> first = {0};
+    std::vector<Choice> items;
+
+    std::span<const Choice> row(Tick tick) const {
+      const auto i = static_cast<size_t>(tick);
+      return std::span(items).subspan(first[i], first[i + 1] - first[i]);
+    }
+  };
+
   void find_makers_and_uses();
-  int32_t fastest_again(const Op& op) const;
-  void find_recomputable();
+  void end_row(const Op& op, Rows& rows);
+  void find_first_forms(Tick tick);
+  void find_again_forms(Tick tick);
+  bool may_run_again(const Form& form) const;
+  Tick available_until(const Form& form) const;
 
   const Program* program_;
   std::vector<OpId> order_;
   std::vector<int32_t> first_value_;  // By storage.
   std::vector<Value> values_;
-  std::vector<int32_t> recompute_form_;  // By tick.
+  Rows first_forms_;  // By tick.
+  Rows again_forms_;
+  bool has_alternatives_ = false;
 };
 
 // Whether the form reads the bytes of the version before the one it writes, so works in place.
