@@ -137,8 +137,8 @@ class Search {
     Set made = 0;
     for (int8_t value = runs_.value_count(); value-- > 0;) {  // Makers come before users.
       if (!has(needed, value) || has(made, value)) continue;
-      const Run* again = runs_.again(value, next);
-      if (again == nullptr) return std::nullopt;
+      const std::optional<Run> again = runs_.again(value, next);
+      if (!again) return std::nullopt;
       compute_seconds += again->seconds;
       made |= again->writes;
       needed |= again->reads & ~there;

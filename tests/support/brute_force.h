@@ -3,8 +3,8 @@
 // A state is at which address every value lies, what is below on the host, how far the program has
 // come and what each lane is at; the fewest seconds to a state are found first. What is tried:
 //
-//   order        that of the values, each op in its default form; runs again anywhere behind the
-//                first one, any number of them, in the fastest form of equal bits
+//   order        that of the values; runs again anywhere behind the first one, any number of them
+//   forms        for each run, each of those with equal bits that do what it has to
 //   addresses    every multiple of the unit, one block per value, fixed while the value stays; an
 //                output may lie where the input it may take ends
 //   stays        what a run has used stays for another one, or is dropped, or is evicted: at once,

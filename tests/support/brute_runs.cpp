@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <utility>
+#include <optional>
 
 #include "fitstep/base/check.h"
 #include "fitstep/base/id.h"
@@ -29,16 +29,24 @@ Runs::Runs(const Values& values, const Machine& machine, int64_t unit_bytes, boo
     if (has_bytes) units_.push_back(units_of(value.size_bytes));
   }
   FITSTEP_CHECK(units_.size() <= 12 && values.tick_count() <= 15, "too large to try all");
-  again_.assign(units_.size(), kNone);
   for (Tick tick = 0; tick < values.tick_count(); ++tick) add_runs(tick, may_repeat);
   find_wanted();
 }
 
-const Run* Runs::again(int8_t value, int8_t next) const {
-  const int8_t index = again_[static_cast<size_t>(value)];
-  if (index == kNone) return nullptr;
-  const Run& run = runs_[static_cast<size_t>(index)];
-  return run.tick < next && next <= run.until ? &run : nullptr;
+std::optional<Run> Runs::again(int8_t value, int8_t next) const {
+  std::optional<Run> least;
+  for (const Run& run : runs_) {
+    const bool is_one = run.is_again && has(run.writes, value);
+    if (!is_one || run.tick >= next || next > run.until) continue;
+    if (!least) {
+      least = run;
+      continue;
+    }
+    least->seconds = std::min(least->seconds, run.seconds);
+    least->reads &= run.reads;
+    least->writes |= run.writes;
+  }
+  return least;
 }
 
 int8_t Runs::units_of(int64_t bytes) const {
@@ -52,15 +60,17 @@ int8_t Runs::number_of(StorageId storage, int32_t version) const {
 
 void Runs::add_runs(Tick tick, bool may_repeat) {
   const Op& op = values_.op_at(tick);
-  runs_.push_back(make_run(tick, op.forms[0]));
-  const int32_t form = values_.recompute_form(tick);
-  if (!may_repeat || form < 0) return;
-  Run run = make_run(tick, op.forms[static_cast<size_t>(form)]);
-  run.is_again = true;
-  for (const Output& output : run.outputs) {
-    again_[static_cast<size_t>(output.value)] = static_cast<int8_t>(runs_.size());
+  for (const Form& form : op.forms) {
+    if (!form.has_equal_bits) continue;
+    const Run run = make_run(tick, form);
+    if (form.writes.size() == op.forms[0].writes.size()) runs_.push_back(run);
+    const bool stays_inside = std::ranges::none_of(
+        form.writes, [&](const Write& write) { return values_.has_own_place(write.storage); });
+    if (!may_repeat || !form.is_pure || !stays_inside) continue;
+    runs_.push_back(run);
+    runs_.back().is_again = true;
   }
-  runs_.push_back(std::move(run));
+  FITSTEP_CHECK(runs_.size() <= 64, "too many forms to try all");
 }
 
 Run Runs::make_run(Tick tick, const Form& form) const {
@@ -108,12 +118,18 @@ void Runs::find_wanted() {
   for (auto tick = count; tick-- > 0;) {
     Set& wanted = wanted_[tick];
     wanted = wanted_[tick + 1];
+    Set sure_reads = ~Set{0};
+    int8_t seconds = 127;
+    Set writes = 0;
     for (const Run& run : runs_) {
       if (run.tick != static_cast<Tick>(tick) || run.is_again) continue;
       wanted |= run.reads;
-      needed_[tick] = (needed_[tick + 1] & ~run.writes) | run.reads;
-      least_seconds_[tick] = least_seconds_[tick + 1] + run.seconds;
+      sure_reads &= run.reads;
+      writes |= run.writes;
+      seconds = std::min(seconds, run.seconds);
     }
+    needed_[tick] = (needed_[tick + 1] & ~writes) | sure_reads;
+    least_seconds_[tick] = least_seconds_[tick + 1] + seconds;
     for (size_t i = runs_.size(); i-- > 0;) {
       const Run& run = runs_[i];
       const bool may_help = run.is_again && run.tick < static_cast<Tick>(tick);

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "fitstep/base/interval.h"
@@ -36,7 +37,7 @@ struct Run {
   std::vector<Output> outputs;
 };
 
-// An op runs in its default form first, and again in the fastest of equal bits.
+// An op runs first in any form that does all that it does, and again in any that may.
 class Runs {
  public:
   Runs(const Values& values, const Machine& machine, int64_t unit_bytes, bool may_repeat);
@@ -47,12 +48,13 @@ class Runs {
 
   // Values that this op or one behind it reads, and what may help to make those again.
   Set wanted(int8_t next) const { return wanted_[static_cast<size_t>(next)]; }
-  // Of those, what was made in front of this op and is read by it or one behind it.
+  // Of those, what was made in front of this op and is surely read by it or one behind it.
   Set needed(int8_t next) const { return needed_[static_cast<size_t>(next)]; }
   // Of this op and all behind it, each once.
   int64_t least_seconds(int8_t next) const { return least_seconds_[static_cast<size_t>(next)]; }
-  // The run that makes the value again while `next` is next; nothing if there is none.
-  const Run* again(int8_t value, int8_t next) const;
+  // What every run that makes the value again while `next` is next takes and needs at least;
+  // nothing if there is none.
+  std::optional<Run> again(int8_t value, int8_t next) const;
 
  private:
   int8_t units_of(int64_t bytes) const;
@@ -68,8 +70,7 @@ class Runs {
   std::vector<int8_t> number_of_;  // By value; kNone for one without bytes in the arena.
   std::vector<int8_t> units_;      // Sizes.
   std::vector<Run> runs_;
-  std::vector<int8_t> again_;  // By value: index of the run that makes it again.
-  std::vector<Set> wanted_;    // By op, as the next two.
+  std::vector<Set> wanted_;  // By op, as the next two.
   std::vector<Set> needed_;
   std::vector<int64_t> least_seconds_;
 };

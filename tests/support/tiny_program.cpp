@@ -39,6 +39,9 @@ class TinyMaker {
         add_op(i, i * 2 >= count);
       }
     }
+    if (options_.trades_scratch) {
+      for (Op& op : program_.ops) trade_scratch(op);
+    }
     const Status status = validate(program_);
     FITSTEP_CHECK(status.has_value(), status.error().message);
     return std::move(program_);
@@ -143,6 +146,29 @@ class TinyMaker {
     form.has_equal_bits = chance(80);
     if (form.reads.size() > 1 && chance(30)) form.reads.pop_back();
     op.forms.push_back(std::move(form));
+  }
+
+  // Instead of the other forms that the op may have: slower with less scratch or faster with more,
+  // and now and then one that need not read all. Some may run again where the default may not.
+  void trade_scratch(Op& op) {
+    op.forms.resize(1);
+    if (!chance(50)) return;
+    const int64_t count = chance(30) ? 2 : 1;
+    for (int64_t i = 0; i < count; ++i) {
+      Form form = op.forms[0];
+      form.name = fmt::format("other{}", i);
+      form.time_ps = number(1, 4) * kPicosecondsPerSecond;
+      form.requests.clear();
+      if (const int64_t scratch = number(0, 3); scratch > 0) {
+        form.requests.push_back(
+            {.size_bytes = scratch * options_.unit_bytes, .live = {.begin = 0, .end = 1}});
+      }
+      if (chance(15)) form.is_pure = !form.is_pure && op.name != "update_";
+      form.has_equal_bits = chance(90);
+      const bool needs_last = !form.writes.empty() && !form.writes.front().may_take.is_none();
+      if (form.reads.size() > 1 && !needs_last && chance(20)) form.reads.pop_back();
+      op.forms.push_back(std::move(form));
+    }
   }
 
   Random random_;

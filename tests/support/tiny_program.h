@@ -16,6 +16,8 @@ struct TinyProgramOptions {
   int32_t most_ops = 7;
   int32_t most_values = 8;
   int64_t unit_bytes = 1;  // Every size is a multiple of it.
+  // Every second op has one or two forms more, which trade time for scratch or read less.
+  bool trades_scratch = false;
 };
 
 // Always valid; equal seeds and options give equal programs on every platform.
