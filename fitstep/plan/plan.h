@@ -26,6 +26,7 @@ namespace fitstep {
 inline constexpr TierId kExternalTier = TierId(int32_t{1000});
 inline constexpr TierId kDeviceTier = TierId(int32_t{0});
 inline constexpr TierId kHostTier = TierId(int32_t{1});
+inline constexpr TierId kDiskTier = TierId(int32_t{2});
 
 enum class Code { None, SignBits, NarrowInteger, ZeroValue, Zstd };  // How the bytes are kept.
 
@@ -40,8 +41,10 @@ struct Residency {
   bool operator==(const Residency&) const = default;
 };
 
-enum class Lane { Compute, Evict, Prefetch };
-inline constexpr int kLaneCount = 3;
+// Evict and Prefetch copy between the device and the host tier, DiskWrite and DiskRead between the
+// device and the disk tier: such a copy is one action, whatever it passes through on its way.
+enum class Lane { Compute, Evict, Prefetch, DiskWrite, DiskRead };
+inline constexpr int kLaneCount = 5;
 
 // One entry of a lane.
 struct ActionRef {
@@ -64,8 +67,8 @@ struct Run {
   bool operator==(const Run&) const = default;
 };
 
-// A copy between two residencies of one storage: an evict, a prefetch, or (on the compute lane) the
-// saving of a generator's state in front of the op that will be recomputed.
+// A copy between two residencies of one storage: to the tier of its lane, from there, or (on the
+// compute lane) the saving of a generator's state in front of the op that will be recomputed.
 struct Copy {
   ResidencyId source;
   ResidencyId target;
@@ -112,5 +115,6 @@ struct Plan {
 };
 
 inline constexpr int64_t kAlignmentBytes = 64;  // Of every device address: kernels pick by it.
+inline constexpr int64_t kDiskAlignmentBytes = 4096;  // Of every disk offset: direct I/O asks so.
 
 }  // namespace fitstep

@@ -27,13 +27,17 @@ using Json = nlohmann::ordered_json;
 constexpr int kFormat = 1;
 constexpr int64_t kMostId = std::numeric_limits<int32_t>::max();
 constexpr int64_t kMostBytes = std::numeric_limits<int64_t>::max();
-constexpr std::array<const char*, kLaneCount> kLaneNames = {"compute", "evict", "prefetch"};
+constexpr std::array<const char*, kLaneCount> kLaneNames = {"compute", "evict", "prefetch",
+                                                            "disk_write", "disk_read"};
 constexpr std::array<const char*, 5> kCodeNames = {"none", "sign_bits", "narrow_integer",
                                                    "zero_value", "zstd"};
 
 Error bad_file(const std::string& sentence) {
   return Error{ErrorCode::BadInput, "cannot read the plan file: " + sentence};
 }
+
+// Files of plans that use no disk are as they were before there were disk lanes.
+bool may_be_missing(Lane lane) { return lane == Lane::DiskWrite || lane == Lane::DiskRead; }
 
 // Printing: by hand, so that each residency and each action is one line.
 
@@ -52,8 +56,9 @@ class Printer {
     }
     put("\n]");
     for (int lane = 0; lane < kLaneCount; ++lane) {
-      put(",\n\"{}\": [", kLaneNames.at(static_cast<size_t>(lane)));
       const std::vector<Action>& actions = plan.lane(static_cast<Lane>(lane));
+      if (actions.empty() && may_be_missing(Lane{lane})) continue;
+      put(",\n\"{}\": [", kLaneNames.at(static_cast<size_t>(lane)));
       for (size_t i = 0; i < actions.size(); ++i) {
         put(i == 0 ? "\n" : ",\n");
         put_action(actions[i]);
@@ -225,12 +230,15 @@ Plan read_plan(JsonFields& fields) {
     plan.residencies.push_back(read_residency(residency));
   });
   for (int lane = 0; lane < kLaneCount; ++lane) {
-    fields.each(kLaneNames.at(static_cast<size_t>(lane)), [&](JsonFields& action) {
+    const char* name = kLaneNames.at(static_cast<size_t>(lane));
+    if (may_be_missing(Lane{lane}) && !fields.has(name)) continue;
+    fields.each(name, [&](JsonFields& action) {
       plan.lane(static_cast<Lane>(lane)).push_back(read_action(action));
     });
   }
   fields.allow_only({"fitstep", "format", "program_hash", "policy", "seed", "certificate",
-                     "residencies", "compute", "evict", "prefetch", "checksum"});
+                     "residencies", "compute", "evict", "prefetch", "disk_write", "disk_read",
+                     "checksum"});
   return plan;
 }
 

@@ -47,6 +47,8 @@ Plan full_plan() {
   plan.lane(Lane::Compute) = {run, copy, Action{.run = Run{.op = OpId(0)}}};
   plan.lane(Lane::Evict) = {copy};
   plan.lane(Lane::Prefetch) = {copy, copy};
+  plan.lane(Lane::DiskWrite) = {copy};
+  plan.lane(Lane::DiskRead) = {copy};
   return plan;
 }
 
@@ -65,6 +67,18 @@ TEST(PlanFile, HasOneActionALine) {
                       "{\"lane\": \"prefetch\", \"position\": 7}], \"releases\": [0, 2]},\n"),
             text.npos)
       << text;
+}
+
+// So files from before there were disk lanes are read, and plans without any are written as then.
+TEST(PlanFile, SaysNothingOfDiskLanesThatAreEmpty) {
+  Plan plan = full_plan();
+  plan.lane(Lane::DiskWrite).clear();
+  plan.lane(Lane::DiskRead).clear();
+  const std::string text = print_plan(plan);
+  EXPECT_EQ(text.find("disk"), text.npos);
+  const Result<Plan> parsed = parse_plan(text);
+  ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
+  EXPECT_EQ(*parsed, plan);
 }
 
 TEST(PlanFile, MayBeReformatted) {

@@ -23,6 +23,10 @@ const char* lane_name(Lane lane) {
       return "evict";
     case Lane::Prefetch:
       return "prefetch";
+    case Lane::DiskWrite:
+      return "disk write";
+    case Lane::DiskRead:
+      return "disk read";
   }
   return "unknown";
 }

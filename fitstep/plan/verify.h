@@ -11,6 +11,7 @@
 //      restoring forms; generator versions are drawn in program order.
 //   4. Capacities hold on every tier, alignment holds, waits are acyclic, every non-home residency
 //      is released, and the end state equals the start state.
+//   5. Each copy lane copies from and to its own tiers only; homes lie on the device or the host.
 //
 // A kernel has positions of its own: its requests come and go while the op runs. An input is there
 // until the op ends, an output from its request on, scratch from its request to its release:

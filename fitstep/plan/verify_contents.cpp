@@ -32,7 +32,13 @@ struct State {
   Content content;
   bool is_written = false;  // In this step; by `writer`.
   ActionRef writer;
-  std::array<int32_t, kLaneCount> readers = {kNothing, kNothing, kNothing};  // Since the write.
+  std::array<int32_t, kLaneCount> readers = nobody();  // By lane, the last since the write.
+
+  static std::array<int32_t, kLaneCount> nobody() {
+    std::array<int32_t, kLaneCount> none{};
+    none.fill(kNothing);
+    return none;
+  }
 };
 
 bool is_lossy(Code code) { return code == Code::SignBits || code == Code::NarrowInteger; }

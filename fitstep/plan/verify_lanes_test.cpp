@@ -1,4 +1,4 @@
-// Three lanes: what is not ordered by lanes and waits may happen at once.
+// Copy lanes: what is not ordered by lanes and waits may happen at once.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -173,8 +173,8 @@ TEST_F(VerifyLanes, ReportsAWaitForWhatIsNotThere) {
   compute(3).waits = {{Lane::Prefetch, 1}};
   expect(FaultKind::Malformed, "waits for position 1 of lane 2, which is not there");
   // NOLINTNEXTLINE(clang-analyzer-optin.core.EnumCastOutOfRange): a lane that is not one is meant.
-  compute(3).waits = {{static_cast<Lane>(3), 0}};
-  expect(FaultKind::Malformed, "waits for position 0 of lane 3");
+  compute(3).waits = {{static_cast<Lane>(kLaneCount), 0}};
+  expect(FaultKind::Malformed, "waits for position 0 of lane 5");
 }
 
 TEST_F(VerifyLanes, ReportsAReadFromTheHost) {
@@ -185,6 +185,99 @@ TEST_F(VerifyLanes, ReportsAReadFromTheHost) {
 TEST_F(VerifyLanes, ReportsWhatTheHostCannotHold) {
   limits_.capacity_bytes[1] = 63;
   expect(FaultKind::OverCapacity, "needs 64 bytes on tier 1, which has 63");
+}
+
+// The same with the disk in place of the host: offsets there are multiples of 4096.
+class VerifyDiskLanes : public VerifyLanes {
+ protected:
+  VerifyDiskLanes() {
+    plan_.residencies[5].tier = kDiskTier;
+    plan_.residencies[5].offset_bytes = 4096;
+    compute(2).waits = {{Lane::DiskWrite, 0}};
+    compute(3).waits = {{Lane::DiskRead, 0}};
+    prefetch_.waits = {{Lane::DiskWrite, 0}};
+    limits_.capacity_bytes = {192, 0, 4160};
+  }
+
+  void lay_lanes() {
+    plan_.lane(Lane::DiskWrite) = {evict_};
+    plan_.lane(Lane::DiskRead) = {prefetch_};
+  }
+  void expect(FaultKind kind, std::string_view message) {
+    lay_lanes();
+    expect_fault(program_, plan_, limits_, kind, message);
+  }
+};
+
+TEST_F(VerifyDiskLanes, AcceptsAnOffload) {
+  lay_lanes();
+  expect_valid(program_, plan_, limits_);
+}
+
+TEST_F(VerifyDiskLanes, ReportsAReadThatDoesNotWaitForTheDisk) {
+  compute(3).waits.clear();
+  expect(FaultKind::NotResident, "reads residency 6 (storage 1 a), but does not wait for disk rea");
+}
+
+TEST_F(VerifyDiskLanes, ReportsADiskReadThatDoesNotWaitForTheWrite) {
+  prefetch_.waits.clear();
+  expect(FaultKind::NotResident, "does not wait for disk write 0");
+}
+
+TEST_F(VerifyDiskLanes, ReportsAnOpThatDoesNotWaitForSpace) {
+  compute(2).waits.clear();
+  expect(FaultKind::Overlap, "residency 3 (storage 3 d) at [0, 64) overlaps residency 1");
+}
+
+TEST_F(VerifyDiskLanes, ReportsAnOffsetWithinAPage) {
+  plan_.residencies[5].offset_bytes = 4096 + 64;
+  limits_.capacity_bytes[2] = 8192;
+  expect(FaultKind::Misaligned, "residency 5 (storage 1 a) is at offset 4160, no multiple of 4096");
+}
+
+TEST_F(VerifyDiskLanes, ReportsWhatTheDiskCannotHold) {
+  limits_.capacity_bytes[2] = 4159;
+  expect(FaultKind::OverCapacity, "needs 4160 bytes on tier 2, which has 4159");
+  limits_.capacity_bytes.pop_back();
+  expect(FaultKind::Malformed, "residency 5 (storage 1 a) is on tier 2; there are 2");
+}
+
+TEST_F(VerifyDiskLanes, ReportsACopyOnALaneOfOtherTiers) {
+  const auto expect_wrong = [&](Lane lane, const Action& copy, std::string_view message) {
+    lay_lanes();
+    plan_.lane(Lane::Evict).clear();
+    plan_.lane(Lane::Prefetch).clear();
+    plan_.lane(lane) = {copy};
+    expect_fault(program_, plan_, limits_, FaultKind::Malformed, message);
+  };
+  expect_wrong(Lane::Evict, evict_, "evict 0 (copy of residency 1 to 5) is from tier 0 to tier 2");
+  expect_wrong(Lane::Prefetch, prefetch_,
+               "prefetch 0 (copy of residency 5 to 6) is from tier 2 to tier 0");
+  expect_wrong(Lane::DiskWrite, prefetch_,
+               "disk write 0 (copy of residency 5 to 6) is from tier 2 to tier 0");
+  expect_wrong(Lane::DiskRead, evict_,
+               "disk read 0 (copy of residency 1 to 5) is from tier 0 to tier 2");
+  plan_.residencies[5].tier = kHostTier;
+  expect(FaultKind::Malformed, "disk write 0 (copy of residency 1 to 5) is from tier 0 to tier 1");
+}
+
+TEST_F(VerifyLanes, ReportsACopyBetweenHostAndDisk) {
+  plan_.residencies.push_back(
+      Residency{.storage = StorageId(1), .tier = kDiskTier, .size_bytes = 64});
+  limits_.capacity_bytes.push_back(64);
+  Action down = copy_action();
+  down.copy = {.source = id(5), .target = id(7)};
+  plan_.lane(Lane::DiskWrite) = {down};
+  expect(FaultKind::Malformed, "disk write 0 (copy of residency 5 to 7) is from tier 1 to tier 2");
+}
+
+TEST_F(VerifyLanes, ReportsAHomeOnTheDisk) {
+  program_.storages[1].is_persistent = true;
+  plan_.program_hash = hash_program(program_);
+  plan_.residencies[5].tier = kDiskTier;
+  plan_.residencies[5].is_home = true;
+  limits_.capacity_bytes.push_back(64);
+  expect(FaultKind::Malformed, "residency 5 (storage 1 a) is a home on the disk");
 }
 
 TEST_F(VerifyLanes, ReportsAnOpOnACopyLane) {

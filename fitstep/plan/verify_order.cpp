@@ -1,4 +1,4 @@
-// Vector clocks over three lanes: S(b)[l] counts the actions of lane l that have ended when b
+// Vector clocks over the lanes: S(b)[l] counts the actions of lane l that have ended when b
 // starts, so "a ends before b" is one comparison.
 #include <algorithm>
 #include <cstddef>

@@ -105,6 +105,10 @@ class ShapeCheck {
       malformed("{} is a home, but its storage does not live from step to step in an arena",
                 subject_.label(id));
     }
+    if (residency.is_home && residency.tier == kDiskTier) {
+      malformed("{} is a home on the disk; homes lie on the device or the host",
+                subject_.label(id));
+    }
   }
 
   // A storage is at one place between steps: one home, or one external residency.
@@ -235,8 +239,35 @@ class ShapeCheck {
     }
     const bool is_same_storage =
         subject_.residency(copy.source).storage == subject_.residency(copy.target).storage;
-    if (is_same_storage && copy.source != copy.target) return;
-    malformed("{}: a copy is between two residencies of one storage", subject_.label(ref));
+    if (!is_same_storage || copy.source == copy.target) {
+      malformed("{}: a copy is between two residencies of one storage", subject_.label(ref));
+      return;
+    }
+    check_way(ref, copy);
+  }
+
+  // Copies on the compute lane are of what has no tier, so none of them reaches the disk.
+  void check_way(ActionRef ref, const Copy& copy) {
+    const TierId source = subject_.residency(copy.source).tier;
+    const TierId target = subject_.residency(copy.target).tier;
+    const bool is_right = [&] {
+      switch (ref.lane) {
+        case Lane::Compute:
+          return source != kDiskTier && target != kDiskTier;
+        case Lane::Evict:
+          return source == kDeviceTier && target == kHostTier;
+        case Lane::Prefetch:
+          return source == kHostTier && target == kDeviceTier;
+        case Lane::DiskWrite:
+          return source == kDeviceTier && target == kDiskTier;
+        case Lane::DiskRead:
+          return source == kDiskTier && target == kDeviceTier;
+      }
+      return false;
+    }();
+    if (is_right) return;
+    malformed("{} is from tier {} to tier {}, which is not this lane's way", subject_.label(ref),
+              source.value(), target.value());
   }
 
   const Subject& subject_;

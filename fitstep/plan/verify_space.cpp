@@ -101,10 +101,9 @@ class SpaceCheck {
  private:
   void add(const Block& block) {
     const Birth& birth = block.birth;
-    const bool is_device = birth.tier == kDeviceTier;
-    if (is_device && birth.offset_bytes % kAlignmentBytes != 0) {
+    if (birth.offset_bytes % alignment_of(birth.tier) != 0) {
       faults_.add(FaultKind::Misaligned, "{} is at offset {}, no multiple of {}", label(block),
-                  birth.offset_bytes, kAlignmentBytes);
+                  birth.offset_bytes, alignment_of(birth.tier));
     }
     const int64_t bottom_bytes = bottom_of(birth.tier);
     if (!block.is_home && birth.offset_bytes < bottom_bytes) {
@@ -127,6 +126,11 @@ class SpaceCheck {
                   blocks_[earlier].birth.offset_bytes,
                   blocks_[earlier].birth.offset_bytes + blocks_[earlier].birth.size_bytes);
     });
+  }
+
+  static int64_t alignment_of(TierId tier) {
+    if (tier == kDeviceTier) return kAlignmentBytes;
+    return tier == kDiskTier ? kDiskAlignmentBytes : 1;
   }
 
   int64_t bottom_of(TierId tier) const {

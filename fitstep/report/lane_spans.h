@@ -10,7 +10,8 @@
 
 namespace fitstep {
 
-inline constexpr std::array<const char*, kLaneCount> kLaneNames = {"compute", "evict", "prefetch"};
+inline constexpr std::array<const char*, kLaneCount> kLaneNames = {"compute", "evict", "prefetch",
+                                                                   "disk write", "disk read"};
 
 class LaneSpans {
  public:

@@ -31,6 +31,8 @@ class TraceMaker {
   std::string run() {
     put({{"ph", "M"}, {"name", "process_name"}, {"args", {{"name", "fitstep, simulated"}}}});
     for (size_t lane = 0; lane < kLaneNames.size(); ++lane) {
+      const bool is_disk = lane >= static_cast<size_t>(Lane::DiskWrite);
+      if (is_disk && plan_.lanes[lane].empty()) continue;  // Few plans have a use for these.
       put({{"ph", "M"},
            {"name", "thread_name"},
            {"tid", lane + 1},

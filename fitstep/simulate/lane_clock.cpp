@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
 
 #include "fitstep/base/check.h"
 #include "fitstep/machine/machine.h"
@@ -75,15 +76,49 @@ int64_t LaneClock::duration_now_ps(size_t lane) const {
   return std::llround(static_cast<double>(work.own_ps) * slowdown);
 }
 
+// That of the slowest link: pieces are on all of them at once.
 int64_t LaneClock::copy_ps(size_t lane) const {
-  const Work& work = running_[lane].work;
-  int64_t sum_ps = 0;
+  int64_t most_ps = 0;
   for (const Link& link : machine_->links) {
-    if (!work.route.crosses(link)) continue;
-    const Rate& rate = work.route.direction == Direction::Evict ? link.evict : link.prefetch;
-    sum_ps += transfer_ps(work.size_bytes, rate, is_other_way_busy(lane, link));
+    if (running_[lane].work.route.crosses(link)) most_ps = std::max(most_ps, link_ps(lane, link));
   }
-  return sum_ps;
+  return most_ps;
+}
+
+// Of one link, with what another copy in the same direction leaves of it.
+int64_t LaneClock::link_ps(size_t lane, const Link& link) const {
+  const int64_t mine_ps = alone_ps(lane, link);
+  const std::optional<size_t> other = lane_beside(lane, link);
+  if (!other) return mine_ps;
+  const auto length = [&](size_t of) {
+    return running_[of].work.route.lower.value() - running_[of].work.route.upper.value();
+  };
+  // Only a longer way can be held up elsewhere, and leave more than half.
+  if (length(lane) >= length(*other)) return 2 * mine_ps;
+  const int64_t other_ps = alone_ps(*other, link);
+  const int64_t whole_ps = copy_ps(*other);
+  if (whole_ps == 0) return mine_ps;
+  const double left = 1 - static_cast<double>(other_ps) / static_cast<double>(whole_ps);
+  return static_cast<int64_t>(std::ceil(static_cast<double>(mine_ps) / left));
+}
+
+int64_t LaneClock::alone_ps(size_t lane, const Link& link) const {
+  const Work& work = running_[lane].work;
+  const Rate& rate = work.route.direction == Direction::Evict ? link.evict : link.prefetch;
+  return transfer_ps(work.size_bytes, rate, is_other_way_busy(lane, link));
+}
+
+// The lane that copies over the link in the same direction, if one does.
+std::optional<size_t> LaneClock::lane_beside(size_t lane, const Link& link) const {
+  for (size_t other = 0; other < running_.size(); ++other) {
+    if (other == lane || !running_[other].is_running) continue;
+    const Work& work = running_[other].work;
+    if (work.is_copy && work.route.crosses(link) &&
+        work.route.direction == running_[lane].work.route.direction) {
+      return other;
+    }
+  }
+  return std::nullopt;
 }
 
 bool LaneClock::is_other_way_busy(size_t lane, const Link& link) const {

@@ -1,8 +1,16 @@
-// The clock of the three lanes: how long each takes for what it runs, beside what else runs.
+// The clock of the lanes: how long each takes for what it runs, beside what else runs.
 //
 //   compute   |--- op ---------|              a copy slows ops down,
 //   evict         |--- copy ---|-----|        two directions of one link share it,
 //   prefetch                   |- copy -|     and time moves on from end to end
+//
+// A copy between device and disk passes through the host in small pieces, on both links at the same
+// time: it takes as long as the slower of its links, not the sum of both. Beside a copy between
+// device and host in its direction it has half of the link that both cross, or less where the other
+// link holds it up; the other copy has the rest. So a link never carries more than its rate:
+//
+//   device ======== host -------- disk       link rates 10 and 4: alone 10 to the host or 4 to the
+//                                            disk; both at once 6 and 4
 //
 // An action whose speed changes keeps the share of it that is done. Who may start, and when, is
 // the caller's question.
@@ -11,6 +19,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "fitstep/base/id.h"
 #include "fitstep/machine/machine.h"
@@ -20,7 +29,7 @@ namespace fitstep {
 
 enum class Direction { Evict, Prefetch };
 
-// The links from `upper` to `lower`, which a copy crosses one after another; none by default.
+// The links from `upper` to `lower`, all of which a copy crosses; none by default.
 struct Route {
   TierId upper;
   TierId lower;
@@ -65,7 +74,10 @@ class LaneClock {
   void adapt_speeds();
   int64_t duration_now_ps(size_t lane) const;
   int64_t copy_ps(size_t lane) const;
+  int64_t link_ps(size_t lane, const Link& link) const;
+  int64_t alone_ps(size_t lane, const Link& link) const;
   bool is_other_way_busy(size_t lane, const Link& link) const;
+  std::optional<size_t> lane_beside(size_t lane, const Link& link) const;
   double slowdown_now(size_t lane) const;
 
   const Machine* machine_;

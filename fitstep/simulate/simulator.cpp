@@ -1,4 +1,4 @@
-// The three lanes side by side, from one event to the next: every idle lane starts its next action
+// The lanes side by side, from one event to the next: every idle lane starts its next action
 // if what that waits for has ended; then the clock moves on to the first end.
 #include "fitstep/simulate/simulator.h"
 

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "fitstep/base/id.h"
@@ -193,6 +194,52 @@ TEST(Simulate, SharesALinkBetweenItsDirections) {
   // 1 s of latency and 2 bytes at 1 byte per second, in both directions.
   EXPECT_EQ(span_of(timeline, Lane::Evict, 0).end_ps, 4 * kSecond);
   EXPECT_EQ(span_of(timeline, Lane::Prefetch, 0).end_ps, 4 * kSecond);
+}
+
+// The same by way of the disk.
+Plan disk_plan(const Program& program) {
+  Plan plan = offload_plan(program);
+  plan.residencies[5].tier = kDiskTier;
+  std::swap(plan.lane(Lane::Evict), plan.lane(Lane::DiskWrite));
+  std::swap(plan.lane(Lane::Prefetch), plan.lane(Lane::DiskRead));
+  plan.lane(Lane::DiskRead)[0].waits = {{Lane::DiskWrite, 0}};
+  plan.lane(Lane::Compute)[3].waits = {{Lane::DiskRead, 0}};
+  return plan;
+}
+
+TEST(Simulate, TakesForADiskCopyAsLongAsTheSlowerLink) {
+  const Program program = program_of(kOffload);
+  const Plan plan = disk_plan(program);
+  Machine machine = unit_machine();
+  // f 1 s, 2 bytes down 2 s, 2 bytes up 2 s, b 1 s: each piece is on both links at once.
+  EXPECT_EQ(simulate(program, plan, machine).total_ps, 6 * kSecond);
+  machine.links[0].evict.alone_bytes_per_s = 2;  // The disk's link is the slower one now.
+  EXPECT_EQ(simulate(program, plan, machine).total_ps, 6 * kSecond);
+  machine.links[1].evict.alone_bytes_per_s = 2;
+  EXPECT_EQ(simulate(program, plan, machine).total_ps, 5 * kSecond);
+}
+
+// x goes to the host while a goes to the disk (not valid, but time is all that is asked for here).
+TEST(Simulate, SharesALinkBetweenCopiesToHostAndDisk) {
+  const Program program = program_of(kOffload);
+  Plan plan = disk_plan(program);
+  plan.residencies.push_back({.storage = StorageId(1), .tier = kHostTier, .size_bytes = 6});
+  plan.residencies[1].size_bytes = 6;
+  plan.residencies[5].size_bytes = 6;
+  plan.residencies[6].size_bytes = 6;
+  plan.lane(Lane::Evict) = {
+      Action{.kind = Action::Kind::Copy, .copy = {id(1), id(7)}, .waits = {{Lane::Compute, 0}}}};
+  Machine machine = unit_machine();
+  machine.links[0].evict = {.alone_bytes_per_s = 3, .both_bytes_per_s = 3};
+  const Timeline slow = simulate(program, plan, machine);
+  // The disk takes 1 of 3 bytes per second for 6 s; the host's 6 bytes have the other 2, so 3 s.
+  EXPECT_EQ(span_of(slow, Lane::Evict, 0).end_ps, 4 * kSecond);
+  EXPECT_EQ(span_of(slow, Lane::DiskWrite, 0).end_ps, 7 * kSecond);
+  machine.links[1].evict = {.alone_bytes_per_s = 3, .both_bytes_per_s = 3};
+  const Timeline quick = simulate(program, plan, machine);
+  // 12 bytes at 3 bytes per second, half for each.
+  EXPECT_EQ(span_of(quick, Lane::Evict, 0).end_ps, 5 * kSecond);
+  EXPECT_EQ(span_of(quick, Lane::DiskWrite, 0).end_ps, 5 * kSecond);
 }
 
 // The simulator's peak is by time and the certificate's by happens-before: on one lane the same.

@@ -169,8 +169,9 @@ class Counts {
   void corrupt_all(const GoodPlan& good, uint64_t seed) {
     const size_t actions = most_actions(good.plan);
     is_small_ = actions <= kMostActions;
-    has_copies_ = !good.plan.lane(Lane::Evict).empty();
+    has_copies_ = !good.plan.lane(Lane::Evict).empty() || !good.plan.lane(Lane::DiskWrite).empty();
     arena_bytes_ = 2 * std::ranges::max(limits_of(good.plan).capacity_bytes);
+    if (!good.plan.lane(Lane::DiskWrite).empty()) arena_bytes_ += int64_t{1} << 16;
     ++plans_;
     explored_ += is_small_ || !has_copies_ ? 1 : 0;
     ASSERT_EQ(describe(faults(good.program, good.plan, "")), "") << good.name;
@@ -230,7 +231,7 @@ class Counts {
   // A corruption moves height or peak on the way; it must be seen without that.
   std::vector<Fault> faults(const Program& program, const Plan& plan, std::string_view kind) const {
     std::vector<Fault> found =
-        verify(program, plan, {.capacity_bytes = {arena_bytes_, arena_bytes_}});
+        verify(program, plan, {.capacity_bytes = {arena_bytes_, arena_bytes_, arena_bytes_}});
     if (kind == "certificate") return found;
     std::erase_if(found, [](const Fault& it) { return it.kind == WrongCertificate; });
     return found;
@@ -315,8 +316,10 @@ TEST(CorruptionCount, OfLoosePlans) {
   Counts counts;
   for (uint64_t seed = 0; seed < (is_long() ? 24 : 12); ++seed) {
     const Program program = random_program(seed, {.layers = 2, .most_bytes = 90});
-    counts.corrupt_all({"loose", program, offload_gaps(program)}, seed);
-    if (HasFatalFailure()) return;
+    for (const GapsTo to : {GapsTo::Host, GapsTo::Both}) {
+      counts.corrupt_all({"loose", program, offload_gaps(program, to)}, seed);
+      if (HasFatalFailure()) return;
+    }
   }
   counts.print();
   counts.expect_right_reasons();

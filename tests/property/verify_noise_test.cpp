@@ -82,12 +82,12 @@ TEST(VerifyNoise, IsReportedWithoutACrash) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     std::mt19937_64 dice(seed);
     const Program program = random_program(seed, {.layers = 3, .most_bytes = 90});
-    const Plan plan = offload_gaps(program);
+    const Plan plan = offload_gaps(program, GapsTo::Both);
     for (int i = 0; i < 200; ++i) {
       Plan spoilt = plan;
       for (uint64_t count = dice() % 4 + 1; count > 0; --count) spoil(spoilt, dice);
       const std::vector<Fault> faults =
-          verify(program, spoilt, {.capacity_bytes = {noise(dice), noise(dice)}});
+          verify(program, spoilt, {.capacity_bytes = {noise(dice), noise(dice), noise(dice)}});
       EXPECT_FALSE(faults.empty());
       EXPECT_LE(faults.size(), kMaxFaults);
     }

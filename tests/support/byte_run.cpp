@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <random>
 #include <string>
 #include <vector>
@@ -22,6 +23,7 @@ namespace {
 class Delays {
  public:
   Delays(uint64_t seed, size_t moves) : dice_(seed), is_fair_(seed % 4 == 0) {
+    std::iota(rank_.begin(), rank_.end(), 0);
     std::ranges::shuffle(rank_, dice_);
     for (uint64_t i = 0; i < seed % 4; ++i) changes_.push_back(dice_() % (moves + 1));
   }
@@ -35,7 +37,7 @@ class Delays {
  private:
   std::mt19937_64 dice_;
   bool is_fair_;
-  std::array<int, kLaneCount> rank_ = {0, 1, 2};
+  std::array<int, kLaneCount> rank_{};
   std::vector<size_t> changes_;
   size_t move_ = 0;
 };

@@ -82,7 +82,8 @@ class Corrupter {
       add("storage", "of a residency",
           [&](Plan& plan) { plan.residencies[i].storage = StorageId(storage); });
     }
-    for (const TierId tier : {TierId(), kDeviceTier, TierId(1), TierId(77), kExternalTier}) {
+    for (const TierId tier :
+         {TierId(), kDeviceTier, kHostTier, kDiskTier, TierId(77), kExternalTier}) {
       add("tier", "of a residency", [&](Plan& plan) { plan.residencies[i].tier = tier; });
     }
     for (const int64_t change : {-1, 1, 64, -1000}) {
@@ -187,9 +188,9 @@ class Corrupter {
       add("wait", "for one earlier", [&](Plan& plan) { --at(plan).waits[k].position; });
       add("wait", "for one later", [&](Plan& plan) { ++at(plan).waits[k].position; });
     }
-    for (const Lane lane : {Lane::Compute, Lane::Evict, Lane::Prefetch}) {
-      const auto position = static_cast<int32_t>(below(plan_.lane(lane).size() + 1));
-      add("wait", "added", [&](Plan& plan) { at(plan).waits.push_back({lane, position}); });
+    for (int lane = 0; lane < kLaneCount; ++lane) {
+      const auto position = static_cast<int32_t>(below(plan_.lanes[lane].size() + 1));
+      add("wait", "added", [&](Plan& plan) { at(plan).waits.push_back({Lane{lane}, position}); });
     }
   }
 

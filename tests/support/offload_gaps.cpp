@@ -14,8 +14,8 @@
 namespace fitstep {
 namespace {
 
-int64_t align_up(int64_t bytes) {
-  return (bytes + kAlignmentBytes - 1) / kAlignmentBytes * kAlignmentBytes;
+int64_t align_up(int64_t bytes, int64_t alignment_bytes = kAlignmentBytes) {
+  return (bytes + alignment_bytes - 1) / alignment_bytes * alignment_bytes;
 }
 
 bool uses(const Action& action, ResidencyId id) {
@@ -53,47 +53,53 @@ std::vector<Gap> gaps_of(const Plan& plan) {
 
 }  // namespace
 
-Plan offload_gaps(const Program& program) {
+Plan offload_gaps(const Program& program, GapsTo to) {
   Plan plan = keep_all(program);
   int64_t device_bytes = align_up(plan.certificate.height_bytes);
   int64_t host_bytes = 0;
+  int64_t disk_bytes = 0;
+  bool is_to_disk = to == GapsTo::Disk;
   std::vector<Action>& compute = plan.lane(Lane::Compute);
   std::vector<std::pair<Gap, Action>> prefetches;
   for (const Gap& gap : gaps_of(plan)) {
-    Residency host = plan.residencies[gap.residency.index()];
-    Residency back = host;
-    host.tier = TierId(1);
-    host.offset_bytes = host_bytes;
-    host_bytes += host.size_bytes;
+    Residency below = plan.residencies[gap.residency.index()];
+    Residency back = below;
+    int64_t& end_bytes = is_to_disk ? disk_bytes : host_bytes;
+    below.tier = is_to_disk ? kDiskTier : kHostTier;
+    below.offset_bytes = end_bytes;
+    end_bytes = align_up(end_bytes + below.size_bytes, is_to_disk ? kDiskAlignmentBytes : 1);
     back.offset_bytes = device_bytes;
     device_bytes = align_up(device_bytes + back.size_bytes);
-    const ResidencyId host_id(plan.residencies.size());
+    const ResidencyId below_id(plan.residencies.size());
     const ResidencyId back_id(plan.residencies.size() + 1);
-    plan.residencies.push_back(host);
+    plan.residencies.push_back(below);
     plan.residencies.push_back(back);
 
-    const ActionRef evict{Lane::Evict, static_cast<int32_t>(plan.lane(Lane::Evict).size())};
-    plan.lane(Lane::Evict)
-        .push_back(Action{.kind = Action::Kind::Copy,
-                          .copy = {gap.residency, host_id},
-                          .waits = {{Lane::Compute, gap.before}},
-                          .releases = {gap.residency}});
+    const Lane down = is_to_disk ? Lane::DiskWrite : Lane::Evict;
+    const ActionRef evict{down, static_cast<int32_t>(plan.lane(down).size())};
+    plan.lane(down).push_back(Action{.kind = Action::Kind::Copy,
+                                     .copy = {gap.residency, below_id},
+                                     .waits = {{Lane::Compute, gap.before}},
+                                     .releases = {gap.residency}});
     prefetches.emplace_back(gap, Action{.kind = Action::Kind::Copy,
-                                        .copy = {host_id, back_id},
+                                        .copy = {below_id, back_id},
                                         .waits = {evict, {Lane::Compute, gap.after - 2}},
-                                        .releases = {host_id}});
+                                        .releases = {below_id}});
     for (size_t i = static_cast<size_t>(gap.after); i < compute.size(); ++i) {
       std::ranges::replace(compute[i].run.reads, gap.residency, back_id);
       std::ranges::replace(compute[i].run.writes, gap.residency, back_id);
       std::ranges::replace(compute[i].releases, gap.residency, back_id);
     }
+    if (to == GapsTo::Both) is_to_disk = !is_to_disk;
   }
   // In the order in which they are needed, or the lane would wait for itself through an op.
   std::ranges::stable_sort(prefetches, {}, [](const auto& it) { return it.first.after; });
   for (auto& [gap, prefetch] : prefetches) {
-    const auto position = static_cast<int32_t>(plan.lane(Lane::Prefetch).size());
-    compute[static_cast<size_t>(gap.after)].waits.push_back({Lane::Prefetch, position});
-    plan.lane(Lane::Prefetch).push_back(std::move(prefetch));
+    const bool is_from_disk = plan.residencies[prefetch.copy.source.index()].tier == kDiskTier;
+    const Lane up = is_from_disk ? Lane::DiskRead : Lane::Prefetch;
+    const auto position = static_cast<int32_t>(plan.lane(up).size());
+    compute[static_cast<size_t>(gap.after)].waits.push_back({up, position});
+    plan.lane(up).push_back(std::move(prefetch));
   }
   plan.certificate.height_bytes = device_bytes;
   plan.certificate.capacity_bytes = device_bytes;

@@ -1,4 +1,4 @@
-// keep_all() with an offload of every storage that has a gap between two uses: a plan with three
+// keep_all() with an offload of every storage that has a gap between two uses: a plan with copy
 // lanes, made without the planner.
 //
 //   compute   f         g         h         b      a is used by f, then by b
@@ -13,10 +13,12 @@
 
 namespace fitstep {
 
-// Host residencies are on tier 1, one after another. The certificate's peak is not filled in, as
-// certify() knows one lane only.
+enum class GapsTo { Host, Disk, Both };  // Both: by turns.
+
+// Residencies below lie one after another. The certificate's peak is not filled in, as certify()
+// knows one lane only.
 //
 // REQUIRES: validate(program) holds.
-Plan offload_gaps(const Program& program);
+Plan offload_gaps(const Program& program, GapsTo to = GapsTo::Host);
 
 }  // namespace fitstep
