@@ -34,9 +34,10 @@ Rate read_rate(JsonFields& link, const char* name) {
 
 void read_tiers(JsonFields& fields, Machine& machine) {
   fields.each("tiers", [&](JsonFields& tier) {
-    machine.tiers.push_back(
-        Tier{.name = tier.text("name"), .capacity_bytes = tier.number("capacity_bytes")});
-    tier.allow_only({"name", "capacity_bytes"});
+    machine.tiers.push_back(Tier{.name = tier.text("name"),
+                                 .capacity_bytes = tier.number("capacity_bytes"),
+                                 .is_closed = tier.has("closed") && tier.flag("closed")});
+    tier.allow_only({"name", "capacity_bytes", "closed"});
   });
   if (machine.tiers.empty()) fields.fail("tiers is empty; a machine has at least a device");
 }
@@ -117,6 +118,12 @@ Machine unit_machine() {
                  .codecs = {}};
 }
 
+int64_t room_bytes(const Machine& machine, TierId tier) {
+  if (tier.index() >= machine.tiers.size() || machine.tiers[tier.index()].is_closed) return 0;
+  const int64_t capacity_bytes = machine.tiers[tier.index()].capacity_bytes;
+  return capacity_bytes > 0 ? capacity_bytes : kUnlimitedBytes;
+}
+
 Result<Machine> parse_machine(const std::string& json) {
   const Json root = Json::parse(json, nullptr, /*allow_exceptions=*/false);
   if (root.is_discarded()) {
@@ -149,6 +156,7 @@ std::string print_machine(const Machine& machine) {
   Json tiers = Json::array();
   for (const Tier& tier : machine.tiers) {
     tiers.push_back({{"name", tier.name}, {"capacity_bytes", tier.capacity_bytes}});
+    if (tier.is_closed) tiers.back()["closed"] = true;
   }
   Json links = Json::array();
   for (const Link& link : machine.links) {

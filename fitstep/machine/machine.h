@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,6 +23,7 @@ inline constexpr int64_t kPicosecondsPerSecond = 1'000'000'000'000;
 struct Tier {
   std::string name;            // "device", "host", "disk"
   int64_t capacity_bytes = 0;  // 0 for "not known": the budget says.
+  bool is_closed = false;      // Nothing may lie there; what goes on below passes through.
 
   bool operator==(const Tier&) const = default;
 };
@@ -86,8 +88,14 @@ struct Machine {
 
 Machine unit_machine();
 
-// JSON, as in machine/profiles/; `roofline` and `sources` may be left out. Unknown fields, negative
-// rates and machines without tiers are errors that name the field.
+// Most bytes that may lie on the tier: none if it is closed or not there, kUnlimitedBytes if nobody
+// knows.
+int64_t room_bytes(const Machine& machine, TierId tier);
+inline constexpr int64_t kUnlimitedBytes =
+    std::numeric_limits<int64_t>::max() / 4;  // Sums are in range.
+
+// JSON, as in machine/profiles/; `roofline`, `sources` and a tier's `closed` may be left out.
+// Unknown fields, negative rates and machines without tiers are errors that name the field.
 Result<Machine> parse_machine(const std::string& json);
 std::string print_machine(const Machine& machine);
 

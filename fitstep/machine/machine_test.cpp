@@ -23,6 +23,7 @@ Machine full_machine() {
   machine.threads = 3;
   machine.launch_ps = 4'000'000;
   machine.tiers[0].capacity_bytes = 1000;
+  machine.tiers[1].is_closed = true;
   machine.links[1].evict = {.alone_bytes_per_s = 7, .both_bytes_per_s = 5, .latency_ps = 3};
   machine.links[1].compute_slowdown = 1.625;
   machine.codecs = {{.name = "signs", .encode_bytes_per_s = 11, .decode_bytes_per_s = 13}};
@@ -40,6 +41,15 @@ TEST(Machine, PrintedAndParsedIsEqual) {
     ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
     EXPECT_EQ(*parsed, machine);
   }
+}
+
+TEST(Machine, HasNoRoomOnATierThatIsClosedOrNotThere) {
+  Machine machine = full_machine();
+  EXPECT_EQ(room_bytes(machine, TierId(0)), 1000);
+  EXPECT_EQ(room_bytes(machine, TierId(1)), 0);
+  EXPECT_EQ(room_bytes(machine, TierId(2)), kUnlimitedBytes);  // Nobody knows how much.
+  machine.tiers.pop_back();
+  EXPECT_EQ(room_bytes(machine, TierId(2)), 0);
 }
 
 TEST(Machine, UnitProfileIsTheUnitMachine) {
@@ -70,6 +80,7 @@ TEST(Machine, NamesTheFaultyField) {
       {"4000000", "-4000000", "launch_ps is negative (-4000000)"},
       {"4000000", "18446744073709551615", "launch_ps is not a whole number that fits 64 bits"},
       {"\"capacity_bytes\": 1000", "\"capacity_bytes\": -1", "tiers[0].capacity_bytes is negative"},
+      {"\"closed\": true", "\"closed\": 1", "tiers[1].closed is neither true nor false"},
       {"\"capacity_bytes\": 1000", "\"bytes\": 1000", "tiers[0].capacity_bytes is missing"},
       {"\"upper\": 1", "\"upper\": 2", "links[1].upper is 2; the link joins a tier with the one"},
       {"\"alone_bytes_per_s\": 7", "\"alone_bytes_per_s\": -7",
