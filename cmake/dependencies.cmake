@@ -26,3 +26,9 @@ find_library(FITSTEP_ZSTD_LIBRARY NAMES libzstd.a zstd REQUIRED)
 add_library(fitstep_zstd INTERFACE)
 target_include_directories(fitstep_zstd SYSTEM INTERFACE ${FITSTEP_ZSTD_INCLUDE})
 target_link_libraries(fitstep_zstd INTERFACE ${FITSTEP_ZSTD_LIBRARY})
+
+# Nor has its xxHash, of which headers are enough.
+find_path(FITSTEP_XXHASH_INCLUDE xxhash.h REQUIRED)
+add_library(fitstep_xxhash INTERFACE)
+target_include_directories(fitstep_xxhash SYSTEM INTERFACE ${FITSTEP_XXHASH_INCLUDE})
+target_compile_definitions(fitstep_xxhash INTERFACE XXH_INLINE_ALL)

@@ -7,8 +7,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # libfmt9 only because the CMake package of libfmt-dev insists that the library exists.
-packages=(nlohmann-json3-dev libcli11-dev libfmt-dev libfmt9 libzstd-dev libgtest-dev
-          librapidcheck-dev)
+packages=(nlohmann-json3-dev libcli11-dev libfmt-dev libfmt9 libzstd-dev libxxhash-dev
+          libgtest-dev librapidcheck-dev)
 # Python.h of the system's Python, which python3-venv does not bring.
 if [[ -x /usr/bin/python3 ]]; then
   version=$(/usr/bin/python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')
@@ -21,7 +21,8 @@ if [[ -f $ready && $(<"$ready") == "$wanted" ]]; then exit 0; fi
 if ! command -v apt-get >/dev/null || ! command -v dpkg >/dev/null; then
   echo "make deps: cannot unpack Debian packages here (no apt-get or dpkg)." >&2
   echo "Install these libraries with your system's package manager, then use PYTHON=... make:" >&2
-  echo "  nlohmann-json >= 3.10, CLI11 >= 2.1, fmt >= 9, zstd, GoogleTest, RapidCheck" >&2
+  echo "  nlohmann-json >= 3.10, CLI11 >= 2.1, fmt >= 9, zstd, xxHash >= 0.8, GoogleTest," \
+    "RapidCheck" >&2
   exit 1
 fi
 

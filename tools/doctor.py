@@ -37,6 +37,7 @@ HEADERS = {
     "nlohmann/json.hpp": "nlohmann-json3-dev",
     "CLI/CLI.hpp": "libcli11-dev",
     "zstd.h": "libzstd-dev",
+    "xxhash.h": "libxxhash-dev",
     "gtest/gtest.h": "libgtest-dev",
     "rapidcheck.h": "librapidcheck-dev",
 }

@@ -38,6 +38,7 @@ TORCH = {"fitstep_torch", "fitstep_torch_cuda"}
 OUTSIDE: dict[str, set[str]] = {
     "nlohmann/": {"machine", "plan", "report", "cli"},
     "zstd.h": {"program", "run"},
+    "xxhash.h": {"run"},
     "CLI/": {"cli"},
     "torch/": TORCH,
     "ATen/": TORCH,

@@ -1,0 +1,284 @@
+#include "fitstep/run/disk_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <pthread.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "fitstep/base/bytes.h"
+#include "fitstep/base/check.h"
+#include "fitstep/base/result.h"
+#include "fitstep/run/file_calls.h"
+
+namespace fitstep {
+namespace {
+
+int64_t whole_blocks(int64_t size_bytes) {
+  return (size_bytes + kDiskBlockBytes - 1) / kDiskBlockBytes * kDiskBlockBytes;
+}
+
+}  // namespace
+
+// One storage on its way. Threads take piece after piece until there is none, or one has failed.
+// Seeds tell pieces apart, so their checksums can be added up in any order.
+class DiskFile::Transfer {
+ public:
+  Transfer(DiskFile& file, Way& way, char* memory, int64_t offset_bytes, int64_t size_bytes)
+      : file_(file),
+        way_(way),
+        memory_(memory),
+        offset_bytes_(offset_bytes),
+        size_bytes_(size_bytes),
+        pieces_((size_bytes + file.options_.piece_bytes - 1) / file.options_.piece_bytes) {}
+
+  Result<uint64_t> run() {
+    std::vector<Helper> helpers(
+        std::min(way_.staging.size(), static_cast<size_t>(pieces_)));  // The first is this thread.
+    for (size_t i = 0; i < helpers.size(); ++i) {
+      helpers[i] = Helper{.transfer = this, .staging = way_.staging[i].get()};
+      if (i == 0) continue;
+      // A system without another thread is slower here, not broken.
+      helpers[i].is_started = pthread_create(&helpers[i].thread, nullptr, &help, &helpers[i]) == 0;
+    }
+    if (!helpers.empty()) move_pieces(helpers.front().staging);
+    for (const Helper& helper : helpers) {
+      if (helper.is_started) pthread_join(helper.thread, nullptr);
+    }
+    if (failure_.has_value()) return *failure_;
+    return checksum_;
+  }
+
+ private:
+  struct Helper {
+    Transfer* transfer = nullptr;
+    char* staging = nullptr;
+    pthread_t thread = {};
+    bool is_started = false;
+  };
+
+  static void* help(void* helper) {
+    const auto* told = static_cast<const Helper*>(helper);
+    told->transfer->move_pieces(told->staging);
+    return nullptr;
+  }
+
+  void move_pieces(char* staging) {
+    std::unique_lock lock(mutex_);
+    while (next_ < pieces_ && !failure_.has_value()) {
+      const int64_t piece = next_++;
+      lock.unlock();
+      const Result<uint64_t> moved = move_piece(piece, staging);
+      lock.lock();
+      if (!moved.has_value() && !failure_.has_value()) failure_ = moved.error();
+      if (moved.has_value()) checksum_ += *moved;
+    }
+  }
+
+  Result<uint64_t> move_piece(int64_t piece, char* staging) const {
+    const bool is_write = &way_ == &file_.to_;
+    const int64_t begin_bytes = piece * file_.options_.piece_bytes;
+    const auto size =
+        static_cast<size_t>(std::min(size_bytes_ - begin_bytes, file_.options_.piece_bytes));
+    const int64_t blocks_bytes = whole_blocks(static_cast<int64_t>(size));
+    if (is_write) {
+      std::memcpy(staging, memory_ + begin_bytes, size);
+      std::memset(staging + size, 0, static_cast<size_t>(blocks_bytes) - size);
+    }
+    const auto seed = static_cast<uint64_t>(piece) + 1;
+    const auto checksum = [&] {
+      return file_.options_.has_checksums ? XXH3_64bits_withSeed(staging, size, seed) : 0;
+    };
+    const uint64_t written = is_write ? checksum() : 0;
+    FITSTEP_TRY_STATUS(file_.move(way_, staging, offset_bytes_ + begin_bytes, blocks_bytes));
+    if (is_write) return written;
+    const uint64_t read = checksum();
+    std::memcpy(memory_ + begin_bytes, staging, size);
+    return read;
+  }
+
+  DiskFile& file_;
+  Way& way_;
+  char* memory_;  // Only read from where the way is to the drive.
+  int64_t offset_bytes_;
+  int64_t size_bytes_;
+  int64_t pieces_;
+  std::mutex mutex_;  // Of what follows.
+  int64_t next_ = 0;
+  uint64_t checksum_ = 0;
+  std::optional<Error> failure_;
+};
+
+Result<std::shared_ptr<DiskFile>> DiskFile::open(DiskFileOptions options) {
+  if (options.piece_bytes <= 0 || options.piece_bytes % kDiskBlockBytes != 0 ||
+      options.pieces < 1) {
+    return Error{ErrorCode::BadInput,
+                 fmt::format("{} pieces of {} bytes: there is at least one, of a multiple of {}",
+                             options.pieces, options.piece_bytes, kDiskBlockBytes)};
+  }
+  std::shared_ptr<DiskFile> file(new DiskFile(std::move(options)));
+  FITSTEP_TRY_STATUS(file->make());
+  FITSTEP_TRY_STATUS(file->make_staging());
+  return file;
+}
+
+DiskFile::~DiskFile() {
+  if (file_ >= 0) options_.calls->close(file_);
+}
+
+Status DiskFile::make() {
+  constexpr int kMostNames = 1000;
+  const int flags = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC;
+  int failure = -EEXIST;
+  for (int i = 0; i < kMostNames && failure == -EEXIST; ++i) {
+    const std::string path = fmt::format("{}/fitstep-{}-{}", options_.folder, getpid(), i);
+    file_ = options_.calls->open(path.c_str(), flags | O_DIRECT);
+    if (file_ == -EINVAL) {  // Not every file system can do without its cache.
+      is_direct_ = false;
+      options_.calls->unlink(path.c_str());  // Some make it before they refuse.
+      file_ = options_.calls->open(path.c_str(), flags);
+    }
+    failure = file_ < 0 ? file_ : options_.calls->unlink(path.c_str());
+  }
+  if (failure == 0) return Done{};
+  return Error{ErrorCode::Device, fmt::format("cannot make a file in {} ({}); give a folder that "
+                                              "can be written to",
+                                              options_.folder, std::strerror(-failure))};
+}
+
+Status DiskFile::make_staging() {
+  to_.verb = "write";
+  from_.verb = "read";
+  for (Way* way : {&to_, &from_}) {
+    for (int32_t i = 0; i < options_.pieces; ++i) {
+      const auto size = static_cast<size_t>(options_.piece_bytes);
+      way->staging.emplace_back(static_cast<char*>(std::aligned_alloc(kDiskBlockBytes, size)));
+      if (way->staging.back() == nullptr) {
+        return Error{ErrorCode::Device, fmt::format("no memory for {} that copies to a file take",
+                                                    format_bytes(options_.piece_bytes))};
+      }
+    }
+  }
+  return Done{};
+}
+
+Status DiskFile::reserve(int64_t size_bytes) {
+  const int64_t blocks_bytes = whole_blocks(size_bytes);
+  if (blocks_bytes <= size_bytes_) return Done{};
+  int failure = 0;
+  do {
+    failure = options_.calls->allocate(file_, blocks_bytes);
+  } while (failure == -EINTR);
+  Status reserved = Done{};
+  if (failure == -EOPNOTSUPP) {
+    reserved = fill(size_bytes_, blocks_bytes);
+  } else if (failure != 0) {
+    reserved = no_room(blocks_bytes, failure);
+  }
+  if (reserved.has_value()) {
+    size_bytes_ = blocks_bytes;
+  } else {
+    options_.calls->truncate(file_, size_bytes_);
+  }
+  return reserved;
+}
+
+// Where blocks can only be had by writing to them.
+Status DiskFile::fill(int64_t begin_bytes, int64_t end_bytes) {
+  char* zeros = to_.staging.front().get();
+  std::memset(zeros, 0, static_cast<size_t>(options_.piece_bytes));
+  for (int64_t at = begin_bytes; at < end_bytes; at += options_.piece_bytes) {
+    FITSTEP_TRY_STATUS(move(to_, zeros, at, std::min(options_.piece_bytes, end_bytes - at)));
+  }
+  return Done{};
+}
+
+Error DiskFile::no_room(int64_t size_bytes, int failure) const {
+  std::error_code unknown;
+  const auto space = std::filesystem::space(options_.folder, unknown);
+  const std::string free =
+      unknown ? "" : ", which has " + format_bytes(static_cast<int64_t>(space.available)) + " free";
+  return Error{
+      ErrorCode::Device,
+      fmt::format("cannot take {} for a file in {}{} ({}); make room there or give "
+                  "another folder",
+                  format_bytes(size_bytes), options_.folder, free, std::strerror(-failure))};
+}
+
+Error DiskFile::error(const Way& way, int64_t offset_bytes, int64_t size_bytes,
+                      int64_t failure) const {
+  return Error{
+      ErrorCode::Device,
+      fmt::format("cannot {} {} at byte {} of the file in {} ({})", way.verb,
+                  format_bytes(size_bytes), offset_bytes, options_.folder,
+                  failure == 0 ? "nothing more comes" : std::strerror(static_cast<int>(-failure)))};
+}
+
+// All blocks of a piece, however many calls that takes. Direct calls go on from whole blocks.
+Status DiskFile::move(Way& way, char* memory, int64_t offset_bytes, int64_t size_bytes) {
+  constexpr int kMostVainCalls = 16;
+  int vain_calls = 0;
+  for (int64_t done_bytes = 0; done_bytes < size_bytes;) {
+    const int64_t at = offset_bytes + done_bytes;
+    const int64_t left_bytes = size_bytes - done_bytes;
+    const int64_t moved = &way == &to_
+                              ? options_.calls->write(file_, memory + done_bytes, left_bytes, at)
+                              : options_.calls->read(file_, memory + done_bytes, left_bytes, at);
+    if (moved == -EINTR) continue;
+    const int64_t blocks_bytes = moved / kDiskBlockBytes * kDiskBlockBytes;
+    vain_calls = blocks_bytes > 0 ? 0 : vain_calls + 1;
+    if (moved <= 0 || vain_calls == kMostVainCalls) return error(way, at, left_bytes, moved);
+    done_bytes += blocks_bytes;
+    way.traffic_bytes += blocks_bytes;
+  }
+  return Done{};
+}
+
+Result<uint64_t> DiskFile::transfer(Way& way, char* memory, int64_t offset_bytes,
+                                    int64_t size_bytes) {
+  FITSTEP_CHECK(offset_bytes >= 0 && offset_bytes % kDiskBlockBytes == 0 && size_bytes >= 0 &&
+                    offset_bytes <= size_bytes_ - size_bytes,
+                "a transfer outside the file, or from inside a block of it");
+  Transfer moving(*this, way, memory, offset_bytes, size_bytes);
+  FITSTEP_TRY(const uint64_t checksum, moving.run());
+  if (is_direct_) return checksum;
+  if (&way == &to_) {
+    const int settled = options_.calls->settle(file_);
+    if (settled != 0) return error(way, offset_bytes, size_bytes, settled);
+  }
+  options_.calls->forget(file_, offset_bytes, size_bytes);  // Only a wish.
+  return checksum;
+}
+
+Result<uint64_t> DiskFile::write(const char* source, int64_t offset_bytes, int64_t size_bytes) {
+  return transfer(to_, const_cast<char*>(source), offset_bytes, size_bytes);
+}
+
+Status DiskFile::read(char* target, int64_t offset_bytes, int64_t size_bytes, uint64_t checksum) {
+  FITSTEP_TRY(const uint64_t found, transfer(from_, target, offset_bytes, size_bytes));
+  if (!options_.has_checksums || found == checksum) return Done{};
+  return Error{ErrorCode::Device,
+               fmt::format("{} at byte {} of the file in {} are not what was written there; the "
+                           "drive or its file system is damaged",
+                           format_bytes(size_bytes), offset_bytes, options_.folder)};
+}
+
+DiskTraffic DiskFile::traffic() const {
+  return {.written_bytes = to_.traffic_bytes, .read_bytes = from_.traffic_bytes};
+}
+
+}  // namespace fitstep

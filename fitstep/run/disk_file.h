@@ -1,0 +1,101 @@
+// The disk tier: one file in a folder of the user's, which nobody else can see and which is gone
+// with the process.
+//
+//   storage   |------ piece 0 ------|------ piece 1 ------|- 2 -|      of any size, at any address
+//   staging        memory A              memory B           A          copy and checksum of one
+//   file      | 4096 | 4096 | ...                         |....|       beside the I/O of another
+//
+// Transfers go past the system's page cache where the file system can; where it cannot (a tmpfs),
+// what was written is forced out and forgotten. Blocks are allocated in advance, so a full disk is
+// found before the first step. A checksum is taken of what is written and compared with what comes
+// back: a drive that returns other bytes is an error, not a wrong number.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fitstep/base/result.h"
+#include "fitstep/run/file_calls.h"
+
+namespace fitstep {
+
+inline constexpr int64_t kDiskBlockBytes = 4096;  // Of offsets in the file, and of transfers.
+
+struct DiskFileOptions {
+  std::string folder;
+  int64_t piece_bytes = int64_t{1} << 20;  // A multiple of blocks.
+  int32_t pieces = 2;  // In flight in each direction, each on a thread with memory of its own.
+  bool has_checksums = true;
+  std::shared_ptr<FileCalls> calls = std::make_shared<FileCalls>();
+};
+
+// What was asked of the drive so far, in whole blocks.
+struct DiskTraffic {
+  int64_t written_bytes = 0;
+  int64_t read_bytes = 0;
+};
+
+class DiskFile {
+ public:
+  // Makes the file and unlinks it at once. An error names the folder and says why it cannot be.
+  static Result<std::shared_ptr<DiskFile>> open(DiskFileOptions options);
+
+  DiskFile(const DiskFile&) = delete;
+  DiskFile& operator=(const DiskFile&) = delete;
+  ~DiskFile();
+
+  // Sees to it that the file has `size_bytes`, each with a block on the drive. On an error it is
+  // as it was.
+  Status reserve(int64_t size_bytes);
+
+  // Writes [source, source + size) to the file and returns the checksum, 0 without them. Short and
+  // interrupted writes are gone on with.
+  // REQUIRES: the offset is a multiple of blocks; one thread writes, and one reads, at a time.
+  Result<uint64_t> write(const char* source, int64_t offset_bytes, int64_t size_bytes);
+
+  // Reads them back. An error where they are not what `checksum` was returned for; what is in the
+  // target is undefined then.
+  Status read(char* target, int64_t offset_bytes, int64_t size_bytes, uint64_t checksum);
+
+  bool is_direct() const { return is_direct_; }  // Past the page cache.
+  int64_t size_bytes() const { return size_bytes_; }
+  DiskTraffic traffic() const;
+
+ private:
+  struct Free {
+    void operator()(char* memory) const { std::free(memory); }
+  };
+  using Memory = std::unique_ptr<char, Free>;
+
+  // The calls of one direction, and the memory that they are made with.
+  struct Way {
+    const char* verb = "";
+    std::vector<Memory> staging;
+    std::atomic<int64_t> traffic_bytes = 0;
+  };
+  class Transfer;
+
+  explicit DiskFile(DiskFileOptions options) : options_(std::move(options)) {}
+
+  Status make();
+  Status make_staging();
+  Status fill(int64_t begin_bytes, int64_t end_bytes);
+  Status move(Way& way, char* memory, int64_t offset_bytes, int64_t size_bytes);
+  Result<uint64_t> transfer(Way& way, char* memory, int64_t offset_bytes, int64_t size_bytes);
+  Error error(const Way& way, int64_t offset_bytes, int64_t size_bytes, int64_t failure) const;
+  Error no_room(int64_t size_bytes, int failure) const;
+
+  DiskFileOptions options_;
+  int file_ = -1;
+  bool is_direct_ = true;
+  int64_t size_bytes_ = 0;
+  Way to_;
+  Way from_;
+};
+
+}  // namespace fitstep

@@ -1,0 +1,214 @@
+// Pieces of 8 KiB; the storage of most tests is 20,000 bytes: three pieces, five blocks.
+#include "fitstep/run/disk_file.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "fitstep/base/result.h"
+#include "tests/support/faulty_files.h"
+
+namespace fitstep {
+namespace {
+
+constexpr int64_t kStorage = 20'000;
+constexpr int64_t kBlocks = 5 * kDiskBlockBytes;
+
+std::string empty_folder() {
+  const std::string folder = testing::TempDir() + "fitstep_disk_file_test";
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directory(folder);
+  return folder;
+}
+
+std::vector<char> pattern(int64_t size_bytes, int seed) {
+  std::vector<char> made;
+  for (int64_t i = 0; i < size_bytes; ++i) {
+    made.push_back(static_cast<char>(static_cast<unsigned char>(i * 7 + i / 251 + seed)));
+  }
+  return made;
+}
+
+struct Opened {
+  std::shared_ptr<FaultyFiles> calls;
+  std::shared_ptr<DiskFile> file;
+};
+
+Opened open_file(const FaultyFilesOptions& faults = {}, bool has_checksums = true) {
+  const auto calls = std::make_shared<FaultyFiles>(faults);
+  auto file = DiskFile::open({.folder = empty_folder(),
+                              .piece_bytes = 8192,
+                              .has_checksums = has_checksums,
+                              .calls = calls});
+  EXPECT_TRUE(file.has_value()) << file.error().message;
+  EXPECT_TRUE((*file)->reserve(3 * kBlocks).has_value());
+  return {calls, *file};
+}
+
+// What is read at `offset_bytes`, where `written` was written; an error's message.
+std::string round_trip(DiskFile& file, int64_t offset_bytes, const std::vector<char>& written) {
+  const auto size_bytes = static_cast<int64_t>(written.size());
+  const Result<uint64_t> checksum = file.write(written.data(), offset_bytes, size_bytes);
+  if (!checksum.has_value()) return checksum.error().message;
+  std::vector<char> read(written.size() + 1, '-');
+  const Status status = file.read(read.data(), offset_bytes, size_bytes, *checksum);
+  if (!status.has_value()) return status.error().message;
+  if (read.back() != '-') return "bytes behind the storage were written";
+  read.pop_back();
+  return read == written ? "" : "other bytes";
+}
+
+TEST(DiskFile, GivesBackStoragesOfEverySizeFromEveryAddress) {
+  const Opened opened = open_file();
+  for (const int64_t size_bytes : {int64_t{0}, int64_t{1}, int64_t{4095}, int64_t{4096},
+                                   int64_t{8192}, int64_t{8193}, kStorage}) {
+    EXPECT_EQ(round_trip(*opened.file, kBlocks, pattern(size_bytes, 3)), "") << size_bytes;
+  }
+  const std::vector<char> bytes = pattern(kStorage + 64, 1);
+  for (int64_t begin = 1; begin < 64; begin += 21) {  // As odd as the address of a block's middle.
+    const std::vector<char> part(bytes.begin() + begin, bytes.end());
+    EXPECT_EQ(round_trip(*opened.file, 0, part), "");
+  }
+}
+
+TEST(DiskFile, LeavesItsNeighboursAlone) {
+  const Opened opened = open_file();
+  std::vector<std::vector<char>> storages;
+  std::vector<uint64_t> checksums;
+  for (int i = 0; i < 3; ++i) {
+    storages.push_back(pattern(kStorage, i));
+    checksums.push_back(opened.file->write(storages.back().data(), i * kBlocks, kStorage).value());
+  }
+  std::vector<char> read(static_cast<size_t>(kStorage));
+  for (int i = 0; i < 3; ++i) {
+    const auto at = static_cast<size_t>(i);
+    EXPECT_TRUE(opened.file->read(read.data(), i * kBlocks, kStorage, checksums[at]).has_value());
+    EXPECT_EQ(read, storages[at]);
+  }
+  EXPECT_EQ(opened.file->traffic().written_bytes, 3 * kBlocks);
+  EXPECT_EQ(opened.file->traffic().read_bytes, 3 * kBlocks);
+}
+
+TEST(DiskFile, ReadsWhileItWrites) {
+  const Opened opened = open_file();
+  const std::vector<char> first = pattern(kStorage, 1);
+  const uint64_t checksum = opened.file->write(first.data(), 0, kStorage).value();
+  std::thread writer([&] {
+    const std::vector<char> second = pattern(kStorage, 2);
+    for (int i = 0; i < 50; ++i) {
+      EXPECT_TRUE(opened.file->write(second.data(), kBlocks, kStorage).has_value());
+    }
+  });
+  std::vector<char> read(static_cast<size_t>(kStorage));
+  for (int i = 0; i < 50; ++i) {
+    EXPECT_TRUE(opened.file->read(read.data(), 0, kStorage, checksum).has_value());
+    EXPECT_EQ(read, first);
+  }
+  writer.join();
+}
+
+TEST(DiskFile, IsInItsFolderForNobodyElse) {
+  const Opened opened = open_file();
+  EXPECT_EQ(round_trip(*opened.file, 0, pattern(kStorage, 1)), "");
+  EXPECT_TRUE(std::filesystem::is_empty(testing::TempDir() + "fitstep_disk_file_test"));
+}
+
+TEST(DiskFile, GoesThroughThePageCacheWhereItMustAndLeavesNothingThere) {
+  const Opened direct = open_file();
+  EXPECT_EQ(round_trip(*direct.file, 0, pattern(kStorage, 1)), "");
+  const Opened buffered = open_file({.can_be_direct = false});
+  EXPECT_FALSE(buffered.file->is_direct());
+  EXPECT_EQ(round_trip(*buffered.file, 0, pattern(kStorage, 1)), "");
+  EXPECT_EQ(buffered.calls->forgotten(), 2) << "after the write and after the read";
+  EXPECT_EQ(direct.calls->forgotten(), direct.file->is_direct() ? 0 : 2);
+}
+
+TEST(DiskFile, WritesItsBlocksWhereTheFileSystemDoesNotAllocate) {
+  const Opened opened = open_file({.can_allocate = false});
+  EXPECT_EQ(opened.file->size_bytes(), 3 * kBlocks);
+  EXPECT_EQ(opened.file->traffic().written_bytes, 3 * kBlocks);
+  EXPECT_EQ(round_trip(*opened.file, 2 * kBlocks, pattern(kStorage, 1)), "");
+}
+
+TEST(DiskFile, SaysWhereItCannotBeAndHowMuchRoomThereIs) {
+  const auto nowhere = DiskFile::open({.folder = "/no/such/folder"});
+  ASSERT_FALSE(nowhere.has_value());
+  EXPECT_NE(nowhere.error().message.find("/no/such/folder (No such file"), std::string::npos);
+
+  const Opened opened = open_file();
+  const Status full = opened.file->reserve(int64_t{1} << 50);
+  ASSERT_FALSE(full.has_value());
+  EXPECT_NE(full.error().message.find("1.00 PiB"), std::string::npos) << full.error().message;
+  EXPECT_NE(full.error().message.find("fitstep_disk_file_test, which has"), std::string::npos);
+  EXPECT_EQ(opened.file->size_bytes(), 3 * kBlocks) << "it is as it was";
+  EXPECT_EQ(round_trip(*opened.file, 0, pattern(kStorage, 1)), "");
+  EXPECT_FALSE(DiskFile::open({.folder = "/tmp", .piece_bytes = 1000}).has_value());
+  EXPECT_FALSE(DiskFile::open({.folder = "/tmp", .pieces = 0}).has_value());
+}
+
+// Every call from the file's making to its end.
+TEST(DiskFile, SaysWhichCallFailedForEveryN) {
+  for (const bool can_allocate : {true, false}) {
+    for (const bool can_be_direct : {true, false}) {
+      int64_t n = 0;
+      for (; n < 100; ++n) {
+        const auto calls =
+            std::make_shared<FaultyFiles>(FaultyFilesOptions{.at = n,
+                                                             .error = ENOSPC,
+                                                             .can_be_direct = can_be_direct,
+                                                             .can_allocate = can_allocate});
+        auto file = DiskFile::open({.folder = empty_folder(), .piece_bytes = 8192, .calls = calls});
+        std::string message = file.has_value() ? "" : file.error().message;
+        if (message.empty()) {
+          const Status reserved = (*file)->reserve(kBlocks);
+          message = reserved.has_value() ? round_trip(**file, 0, pattern(kStorage, 1))
+                                         : reserved.error().message;
+        }
+        if (calls->calls() <= n) break;
+        if (!can_be_direct && n == 1) {  // Unlinks what the refused call may have made.
+          EXPECT_EQ(message, "");
+          continue;
+        }
+        EXPECT_NE(message.find("No space left"), std::string::npos) << n << ": " << message;
+        if (!file.has_value() || (*file)->size_bytes() == 0) continue;
+        EXPECT_EQ(round_trip(**file, 0, pattern(kStorage, 2)), "") << "it works again";
+      }
+      EXPECT_GT(n, 8);
+      EXPECT_LT(n, 100);
+    }
+  }
+}
+
+TEST(DiskFile, GoesOnAfterShortAndInterruptedCalls) {
+  for (const FileFault fault : {FileFault::Short, FileFault::Interrupted}) {
+    for (int64_t n = 0; n < 7; ++n) {
+      const Opened opened = open_file({.fault = fault});
+      opened.calls->set_at(opened.calls->calls() + n);
+      EXPECT_EQ(round_trip(*opened.file, 0, pattern(kStorage, 1)), "") << n;
+    }
+  }
+}
+
+TEST(DiskFile, NoticesEveryOtherByteThatComesBack) {
+  for (int64_t n = 0; n < 6; ++n) {  // Three writes, three reads.
+    const Opened opened = open_file({.fault = FileFault::OtherBytes});
+    opened.calls->set_at(opened.calls->calls() + n);
+    const std::string message = round_trip(*opened.file, 0, pattern(kStorage, 1));
+    EXPECT_NE(message.find("are not what was written there"), std::string::npos) << message;
+    EXPECT_EQ(round_trip(*opened.file, 0, pattern(kStorage, 1)), "");
+  }
+  const Opened trusting = open_file({.fault = FileFault::OtherBytes}, false);
+  trusting.calls->set_at(trusting.calls->calls());
+  EXPECT_EQ(round_trip(*trusting.file, 0, pattern(kStorage, 1)), "other bytes");
+}
+
+}  // namespace
+}  // namespace fitstep
