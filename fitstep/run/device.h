@@ -5,11 +5,16 @@
 //                 \                /
 //   evict          [ a0 ]--\      /          the device's own: each copy begins once everything in
 //   prefetch                [ a0 ]           its `waits` has ended, and says so when it ends itself
+//   disk write     [    a1    ]-----\        to a file of the device's,
+//   disk read                   [ a1 ]       and back
 //
 // An event is the end of a lane's n-th action: Mark{lane, n}. Nothing else orders copies, so a late
 // one makes others wait and never reads or leaves wrong bytes.
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -29,22 +34,39 @@ struct Mark {
   bool operator==(const Mark&) const = default;
 };
 
-// An action of a copy lane with all decided. Source and target do not overlap.
+// An action of a copy lane with all decided. Source and target do not overlap. Of the two, the one
+// that is in the file is null.
 struct LaneCopy {
   const char* source = nullptr;
   char* target = nullptr;
   int64_t size_bytes = 0;
+  int64_t file_offset_bytes = 0;  // Of the disk lanes.
+  int32_t file_residency = -1;    // Which one in the file, counted from 0; equal for equal ones.
   std::vector<Mark> waits;
 };
 
-struct LaneCopies {
-  std::vector<LaneCopy> evicts;
-  std::vector<LaneCopy> prefetches;
+inline constexpr std::array kCopyLanes = {Lane::Evict, Lane::Prefetch, Lane::DiskWrite,
+                                          Lane::DiskRead};
 
-  const std::vector<LaneCopy>& of(Lane lane) const {
-    return lane == Lane::Evict ? evicts : prefetches;
-  }
+inline bool is_disk_lane(Lane lane) { return lane == Lane::DiskWrite || lane == Lane::DiskRead; }
+
+class LaneCopies {
+ public:
+  std::vector<LaneCopy>& of(Lane lane) { return lanes_[static_cast<size_t>(lane)]; }
+  const std::vector<LaneCopy>& of(Lane lane) const { return lanes_[static_cast<size_t>(lane)]; }
+
+ private:
+  std::array<std::vector<LaneCopy>, kLaneCount> lanes_;  // That of the compute lane is empty.
 };
+
+// What the file must hold: the highest end of the copies there.
+inline int64_t file_bytes(const LaneCopies& copies) {
+  int64_t end_bytes = 0;
+  for (const LaneCopy& copy : copies.of(Lane::DiskWrite)) {
+    end_bytes = std::max(end_bytes, copy.file_offset_bytes + copy.size_bytes);
+  }
+  return end_bytes;
+}
 
 struct LaneFailure {
   Lane lane = Lane::Evict;
@@ -106,9 +128,11 @@ class Device {
   // not, so that no page is ever copied for them. Never fails.
   virtual void set_in_forks(char* begin, int64_t size_bytes, bool is_in_forks) = 0;
 
-  // Makes lanes for these copies. Several may be open, one runs a step at a time.
+  // Makes lanes for these copies, and room in the device's file for what they write there; an error
+  // where there is none, or no file. Several may be open, one runs a step at a time.
   //
-  // REQUIRES: waits are acyclic, and all memory outlives the lanes.
+  // REQUIRES: waits are acyclic, and all memory outlives the lanes. What is read was written in the
+  // same step, from the same offset and of the same size.
   virtual Result<std::unique_ptr<CopyLanes>> open_lanes(LaneCopies copies) = 0;
 };
 

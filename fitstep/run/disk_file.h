@@ -11,20 +11,21 @@
 // back: a drive that returns other bytes is an error, not a wrong number.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fitstep/base/result.h"
+#include "fitstep/plan/plan.h"
 #include "fitstep/run/file_calls.h"
 
 namespace fitstep {
 
-inline constexpr int64_t kDiskBlockBytes = 4096;  // Of offsets in the file, and of transfers.
+inline constexpr int64_t kDiskBlockBytes = kDiskAlignmentBytes;  // Of offsets and transfers.
 
 struct DiskFileOptions {
   std::string folder;

@@ -4,41 +4,73 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "fitstep/base/result.h"
+#include "fitstep/plan/plan.h"
 #include "fitstep/run/device.h"
+#include "fitstep/run/disk_file.h"
 #include "fitstep/run/lane_threads.h"
 
 namespace fitstep {
 namespace {
 
-// The copies of one plan on the device's threads. A memcpy cannot fail.
-class HostLanes final : public CopyLanes {
- public:
-  HostLanes(LaneCopies copies, std::shared_ptr<LaneThreads> threads)
-      : copies_(std::move(copies)), threads_(std::move(threads)) {}
+size_t residencies_in_file(const LaneCopies& copies) {
+  int32_t last = -1;
+  for (const LaneCopy& copy : copies.of(Lane::DiskWrite))
+    last = std::max(last, copy.file_residency);
+  return static_cast<size_t>(last + 1);
+}
 
-  Status begin() override { return threads_->begin(copies_); }
+// The copies of one plan on the device's threads. A memcpy cannot fail, the drive can.
+class HostLanes final : public CopyLanes, private LaneWork {
+ public:
+  HostLanes(LaneCopies copies, std::shared_ptr<LaneThreads> threads, std::shared_ptr<DiskFile> disk)
+      : copies_(std::move(copies)),
+        threads_(std::move(threads)),
+        disk_(std::move(disk)),
+        checksums_(residencies_in_file(copies_)) {}
+
+  Status begin() override { return threads_->begin(copies_, *this); }
   void compute_ended() override { threads_->compute_ended(); }
   bool wait(Mark mark) override { return threads_->wait(mark); }
   void stop() override { threads_->stop(); }
-  std::optional<LaneFailure> drain() override {
-    threads_->drain();
-    return std::nullopt;
-  }
+  std::optional<LaneFailure> drain() override { return threads_->drain(); }
 
  private:
+  Status copy(Lane lane, int32_t position) override {
+    const LaneCopy& it = copies_.of(lane)[static_cast<size_t>(position)];
+    if (lane == Lane::DiskWrite) {
+      FITSTEP_TRY(checksum_of(it), disk_->write(it.source, it.file_offset_bytes, it.size_bytes));
+    } else if (lane == Lane::DiskRead) {
+      return disk_->read(it.target, it.file_offset_bytes, it.size_bytes, checksum_of(it));
+    } else {
+      std::memcpy(it.target, it.source, static_cast<size_t>(it.size_bytes));
+    }
+    return Done{};
+  }
+
+  uint64_t& checksum_of(const LaneCopy& copy) {
+    return checksums_[static_cast<size_t>(copy.file_residency)];
+  }
+
   LaneCopies copies_;
   std::shared_ptr<LaneThreads> threads_;
+  std::shared_ptr<DiskFile> disk_;   // Null where nothing is copied there.
+  std::vector<uint64_t> checksums_;  // By residency in the file; waits order who looks.
 };
 
 }  // namespace
+
+HostDevice::HostDevice(std::optional<DiskFileOptions> disk) : disk_options_(std::move(disk)) {}
 
 Result<char*> HostDevice::reserve(int64_t size_bytes) {
   void* base = mmap(nullptr, static_cast<size_t>(size_bytes), PROT_READ | PROT_WRITE,
@@ -73,10 +105,22 @@ void HostDevice::discard(char* begin, int64_t size_bytes) {
 }
 
 Result<std::unique_ptr<CopyLanes>> HostDevice::open_lanes(LaneCopies copies) {
-  if (threads_ == nullptr) {
-    FITSTEP_TRY(threads_, LaneThreads::start());
+  if (threads_ == nullptr) threads_ = LaneThreads::make();
+  FITSTEP_TRY_STATUS(threads_->start(copies));
+  const bool has_disk = !copies.of(Lane::DiskWrite).empty();
+  if (has_disk) FITSTEP_TRY_STATUS(reserve_disk(file_bytes(copies)));
+  return std::unique_ptr<CopyLanes>(
+      new HostLanes(std::move(copies), threads_, has_disk ? disk_ : nullptr));
+}
+
+Status HostDevice::reserve_disk(int64_t size_bytes) {
+  if (!disk_options_.has_value()) {
+    return Error{ErrorCode::Mismatch, "the plan copies to a file, and no folder for one was given"};
   }
-  return std::unique_ptr<CopyLanes>(new HostLanes(std::move(copies), threads_));
+  if (disk_ == nullptr) {
+    FITSTEP_TRY(disk_, DiskFile::open(*disk_options_));
+  }
+  return disk_->reserve(size_bytes);
 }
 
 }  // namespace fitstep

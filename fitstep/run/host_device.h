@@ -1,16 +1,25 @@
-// The CPU as a device: arenas in RAM, on huge pages where the system has them, and two threads that
-// copy between them. The host tier of a CPU is such an arena beside the device tier's.
+// The CPU as a device: arenas in RAM, on huge pages where the system has them, a file if it is
+// given a folder for one, and threads that copy between them. The host tier of a CPU is such an
+// arena beside the device tier's, the disk tier is the file.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
 
+#include "fitstep/base/result.h"
 #include "fitstep/run/device.h"
+#include "fitstep/run/disk_file.h"
 #include "fitstep/run/lane_threads.h"
 
 namespace fitstep {
 
 class HostDevice final : public Device {
  public:
+  // Copies to a file need the options of one.
+  explicit HostDevice(std::optional<DiskFileOptions> disk = std::nullopt);
+
   std::string name() const override { return "cpu"; }
 
   // A private mapping: a forked child that writes to it gets its own copy, never the parent's.
@@ -19,10 +28,21 @@ class HostDevice final : public Device {
   void discard(char* begin, int64_t size_bytes) override;
   void set_in_forks(char* begin, int64_t size_bytes, bool is_in_forks) override;
 
-  // The first call starts the threads, which all lanes of the device share.
+  // The first call for a lane starts its thread, which all lanes of the device share; the first one
+  // with copies to the file makes that.
   Result<std::unique_ptr<CopyLanes>> open_lanes(LaneCopies copies) override;
 
+  // Null before it is needed.
+  const std::shared_ptr<DiskFile>& disk() const { return disk_; }
+
+  // Lets go of the file; it is gone when the last lanes are that copy there.
+  void close_disk() { disk_.reset(); }
+
  private:
+  Status reserve_disk(int64_t size_bytes);
+
+  std::optional<DiskFileOptions> disk_options_;
+  std::shared_ptr<DiskFile> disk_;
   std::shared_ptr<LaneThreads> threads_;
 };
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -16,41 +17,83 @@
 namespace fitstep {
 namespace {
 
-Result<char*> address_of(const Plan& plan, ResidencyId id, const std::vector<const Arena*>& tiers) {
-  const Residency& residency = plan.residencies[id.index()];
-  if (residency.code != Code::None || residency.tier == kExternalTier) {
-    return Error{ErrorCode::Unsupported,
-                 fmt::format("a lane copies residency {}, which is {}", id.value(),
-                             residency.code != Code::None ? "coded" : "outside the arenas")};
+class Maker {
+ public:
+  Maker(const Plan& plan, const std::vector<const Arena*>& tiers)
+      : plan_(plan), tiers_(tiers), in_file_(plan.residencies.size(), -1) {
+    int32_t count = 0;
+    for (const Action& action : plan.lane(Lane::DiskWrite)) {
+      int32_t& number = in_file_[action.copy.target.index()];
+      if (number < 0) number = count++;
+    }
   }
-  if (residency.tier.index() >= tiers.size() || tiers[residency.tier.index()] == nullptr) {
-    return Error{ErrorCode::Mismatch,
-                 fmt::format("the plan uses tier {}, which is not there", residency.tier.value())};
-  }
-  return tiers[residency.tier.index()]->address(residency.offset_bytes, residency.size_bytes);
-}
 
-Result<LaneCopy> lane_copy(const Plan& plan, const Action& action,
-                           const std::vector<const Arena*>& tiers) {
-  LaneCopy made;
-  FITSTEP_TRY(made.source, address_of(plan, action.copy.source, tiers));
-  FITSTEP_TRY(made.target, address_of(plan, action.copy.target, tiers));
-  made.size_bytes = plan.residencies[action.copy.source.index()].size_bytes;
-  for (const ActionRef& wait : action.waits) {
-    made.waits.push_back(Mark{.lane = wait.lane, .count = wait.position + 1});
+  Result<LaneCopies> make() const {
+    LaneCopies made;
+    for (const Lane lane : kCopyLanes) {
+      for (const Action& action : plan_.lane(lane)) {
+        FITSTEP_TRY(LaneCopy copy, lane_copy(lane, action));
+        made.of(lane).push_back(std::move(copy));
+      }
+    }
+    return made;
   }
-  return made;
-}
 
-Result<std::vector<LaneCopy>> copies_of(const Plan& plan, Lane lane,
-                                        const std::vector<const Arena*>& tiers) {
-  std::vector<LaneCopy> copies;
-  for (const Action& action : plan.lane(lane)) {
-    FITSTEP_TRY(LaneCopy copy, lane_copy(plan, action, tiers));
-    copies.push_back(std::move(copy));
+ private:
+  Result<LaneCopy> lane_copy(Lane lane, const Action& action) const {
+    LaneCopy made;
+    if (lane == Lane::DiskRead) {
+      FITSTEP_TRY_STATUS(set_file(action.copy.source, made));
+      if (plan_.residencies[action.copy.target.index()].is_home) {
+        return unsupported(action.copy.target, "a home to which the disk is read");
+      }
+    } else {
+      FITSTEP_TRY(made.source, address(action.copy.source));
+    }
+    if (lane == Lane::DiskWrite) {
+      FITSTEP_TRY_STATUS(set_file(action.copy.target, made));
+    } else {
+      FITSTEP_TRY(made.target, address(action.copy.target));
+    }
+    made.size_bytes = plan_.residencies[action.copy.source.index()].size_bytes;
+    for (const ActionRef& wait : action.waits) {
+      made.waits.push_back(Mark{.lane = wait.lane, .count = wait.position + 1});
+    }
+    return made;
   }
-  return copies;
-}
+
+  Status set_file(ResidencyId id, LaneCopy& copy) const {
+    const Residency& residency = plan_.residencies[id.index()];
+    if (residency.code != Code::None) return unsupported(id, "coded");
+    if (residency.tier != kDiskTier || residency.is_home || in_file_[id.index()] < 0) {
+      return unsupported(id, "not written to the disk in this step");
+    }
+    copy.file_offset_bytes = residency.offset_bytes;
+    copy.file_residency = in_file_[id.index()];
+    return Done{};
+  }
+
+  Result<char*> address(ResidencyId id) const {
+    const Residency& residency = plan_.residencies[id.index()];
+    if (residency.code != Code::None) return unsupported(id, "coded");
+    if (residency.tier == kExternalTier) return unsupported(id, "outside the arenas");
+    const size_t tier = residency.tier.index();
+    if (tier >= tiers_.size() || tiers_[tier] == nullptr) {
+      return Error{ErrorCode::Mismatch,
+                   fmt::format("the plan uses tier {}, which is not there", tier)};
+    }
+    return tiers_[tier]->address(residency.offset_bytes, residency.size_bytes);
+  }
+
+  static Error unsupported(ResidencyId id, const char* what) {
+    return {ErrorCode::Unsupported,
+            fmt::format("a lane copies residency {}, which is {}", id.value(), what)};
+  }
+
+  const Plan& plan_;
+  const std::vector<const Arena*>& tiers_;
+  std::vector<int32_t> in_file_;  // By ResidencyId: its number; -1 for what DiskWrite leaves out.
+};
 
 }  // namespace
 
@@ -64,14 +107,19 @@ int64_t tier_bytes(const Plan& plan, TierId tier) {
 }
 
 bool has_copy_lanes(const Plan& plan) {
-  return !plan.lane(Lane::Evict).empty() || !plan.lane(Lane::Prefetch).empty();
+  return std::ranges::any_of(kCopyLanes, [&](Lane lane) { return !plan.lane(lane).empty(); });
+}
+
+int64_t copied_bytes(const Plan& plan, Lane lane) {
+  int64_t sum_bytes = 0;
+  for (const Action& action : plan.lane(lane)) {
+    sum_bytes += plan.residencies[action.copy.source.index()].size_bytes;
+  }
+  return sum_bytes;
 }
 
 Result<LaneCopies> lane_copies(const Plan& plan, const std::vector<const Arena*>& tiers) {
-  LaneCopies made;
-  FITSTEP_TRY(made.evicts, copies_of(plan, Lane::Evict, tiers));
-  FITSTEP_TRY(made.prefetches, copies_of(plan, Lane::Prefetch, tiers));
-  return made;
+  return Maker(plan, tiers).make();
 }
 
 }  // namespace fitstep

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -44,15 +46,16 @@ TEST_F(LaneCopiesTest, HaveAddressesAndMarksOneBehindThePositions) {
   EXPECT_TRUE(has_copy_lanes(plan));
   const Result<LaneCopies> made = lane_copies(plan, {upper_.get(), lower_.get()});
   ASSERT_TRUE(made.has_value()) << made.error().message;
-  ASSERT_EQ(made->evicts.size(), 1U);
-  EXPECT_EQ(made->evicts[0].source, upper_->base() + 64);
-  EXPECT_EQ(made->evicts[0].target, lower_->base() + 16);
-  EXPECT_EQ(made->evicts[0].size_bytes, 8);
-  EXPECT_EQ(made->evicts[0].waits, (std::vector<Mark>{{Lane::Compute, 5}}));
-  ASSERT_EQ(made->prefetches.size(), 1U);
-  EXPECT_EQ(made->prefetches[0].source, lower_->base() + 16);
-  EXPECT_EQ(made->prefetches[0].target, upper_->base() + 128);
-  EXPECT_EQ(made->prefetches[0].waits, (std::vector<Mark>{{Lane::Evict, 1}, {Lane::Compute, 7}}));
+  ASSERT_EQ(made->of(Lane::Evict).size(), 1U);
+  EXPECT_EQ(made->of(Lane::Evict)[0].source, upper_->base() + 64);
+  EXPECT_EQ(made->of(Lane::Evict)[0].target, lower_->base() + 16);
+  EXPECT_EQ(made->of(Lane::Evict)[0].size_bytes, 8);
+  EXPECT_EQ(made->of(Lane::Evict)[0].waits, (std::vector<Mark>{{Lane::Compute, 5}}));
+  ASSERT_EQ(made->of(Lane::Prefetch).size(), 1U);
+  EXPECT_EQ(made->of(Lane::Prefetch)[0].source, lower_->base() + 16);
+  EXPECT_EQ(made->of(Lane::Prefetch)[0].target, upper_->base() + 128);
+  EXPECT_EQ(made->of(Lane::Prefetch)[0].waits,
+            (std::vector<Mark>{{Lane::Evict, 1}, {Lane::Compute, 7}}));
 }
 
 TEST_F(LaneCopiesTest, ATierIsAsLargeAsItsHighestEnd) {
@@ -61,6 +64,58 @@ TEST_F(LaneCopiesTest, ATierIsAsLargeAsItsHighestEnd) {
   EXPECT_EQ(tier_bytes(plan, kHostTier), 24);
   EXPECT_EQ(tier_bytes(plan, TierId(int32_t{2})), 0);
   EXPECT_FALSE(has_copy_lanes(Plan{}));
+}
+
+// The same storage twice by way of the file, at 4096 and behind it.
+Plan to_disk_and_back() {
+  const StorageId storage(int32_t{0});
+  Plan plan;
+  plan.residencies = {
+      {.storage = storage, .offset_bytes = 64, .size_bytes = 8},
+      {.storage = storage, .tier = kDiskTier, .offset_bytes = 4096, .size_bytes = 8},
+      {.storage = storage, .tier = kDiskTier, .offset_bytes = 8192, .size_bytes = 8},
+      {.storage = storage, .offset_bytes = 128, .size_bytes = 8}};
+  for (const int32_t below : {1, 2}) {
+    plan.lane(Lane::DiskWrite)
+        .push_back(
+            {.kind = Action::Kind::Copy, .copy = {ResidencyId(int32_t{0}), ResidencyId(below)}});
+  }
+  plan.lane(Lane::DiskRead) = {{.kind = Action::Kind::Copy,
+                                .copy = {ResidencyId(int32_t{2}), ResidencyId(int32_t{3})},
+                                .waits = {{Lane::DiskWrite, 1}}}};
+  return plan;
+}
+
+TEST_F(LaneCopiesTest, HaveOffsetsInTheFileAndTellItsResidenciesApart) {
+  const Plan plan = to_disk_and_back();
+  EXPECT_TRUE(has_copy_lanes(plan));
+  EXPECT_EQ(copied_bytes(plan, Lane::DiskWrite), 16);
+  const Result<LaneCopies> made = lane_copies(plan, {upper_.get()});
+  ASSERT_TRUE(made.has_value()) << made.error().message;
+  const std::vector<LaneCopy>& writes = made->of(Lane::DiskWrite);
+  const std::vector<LaneCopy>& reads = made->of(Lane::DiskRead);
+  ASSERT_EQ(writes.size(), 2U);
+  ASSERT_EQ(reads.size(), 1U);
+  EXPECT_EQ(writes[1].source, upper_->base() + 64);
+  EXPECT_EQ(writes[1].target, nullptr);
+  EXPECT_EQ(writes[1].file_offset_bytes, 8192);
+  EXPECT_NE(writes[0].file_residency, writes[1].file_residency);
+  EXPECT_EQ(reads[0].source, nullptr);
+  EXPECT_EQ(reads[0].target, upper_->base() + 128);
+  EXPECT_EQ(reads[0].file_offset_bytes, 8192);
+  EXPECT_EQ(reads[0].file_residency, writes[1].file_residency);
+  EXPECT_EQ(file_bytes(*made), 8200);
+}
+
+TEST_F(LaneCopiesTest, HaveNoHomesOnTheWayFromTheDisk) {
+  for (const size_t home : {size_t{1}, size_t{2}, size_t{3}}) {
+    Plan plan = to_disk_and_back();
+    plan.residencies[home].is_home = true;
+    EXPECT_FALSE(lane_copies(plan, {upper_.get()}).has_value()) << home;
+  }
+  Plan plan = to_disk_and_back();
+  plan.lane(Lane::DiskWrite).pop_back();
+  EXPECT_FALSE(lane_copies(plan, {upper_.get()}).has_value()) << "it was never written";
 }
 
 TEST_F(LaneCopiesTest, RefuseWhatNoLaneCopies) {

@@ -17,21 +17,28 @@
 
 namespace fitstep {
 
-Result<std::shared_ptr<LaneThreads>> LaneThreads::start() {
+std::shared_ptr<LaneThreads> LaneThreads::make() {
   std::shared_ptr<LaneThreads> made(new LaneThreads(), &leave);
   made->process_ = getpid();
-  for (const Lane lane : {Lane::Evict, Lane::Prefetch}) {
-    Entry& entry = made->entries_[static_cast<size_t>(lane)];
-    entry = Entry{.threads = made.get(), .lane = lane};
-    const int failure = pthread_create(&made->of(lane).thread, nullptr, &run_thread, &entry);
+  return made;
+}
+
+Status LaneThreads::start(const LaneCopies& copies) {
+  if (getpid() != process_) return Done{};  // begin() says what to do.
+  const Lock lock(mutex_);
+  for (const Lane lane : kCopyLanes) {
+    if (copies.of(lane).empty() || of(lane).is_started) continue;
+    Entry& entry = entries_[static_cast<size_t>(lane)];
+    entry = Entry{.threads = this, .lane = lane};
+    const int failure = pthread_create(&of(lane).thread, nullptr, &run_thread, &entry);
     if (failure != 0) {
       return Error{ErrorCode::Device,
                    fmt::format("cannot start a thread for copies between tiers ({})",
                                std::strerror(failure))};
     }
-    made->of(lane).is_started = true;
+    of(lane).is_started = true;
   }
-  return made;
+  return Done{};
 }
 
 // In a forked child there are no threads to join, and what they sleep on must not be destroyed, as
@@ -72,17 +79,24 @@ void LaneThreads::serve(Lane lane) {
 }
 
 void LaneThreads::run_step(Lock& lock, Lane lane) {
+  int32_t position = 0;
   for (const LaneCopy& copy : copies_->of(lane)) {
     for (const Mark mark : copy.waits) {
       if (!sleep_until(lock, lane, mark)) return;
     }
     if (is_stopped_) return;
     lock.unlock();
-    if (copy.size_bytes > 0) {
-      std::memcpy(copy.target, copy.source, static_cast<size_t>(copy.size_bytes));
-    }
+    const Status copied = copy.size_bytes > 0 ? work_->copy(lane, position) : Status(Done{});
     lock.lock();
+    if (!copied.has_value()) {
+      if (!failure_.has_value()) {
+        failure_ = LaneFailure{.lane = lane, .position = position, .error = copied.error()};
+      }
+      stop_all();
+      return;
+    }
     end_action(lane);
+    ++position;
   }
 }
 
@@ -103,7 +117,7 @@ void LaneThreads::end_action(Lane lane) {
   }
 }
 
-Status LaneThreads::begin(const LaneCopies& copies) {
+Status LaneThreads::begin(const LaneCopies& copies, LaneWork& work) {
   if (getpid() != process_) {
     return Error{ErrorCode::Device,
                  "threads that copy between tiers do not survive a fork; compile the step in the "
@@ -114,10 +128,12 @@ Status LaneThreads::begin(const LaneCopies& copies) {
     return Error{ErrorCode::Device, "another step is running on this device; run one at a time"};
   }
   copies_ = &copies;
+  work_ = &work;
+  failure_.reset();
   is_stopped_ = false;
   busy_lanes_ = 0;
   for (Progress& progress : progress_) progress.ended = 0;
-  for (const Lane lane : {Lane::Evict, Lane::Prefetch}) {
+  for (const Lane lane : kCopyLanes) {
     if (copies.of(lane).empty()) continue;
     ++busy_lanes_;
     of(lane).has_step = true;
@@ -138,14 +154,20 @@ bool LaneThreads::wait(Mark mark) {
 
 void LaneThreads::stop() {
   const Lock lock(mutex_);
+  stop_all();
+}
+
+void LaneThreads::stop_all() {
   is_stopped_ = true;
   for (Progress& progress : progress_) progress.woken.notify_one();
 }
 
-void LaneThreads::drain() {
+std::optional<LaneFailure> LaneThreads::drain() {
   Lock lock(mutex_);
   of(Lane::Compute).woken.wait(lock, [&] { return busy_lanes_ == 0; });
   copies_ = nullptr;
+  work_ = nullptr;
+  return failure_;
 }
 
 }  // namespace fitstep

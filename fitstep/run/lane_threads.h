@@ -1,4 +1,4 @@
-// Copy lanes on a CPU: a thread for evicts and one for prefetches, asleep unless they copy.
+// Copy lanes on a CPU: a thread for each that any plan has used, asleep unless they copy.
 //
 //   caller     begin ---- ended ---- ended ----- wait .......... drain
 //                \           \                     /             /
@@ -6,7 +6,7 @@
 //   prefetch      `........................ `[ memcpy ]--------'      . asleep
 //
 // One mutex guards the progress of all lanes. Who waits has written down for which mark, so nobody
-// is woken before what he waits for has happened.
+// is woken before what he waits for has happened. Where a copy fails, all lanes stop.
 #pragma once
 
 #include <pthread.h>
@@ -23,20 +23,34 @@
 
 namespace fitstep {
 
+// What a copy of a lane is. Called on that lane's thread.
+class LaneWork {
+ public:
+  LaneWork() = default;
+  LaneWork(const LaneWork&) = delete;
+  LaneWork& operator=(const LaneWork&) = delete;
+  virtual ~LaneWork() = default;
+
+  virtual Status copy(Lane lane, int32_t position) = 0;
+};
+
 class LaneThreads {
  public:
-  // An error where the system has no more threads.
-  static Result<std::shared_ptr<LaneThreads>> start();
+  static std::shared_ptr<LaneThreads> make();
 
   LaneThreads(const LaneThreads&) = delete;
   LaneThreads& operator=(const LaneThreads&) = delete;
 
-  // As CopyLanes says. `copies` must stay until drain().
-  Status begin(const LaneCopies& copies);
+  // Sees to it that each lane with copies has a thread; an error where the system has no more.
+  Status start(const LaneCopies& copies);
+
+  // As CopyLanes says. Both must stay until drain().
+  // REQUIRES: start() was called for these copies.
+  Status begin(const LaneCopies& copies, LaneWork& work);
   void compute_ended();
   bool wait(Mark mark);
   void stop();
-  void drain();
+  std::optional<LaneFailure> drain();
 
  private:
   // What belongs to one lane; the compute lane's sleeper is the caller.
@@ -61,6 +75,7 @@ class LaneThreads {
   static void* run_thread(void* entry);
   void serve(Lane lane);
   void run_step(Lock& lock, Lane lane);
+  void stop_all();
   bool sleep_until(Lock& lock, Lane sleeper, Mark mark);
   void end_action(Lane lane);
   Progress& of(Lane lane) { return progress_[static_cast<size_t>(lane)]; }
@@ -69,6 +84,8 @@ class LaneThreads {
   std::array<Progress, kLaneCount> progress_;
   std::array<Entry, kLaneCount> entries_;
   const LaneCopies* copies_ = nullptr;  // Of the step that runs; null between steps.
+  LaneWork* work_ = nullptr;            // The same.
+  std::optional<LaneFailure> failure_;  // The step's first.
   int32_t busy_lanes_ = 0;              // Copy lanes that have not ended the step.
   bool is_stopped_ = false;
   bool is_closing_ = false;

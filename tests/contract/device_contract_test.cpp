@@ -13,6 +13,7 @@
 #include "fitstep/plan/plan.h"
 #include "fitstep/run/arena.h"
 #include "fitstep/run/device.h"
+#include "fitstep/run/disk_file.h"
 #include "fitstep/run/host_device.h"
 #include "tests/support/mock_device.h"
 
@@ -115,6 +116,13 @@ class LaneContract : public DeviceContract {
     return std::move(lanes).value();
   }
 
+  std::unique_ptr<CopyLanes> open(std::vector<LaneCopy> evicts, std::vector<LaneCopy> prefetches) {
+    LaneCopies copies;
+    copies.of(Lane::Evict) = std::move(evicts);
+    copies.of(Lane::Prefetch) = std::move(prefetches);
+    return open(std::move(copies));
+  }
+
   // Page `page` of one arena to the same page of the other.
   LaneCopy evict(int64_t page, std::vector<Mark> waits) const {
     return {.source = upper_->base() + page * kPage,
@@ -126,6 +134,22 @@ class LaneContract : public DeviceContract {
     return {.source = lower_->base() + page * kPage,
             .target = upper_->base() + page * kPage,
             .size_bytes = kPage,
+            .waits = std::move(waits)};
+  }
+
+  // Page `page` of the upper arena to the file, and back.
+  LaneCopy disk_write(int64_t page, std::vector<Mark> waits) const {
+    return {.source = upper_->base() + page * kPage,
+            .size_bytes = kPage,
+            .file_offset_bytes = page * kPage,
+            .file_residency = static_cast<int32_t>(page),
+            .waits = std::move(waits)};
+  }
+  LaneCopy disk_read(int64_t page, std::vector<Mark> waits) const {
+    return {.target = upper_->base() + page * kPage,
+            .size_bytes = kPage,
+            .file_offset_bytes = page * kPage,
+            .file_residency = static_cast<int32_t>(page),
             .waits = std::move(waits)};
   }
 
@@ -144,13 +168,15 @@ class LaneContract : public DeviceContract {
 constexpr Mark computed(int32_t count) { return {.lane = Lane::Compute, .count = count}; }
 constexpr Mark evicted(int32_t count) { return {.lane = Lane::Evict, .count = count}; }
 constexpr Mark prefetched(int32_t count) { return {.lane = Lane::Prefetch, .count = count}; }
+constexpr Mark disk_written(int32_t count) { return {.lane = Lane::DiskWrite, .count = count}; }
+constexpr Mark disk_was_read(int32_t count) { return {.lane = Lane::DiskRead, .count = count}; }
 
 TEST_P(LaneContract, SendsEveryPageDownAndBackStepAfterStep) {
   LaneCopies copies;
   for (int32_t page = 0; page < 4; ++page) {
-    copies.evicts.push_back(evict(page, {computed(page + 1)}));
+    copies.of(Lane::Evict).push_back(evict(page, {computed(page + 1)}));
     // After an op that has overwritten the page on the device.
-    copies.prefetches.push_back(prefetch(page, {evicted(page + 1), computed(page + 5)}));
+    copies.of(Lane::Prefetch).push_back(prefetch(page, {evicted(page + 1), computed(page + 5)}));
   }
   const auto lanes = open(std::move(copies));
   for (char letter = 'a'; letter <= 'z'; ++letter) {
@@ -174,7 +200,7 @@ TEST_P(LaneContract, SendsEveryPageDownAndBackStepAfterStep) {
 }
 
 TEST_P(LaneContract, ACopyThatWaitsHasTouchedNothing) {
-  const auto lanes = open({.evicts = {evict(0, {computed(2)})}, .prefetches = {}});
+  const auto lanes = open({evict(0, {computed(2)})}, {});
   ASSERT_TRUE(lanes->begin().has_value());
   write(0, 'a');
   lanes->compute_ended();
@@ -187,7 +213,9 @@ TEST_P(LaneContract, ACopyThatWaitsHasTouchedNothing) {
 
 TEST_P(LaneContract, DrainSleepsUntilTheLastCopyHasEnded) {
   LaneCopies copies;
-  for (int64_t page = 0; page < 4; ++page) copies.evicts.push_back(evict(page, {computed(1)}));
+  for (int64_t page = 0; page < 4; ++page) {
+    copies.of(Lane::Evict).push_back(evict(page, {computed(1)}));
+  }
   const auto lanes = open(std::move(copies));
   ASSERT_TRUE(lanes->begin().has_value());
   std::fill_n(upper_->base(), 4 * kPage, 'a');
@@ -197,8 +225,8 @@ TEST_P(LaneContract, DrainSleepsUntilTheLastCopyHasEnded) {
 }
 
 TEST_P(LaneContract, ACopyOfNothingEndsAsEveryOther) {
-  const auto lanes = open({.evicts = {LaneCopy{.waits = {computed(1)}}, evict(0, {})},
-                           .prefetches = {LaneCopy{.waits = {evicted(1)}}}});
+  const auto lanes =
+      open({LaneCopy{.waits = {computed(1)}}, evict(0, {})}, {LaneCopy{.waits = {evicted(1)}}});
   ASSERT_TRUE(lanes->begin().has_value());
   lanes->compute_ended();
   EXPECT_TRUE(lanes->wait(prefetched(1)));
@@ -206,7 +234,7 @@ TEST_P(LaneContract, ACopyOfNothingEndsAsEveryOther) {
 }
 
 TEST_P(LaneContract, AMarkOfNothingIsReached) {
-  const auto lanes = open({.evicts = {evict(0, {computed(0), prefetched(0)})}, .prefetches = {}});
+  const auto lanes = open({evict(0, {computed(0), prefetched(0)})}, {});
   ASSERT_TRUE(lanes->begin().has_value());
   EXPECT_TRUE(lanes->wait(evicted(0)));
   EXPECT_TRUE(lanes->wait(evicted(1)));
@@ -214,9 +242,8 @@ TEST_P(LaneContract, AMarkOfNothingIsReached) {
 }
 
 TEST_P(LaneContract, WhatHasStoppedBeginsNothingAndRunsTheNextStep) {
-  LaneCopies copies{.evicts = {evict(0, {computed(1)}), evict(1, {computed(2)})},
-                    .prefetches = {prefetch(2, {evicted(2)})}};
-  const auto lanes = open(std::move(copies));
+  const auto lanes =
+      open({evict(0, {computed(1)}), evict(1, {computed(2)})}, {prefetch(2, {evicted(2)})});
   for (int round = 0; round < 20; ++round) {
     std::fill_n(lower_->base(), 4 * kPage, '-');
     ASSERT_TRUE(lanes->begin().has_value());
@@ -240,8 +267,8 @@ TEST_P(LaneContract, WhatHasStoppedBeginsNothingAndRunsTheNextStep) {
 }
 
 TEST_P(LaneContract, RunsOneStepAtATime) {
-  const auto lanes = open({.evicts = {evict(0, {computed(1)})}, .prefetches = {}});
-  const auto others = open({.evicts = {}, .prefetches = {prefetch(1, {})}});
+  const auto lanes = open({evict(0, {computed(1)})}, {});
+  const auto others = open({}, {prefetch(1, {})});
   ASSERT_TRUE(lanes->begin().has_value());
   const Status again = others->begin();
   ASSERT_FALSE(again.has_value());
@@ -252,8 +279,82 @@ TEST_P(LaneContract, RunsOneStepAtATime) {
   EXPECT_FALSE(others->drain().has_value());
 }
 
+TEST_P(LaneContract, SendsEveryPageToTheFileAndBackStepAfterStep) {
+  LaneCopies copies;
+  for (int32_t page = 0; page < 4; ++page) {
+    copies.of(Lane::DiskWrite).push_back(disk_write(page, {computed(page + 1)}));
+    // After an op that has overwritten the page on the device, and in the opposite order.
+    copies.of(Lane::DiskRead).push_back(disk_read(3 - page, {disk_written(4), computed(8)}));
+  }
+  const auto lanes = open(std::move(copies));
+  for (char letter = 'a'; letter <= 'z'; ++letter) {
+    ASSERT_TRUE(lanes->begin().has_value());
+    for (int64_t page = 0; page < 4; ++page) {
+      write(page, static_cast<char>(letter + page));
+      lanes->compute_ended();
+    }
+    for (int32_t page = 0; page < 4; ++page) {
+      ASSERT_TRUE(lanes->wait(disk_written(page + 1)));
+      write(page, '-');
+      lanes->compute_ended();
+    }
+    for (int32_t page = 3; page >= 0; --page) {
+      ASSERT_TRUE(lanes->wait(disk_was_read(4 - page)));
+      EXPECT_TRUE(holds(*upper_, page, static_cast<char>(letter + page)));
+    }
+    EXPECT_FALSE(lanes->drain().has_value());
+  }
+}
+
+// What one lane brings another sends on: four lanes wait for each other in turn.
+TEST_P(LaneContract, LanesOfAllKindsWaitForEachOther) {
+  LaneCopies copies;
+  copies.of(Lane::DiskWrite) = {disk_write(0, {computed(1)})};
+  copies.of(Lane::DiskRead) = {disk_read(0, {computed(2), disk_written(1)})};
+  copies.of(Lane::Evict) = {evict(0, {disk_was_read(1)})};
+  copies.of(Lane::Prefetch) = {prefetch(0, {computed(3), evicted(1)})};
+  const auto lanes = open(std::move(copies));
+  for (char letter = 'a'; letter <= 'z'; ++letter) {
+    ASSERT_TRUE(lanes->begin().has_value());
+    write(0, letter);
+    lanes->compute_ended();
+    ASSERT_TRUE(lanes->wait(disk_written(1)));
+    write(0, '-');
+    lanes->compute_ended();
+    ASSERT_TRUE(lanes->wait(evicted(1)));
+    EXPECT_TRUE(holds(*lower_, 0, letter));
+    write(0, '-');
+    lanes->compute_ended();
+    EXPECT_TRUE(lanes->wait(prefetched(1)));
+    EXPECT_TRUE(holds(*upper_, 0, letter));
+    EXPECT_FALSE(lanes->drain().has_value());
+  }
+}
+
+TEST_P(LaneContract, AFileGrowsWithThePlansThatUseIt) {
+  LaneCopies small;
+  small.of(Lane::DiskWrite) = {disk_write(0, {})};
+  const auto few = open(std::move(small));
+  LaneCopies large;
+  large.of(Lane::DiskWrite) = {disk_write(3, {})};
+  large.of(Lane::DiskRead) = {disk_read(3, {disk_written(1), computed(1)})};
+  const auto more = open(std::move(large));
+  write(3, 'a');
+  for (const auto* lanes : {&few, &more, &few, &more}) {
+    ASSERT_TRUE((*lanes)->begin().has_value());
+    (*lanes)->compute_ended();
+    EXPECT_FALSE((*lanes)->drain().has_value());
+  }
+  EXPECT_TRUE(holds(*upper_, 3, 'a'));
+}
+
+DiskFileOptions temporary_file() { return {.folder = testing::TempDir(), .piece_bytes = kPage}; }
+
 std::vector<Kind> devices() {
-  return {Kind{"cpu", []() -> std::shared_ptr<Device> { return std::make_shared<HostDevice>(); }},
+  return {Kind{"cpu",
+               []() -> std::shared_ptr<Device> {
+                 return std::make_shared<HostDevice>(temporary_file());
+               }},
           Kind{"mock", []() -> std::shared_ptr<Device> {
                  return std::make_shared<MockDevice>(MockOptions{.seed = 1});
                }}};

@@ -1,4 +1,4 @@
-// Plans with three lanes against plans with one: the same bytes, whatever is late and whatever
+// Plans with copy lanes against plans with one: the same bytes, whatever is late and whatever
 // fails.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -14,74 +14,23 @@
 #include "fitstep/base/result.h"
 #include "fitstep/machine/machine.h"
 #include "fitstep/plan/plan.h"
-#include "fitstep/plan/verify.h"
 #include "fitstep/planner/planner.h"
 #include "fitstep/program/program.h"
+#include "fitstep/run/device.h"
 #include "fitstep/run/executor.h"
 #include "fitstep/run/host_device.h"
-#include "tests/support/expect_plan.h"
 #include "tests/support/hash_step.h"
-#include "tests/support/keep_all.h"
 #include "tests/support/mock_device.h"
 #include "tests/support/offload_gaps.h"
+#include "tests/support/plain_run.h"
 #include "tests/support/random_program.h"
 
 namespace fitstep {
 namespace {
 
-using Contents = std::vector<std::string>;
-
-constexpr int kSteps = 2;  // The second finds the arenas as the first leaves them.
-
-std::unique_ptr<HashStep> make_step(const Program& program, const Plan& plan,
-                                    std::shared_ptr<Device> device) {
-  Result<std::unique_ptr<HashStep>> made = HashStep::make(program, plan, std::move(device));
-  EXPECT_TRUE(made.has_value()) << made.error().message;
-  return std::move(made).value();
-}
-
-// After each step of the plan that keeps everything on the device and has one lane.
-std::vector<Contents> plain_contents(const Program& program) {
-  const Plan plan = keep_all(program);
-  const auto step = make_step(program, plan, std::make_shared<HostDevice>());
-  std::vector<Contents> after;
-  for (int i = 0; i < kSteps; ++i) {
-    EXPECT_FALSE(step->step().has_value());
-    after.push_back(step->contents());
-  }
-  return after;
-}
-
-bool has_same_bytes(HashStep& step, const std::vector<Contents>& plain) {
-  for (const Contents& expected : plain) {
-    if (step.step().has_value() || step.contents() != expected) return false;
-  }
-  return true;
-}
-
-// All but the peak, which offload_gaps() does not fill in.
-std::string faults(const Program& program, const Plan& plan) {
-  std::vector<Fault> found =
-      verify(program, plan, {.capacity_bytes = {plan.certificate.height_bytes, int64_t{1} << 30}});
-  std::erase_if(found, [](const Fault& it) { return it.kind == FaultKind::WrongCertificate; });
-  return describe(found);
-}
-
 void expect_offloads(const Program& program, const Plan& plan) {
   ASSERT_FALSE(plan.lane(Lane::Evict).empty());
-  EXPECT_EQ(faults(program, plan), "");
-}
-
-// Position of the first op that writes what lives from step to step.
-int32_t first_lasting_write(const Program& program, const Plan& plan) {
-  const std::vector<Action>& lane = plan.lane(Lane::Compute);
-  for (size_t i = 0; i < lane.size(); ++i) {
-    for (const ResidencyId written : lane[i].run.writes) {
-      const StorageId storage = plan.residencies[written.index()].storage;
-      if (program.storages[storage.index()].has_content_at_start) return static_cast<int32_t>(i);
-    }
-  }
-  return static_cast<int32_t>(lane.size());
+  EXPECT_EQ(faults_but_peak(program, plan), "");
 }
 
 TEST(Lanes, LeaveTheBytesOfThePlainProgramUnderEveryDelay) {
@@ -144,7 +93,7 @@ TEST(Lanes, MissOneOfTheirWaitsUnderSomeDelay) {
         if (good.lanes[lane][i].waits.empty()) continue;
         Plan plan = good;
         plan.lanes[lane][i].waits.pop_back();
-        if (faults(program, plan).empty()) continue;
+        if (faults_but_peak(program, plan).empty()) continue;
         ++missed;
         bool is_seen = false;
         for (uint64_t seed = 0; seed < 60 && !is_seen; ++seed) {
@@ -164,10 +113,10 @@ TEST(Lanes, StopWhereTheNthCopyFailsAndRunRightAfterwards) {
   int untouched = 0;
   for (uint64_t program_seed = 0; program_seed < 6; ++program_seed) {
     const Program program = random_program(program_seed, {.with_random_ops = false});
-    const Plan plan = offload_gaps(program);
+    const Plan plan = offload_gaps(program, GapsTo::Both);
     const std::vector<Contents> plain = plain_contents(program);
-    const auto copies =
-        static_cast<int32_t>(plan.lane(Lane::Evict).size() + plan.lane(Lane::Prefetch).size());
+    int32_t copies = 0;
+    for (const Lane lane : kCopyLanes) copies += static_cast<int32_t>(plan.lane(lane).size());
     for (int32_t n = 0; n < copies; ++n) {
       for (uint64_t seed = 0; seed < 3; ++seed) {
         const auto device =

@@ -65,7 +65,7 @@ class MockLanes final : public CopyLanes {
   std::optional<LaneFailure> drain() override {
     while (advance(kNever)) {
     }
-    for (const Lane lane : {Lane::Evict, Lane::Prefetch}) {
+    for (const Lane lane : kCopyLanes) {
       const bool is_at_end = of(lane).position == copies_.of(lane).size();
       if (!is_at_end && !is_stopped_) fail(lane, "waits for what never ends");
     }
@@ -119,7 +119,7 @@ class MockLanes final : public CopyLanes {
 
   // Lets the earliest begin or end of a copy happen that is not after `until`; false if none is.
   bool advance(int64_t until) {
-    const Lane first = next(Lane::Evict) <= next(Lane::Prefetch) ? Lane::Evict : Lane::Prefetch;
+    const Lane first = *std::ranges::min_element(kCopyLanes, {}, [&](Lane it) { return next(it); });
     const int64_t when = next(first);
     if (when == kNever || when > until) return false;
     if (of(first).is_copying) {
@@ -135,8 +135,9 @@ class MockLanes final : public CopyLanes {
     const LaneCopy& copy = copies_.of(lane)[mine.position];
     mine.is_copying = true;
     mine.end = when + device_.ticks(lane, static_cast<int32_t>(mine.position));
-    mine.found.assign(copy.source, copy.source + copy.size_bytes);
-    std::fill_n(copy.target, copy.size_bytes, kRubbish);
+    const char* source = source_of(lane, copy);
+    mine.found.assign(source, source + copy.size_bytes);
+    std::fill_n(target_of(lane, copy), copy.size_bytes, kRubbish);
   }
 
   void end(Lane lane) {
@@ -147,11 +148,20 @@ class MockLanes final : public CopyLanes {
       fail(lane, status.error().message.c_str());
       return;
     }
+    const char* source = source_of(lane, copy);
+    char* target = target_of(lane, copy);
     for (size_t i = 0; i < mine.found.size(); ++i) {
-      if (copy.source[i] == mine.found[i]) copy.target[i] = mine.found[i];
+      if (source[i] == mine.found[i]) target[i] = mine.found[i];
     }
     ++mine.position;
     ended_[static_cast<size_t>(lane)].push_back(mine.end);
+  }
+
+  const char* source_of(Lane lane, const LaneCopy& copy) const {
+    return lane == Lane::DiskRead ? device_.file() + copy.file_offset_bytes : copy.source;
+  }
+  char* target_of(Lane lane, const LaneCopy& copy) const {
+    return lane == Lane::DiskWrite ? device_.file() + copy.file_offset_bytes : copy.target;
   }
 
   MockDevice& device_;
@@ -203,6 +213,8 @@ void MockDevice::discard(char* begin, int64_t size_bytes) {
 void MockDevice::set_in_forks(char* /*begin*/, int64_t /*size_bytes*/, bool /*is_in_forks*/) {}
 
 Result<std::unique_ptr<CopyLanes>> MockDevice::open_lanes(LaneCopies copies) {
+  const auto end_bytes = static_cast<size_t>(file_bytes(copies));
+  if (end_bytes > file_.size()) file_.resize(end_bytes, kRubbish);
   return std::unique_ptr<CopyLanes>(new MockLanes(*this, std::move(copies)));
 }
 

@@ -1,4 +1,5 @@
-// A device of the imagination: memory is real, time is not, and everything fails on demand.
+// A device of the imagination: memory is real, time is not, and everything fails on demand. Its
+// file is memory too.
 //
 //   clock     0    3         9   11       20
 //   compute   | f0 |   f1    |   waits    | b1       each action takes as long as dice by seed say
@@ -14,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "fitstep/base/result.h"
 #include "fitstep/run/device.h"
@@ -49,6 +51,7 @@ class MockDevice final : public Device {
   // For lanes: a step begins; false if one is running.
   bool begin_step();
   void end_step() { is_running_ = false; }
+  char* file() { return file_.data(); }
 
  private:
   MockOptions options_;
@@ -57,6 +60,7 @@ class MockDevice final : public Device {
   int32_t copies_ = 0;
   int32_t steps_ = 0;
   bool is_running_ = false;
+  std::vector<char> file_;
 };
 
 inline constexpr char kRubbish = '\x5a';
