@@ -25,14 +25,14 @@ int64_t ram_bytes() {
 }
 
 Status add_disk(const std::string& folder, Machine& machine) {
-  FITSTEP_TRY(const DiskMeasure disk, measure_disk({.folder = folder}));
+  FITSTEP_TRY(const DiskMeasure disk, measure_disk({.file = {.folder = folder}}));
   machine.links.push_back(Link{.upper = TierId(machine.tiers.size() - 1),
                                .evict = disk.evict,
                                .prefetch = disk.prefetch,
                                .compute_slowdown = 1.0});
   machine.tiers.push_back({.name = "disk", .capacity_bytes = disk.free_bytes});
   const std::string how =
-      fmt::format("measured on files in {}, {}", folder,
+      fmt::format("measured on a file in {} with checksums, {}", folder,
                   disk.is_direct ? "past the system's cache" : "synced, and out of the cache");
   machine.sources.push_back({.figure = "tiers[2].capacity_bytes", .source = "free in " + folder});
   machine.sources.push_back({.figure = "links[1].evict", .source = how});

@@ -1,24 +1,24 @@
-// What a copy between a tier in RAM and files of a folder costs, measured here and now.
+// What a copy between a tier in RAM and the disk tier's file (disk_file.h) costs, measured here and
+// now, with all that belongs to it: staging, checksums, the drive.
 //
-//   write, read   a file of large blocks, past the system's cache where the folder allows it, and
-//                 forced to the drive and out of the cache where it does not
-//   both          reading one file while another is written
+//   write, read   half a file in large blocks
+//   both          reading one half while the other is written
 //   latency       the smallest block
 //
 // Each number is the median of a few rounds; all together take a few seconds on a drive of 1 GB/s.
 #pragma once
 
 #include <cstdint>
-#include <string>
 
 #include "fitstep/base/result.h"
 #include "fitstep/machine/machine.h"
+#include "fitstep/run/disk_file.h"
 
 namespace fitstep {
 
 struct DiskOptions {
-  std::string folder;
-  int64_t file_bytes = int64_t{1} << 28;  // Of each of two files; gone afterwards.
+  DiskFileOptions file;
+  int64_t file_bytes = int64_t{1} << 28;  // Of each half.
   int64_t block_bytes = int64_t{1} << 22;
   int32_t rounds = 3;
 };

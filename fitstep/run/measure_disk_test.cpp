@@ -4,9 +4,12 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string>
 
 #include "fitstep/base/result.h"
+#include "fitstep/machine/machine.h"
+#include "tests/support/faulty_files.h"
 
 namespace fitstep {
 namespace {
@@ -19,7 +22,7 @@ std::string empty_folder() {
 }
 
 DiskOptions small(const std::string& folder) {
-  return {.folder = folder,
+  return {.file = {.folder = folder},
           .file_bytes = int64_t{1} << 20,
           .block_bytes = int64_t{1} << 16,
           .rounds = 1};
@@ -38,6 +41,25 @@ TEST(MeasureDisk, FindsRatesAndLeavesNothingBehind) {
   EXPECT_TRUE(std::filesystem::is_empty(folder));
 }
 
+// Every call that the measurement makes, until there are no more.
+TEST(MeasureDisk, SaysWhichCallFailedForEveryN) {
+  for (int64_t n = 0; n < 10'000; ++n) {
+    DiskOptions options = small(empty_folder());
+    options.file_bytes = options.block_bytes;
+    const auto calls = std::make_shared<FaultyFiles>(FaultyFilesOptions{.at = n});
+    options.file.calls = calls;
+    const Result<DiskMeasure> measure = measure_disk(options);
+    if (calls->calls() <= n) {
+      EXPECT_TRUE(measure.has_value());
+      EXPECT_GT(n, 6);
+      return;
+    }
+    ASSERT_FALSE(measure.has_value()) << "call " << n;
+    EXPECT_NE(measure.error().message.find("Input/output error"), std::string::npos);
+  }
+  FAIL() << "it never ends";
+}
+
 TEST(MeasureDisk, SaysWhyItCannot) {
   const Result<DiskMeasure> nowhere = measure_disk(small("/no/such/folder"));
   ASSERT_FALSE(nowhere.has_value());
@@ -49,6 +71,9 @@ TEST(MeasureDisk, SaysWhyItCannot) {
 
   DiskOptions odd = small(empty_folder());
   odd.block_bytes = 1000;
+  EXPECT_EQ(measure_disk(odd).error().code, ErrorCode::BadInput);
+  odd = small(empty_folder());
+  odd.file.piece_bytes = 1000;
   EXPECT_EQ(measure_disk(odd).error().code, ErrorCode::BadInput);
   odd = small(empty_folder());
   odd.rounds = 0;
