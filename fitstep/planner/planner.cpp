@@ -102,14 +102,17 @@ class Planning {
     level_count_ = levels.size();
     if (request_.capacity_bytes > 0) bound_ = bound_at(request_.capacity_bytes);
     int32_t in_vain = 0;
+    bool do_homes_matter = false;
     for (const std::vector<StorageId>& below : levels) {
       const bool is_last = &below == &levels.back();
+      const bool had_answer = has_answer();
       const Found found = search_with(below, is_last);
       if (found == Found::OutOfReach) continue;
       in_vain = found == Found::Better || !has_answer() ? 0 : in_vain + 1;
+      do_homes_matter |= had_answer && found == Found::Better;
       if (is_good() || (has_answer() && in_vain >= most_in_vain())) break;
     }
-    flip_homes();
+    if (do_homes_matter || is_worth_more()) flip_homes();
     improve();
     fill_holes();
     if (pool_.least_bytes() == Pool::kNoBytes) add_all(search(tasks_.front()));
@@ -127,15 +130,22 @@ class Planning {
   }
   // Levels in a row that may bring nothing once there is an answer.
   int32_t most_in_vain() const {
-    constexpr Tick kSmall = 5'000;
+    constexpr Tick kMedium = 5'000;
     if (is_large(values_)) return 0;
-    return values_.tick_count() > kSmall ? 1 : 2;
+    return values_.tick_count() > kMedium || !is_worth_more() ? 1 : 2;
+  }
+  // Where a search takes no time, or much may be faster.
+  bool is_worth_more() const {
+    constexpr Tick kSmall = 1'000;
+    return values_.tick_count() <= kSmall || !is_within(1030);
   }
   bool has_answer() const { return pool_.least_ps(capacity_bytes()) < Pool::kNoTime; }
-  // Hardly anything can be faster.
-  bool is_good() const {
-    return bound_.has_value() && pool_.least_ps(capacity_bytes()) <= bound_->ps / 1000 * 1004;
+  // Of the bound, in thousandths.
+  bool is_within(int64_t share) const {
+    return bound_.has_value() && pool_.least_ps(capacity_bytes()) <= bound_->ps / 1000 * share;
   }
+  // Hardly anything can be faster.
+  bool is_good() const { return is_within(1004); }
 
   bool add_all(std::vector<Candidate> candidates) {
     bool is_better = false;
