@@ -1,10 +1,12 @@
 """The training steps that papers on memory measure: vDNN, vDNN++, TF-swap, Layrub.
 
-At the papers' batch sizes; where a paper varies the size, at its ends. `capture.py NAME` writes
-them like those of `trainings.py`, but only by name: some are large, and none is stored here.
+A family is a network for any batch; with the batch sizes of the papers it gives the programs
+FAMILY-BATCH. `capture.py NAME` writes them like those of `trainings.py`, but only by name: some are
+large, and none is stored here. `largest_batch.py FAMILY` asks what fits into a memory.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 import torch
@@ -13,6 +15,30 @@ from torch import Tensor, nn
 from trainings import Step, Training, classification, dcgan, inception, tokens
 
 from fitstep import zoo
+
+
+@dataclass(frozen=True)
+class Family:
+    """One network, one way to train it."""
+
+    what: str  # With {} for the batch.
+    make: Callable[[int], Step]
+    batches: tuple[int, ...]  # The papers'.
+
+
+def images(
+    what: str,
+    net: Callable[[], nn.Module],
+    batches: tuple[int, ...],
+    side: int = 224,
+    channels: int = 3,
+) -> Family:
+    """A convolutional net, SGD with momentum."""
+
+    def make(batch: int) -> Step:
+        return classification(net(), torch.empty(batch, channels, side, side))
+
+    return Family(f"{what}, {{}} images of {side}x{side}, SGD", make, batches)
 
 
 def clipped(optimizer: torch.optim.Optimizer, loss: Tensor, norm: float) -> Tensor:
@@ -25,7 +51,7 @@ def clipped(optimizer: torch.optim.Optimizer, loss: Tensor, norm: float) -> Tens
     return loss
 
 
-def language_model(layers: int, batch: int, recomputes: bool) -> Step:
+def language_model(layers: int, recomputes: bool, batch: int) -> Step:
     """The tutorial's large size; which one the paper took is not said."""
     model = zoo.PTBModel(width=1500, layers=layers, recomputes=recomputes)
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
@@ -37,7 +63,7 @@ def language_model(layers: int, batch: int, recomputes: bool) -> Step:
     return train_step, (tokens(batch, 35), tokens(batch, 35))
 
 
-def translation(length: int, batch: int, recomputes: bool) -> Step:
+def translation(length: int, recomputes: bool, batch: int) -> Step:
     """`length` positions of source and target; the tutorial's sizes, the paper does not say."""
     model = zoo.Seq2Seq(recomputes=recomputes)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
@@ -50,97 +76,86 @@ def translation(length: int, batch: int, recomputes: bool) -> Step:
     return train_step, example
 
 
-def image_training(
-    name: str, net: Callable[[], nn.Module], batch: int, side: int, channels: int = 3
-) -> dict[str, Training]:
-    """One entry, `name`-`batch`: SGD with momentum."""
-
-    def make() -> Step:
-        return classification(net(), torch.empty(batch, channels, side, side))
-
-    return {f"{name}-{batch}": Training(f"{name}, {batch} images of {side}x{side}, SGD", make)}
-
-
-def _vdnn() -> dict[str, Training]:
+def _vdnn() -> dict[str, Family]:
     """Its VGG-16 is vgg-e-64, -128, -256 of `trainings.py`."""
-    found = {
-        **image_training("alexnet", zoo.alexnet, 128, 224),
-        **image_training("overfeat", zoo.overfeat_accurate, 128, 221),
-        **image_training("googlenet", zoo.googlenet, 128, 224),
+    deep = {
+        f"vgg-{count}": images(f"VGG-{count}", partial(zoo.deep_vgg, count), (32,))
+        for count in (116, 216, 316, 416)
     }
-    for count in (116, 216, 316, 416):
-        found |= image_training(f"vgg-{count}", partial(zoo.deep_vgg, count), 32, 224)
-    return found
+    return {
+        "alexnet": images("AlexNet", zoo.alexnet, (128,)),
+        "overfeat": images("OverFeat, accurate", zoo.overfeat_accurate, (128,), 221),
+        "googlenet": images("GoogLeNet", zoo.googlenet, (128,)),
+        **deep,
+    }
 
 
-def _vdnnpp() -> dict[str, Training]:
-    found = image_training("vdnnpp-demo", zoo.vdnnpp_demo, 256, 224)
-    for batch in (128, 256):
-        found |= image_training("alexnet-227", zoo.alexnet_227, batch, 227)
-    for batch in (16, 64):
-        found |= image_training("vgg-d", zoo.vgg16, batch, 224)
-    return found
+def _vdnnpp() -> dict[str, Family]:
+    """Its VGG-16 is configuration D, which Layrub trains too."""
+    return {
+        "vdnnpp-demo": images("Pairs of 1x1 and 5x5", zoo.vdnnpp_demo, (256,)),
+        "alexnet-227": images("AlexNet for 227x227", zoo.alexnet_227, (128, 256), 227),
+        "vgg-d": images("VGG-D", zoo.vgg16, (16, 32, 64, 240)),
+    }
 
 
-def _layrub() -> dict[str, Training]:
+def _layrub() -> dict[str, Family]:
     """The usual batch, and the largest one in 12 GB."""
-    found = {
-        **image_training("caffenet", zoo.caffenet, 256, 227),
-        **image_training("googlenet-lrn", partial(zoo.googlenet, normalises=True), 32, 224),
-        **image_training("lenet", zoo.lenet, 5000, 28, 1),
-        **image_training("cifar10-quick", zoo.cifar10_quick, 5000, 32),
+    normalising = partial(zoo.googlenet, normalises=True)
+    return {
+        "caffe-alexnet": images("Caffe's AlexNet", zoo.caffe_alexnet, (128, 2100), 227),
+        "caffenet": images("CaffeNet", zoo.caffenet, (256,), 227),
+        "googlenet-lrn": images("GoogLeNet, normalising", normalising, (32,)),
+        "resnet-34": images("ResNet-34", zoo.resnet34, (32, 416)),
+        "lenet": images("LeNet", zoo.lenet, (5000,), 28, 1),
+        "cifar10-quick": images("Caffe's Cifar10_quick", zoo.cifar10_quick, (5000,), 32),
+        "wrn-28-10": images("WRN-28-10", zoo.wide_resnet, (128, 1376), 32),
+        "resnet-56": images("ResNet-56", zoo.cifar_resnet, (256, 5000), 32),
     }
-    for batch in (128, 2100):
-        found |= image_training("caffe-alexnet", zoo.caffe_alexnet, batch, 227)
-    for batch in (32, 240):
-        found |= image_training("vgg-d", zoo.vgg16, batch, 224)
-    for batch in (32, 416):
-        found |= image_training("resnet-34", zoo.resnet34, batch, 224)
-    for batch in (128, 1376):
-        found |= image_training("wrn-28-10", zoo.wide_resnet, batch, 32)
-    for batch in (256, 5000):
-        found |= image_training("resnet-56", zoo.cifar_resnet, batch, 32)
-    return found
 
 
-def _deep_resnets() -> dict[str, Training]:
+def _deep_resnets() -> dict[str, Family]:
     """TF-swap and Layrub. ResNet-50 at 12 GB: 144 without TF-swap, 272 and 664 with them."""
     depths = (50, 101, 152, 200, 1001, 1172, 1304, 1484, 1505, 1511, 1517, 2000)
-    found: dict[str, Training] = {}
-    for layers, batch in [*((n, 32) for n in depths), (50, 144), (50, 272), (50, 664)]:
-        found |= image_training(f"resnet-v1-{layers}", partial(zoo.deep_resnet, layers), batch, 224)
+    return {
+        f"resnet-v1-{layers}": images(
+            f"ResNet-{layers} with early strides",
+            partial(zoo.deep_resnet, layers),
+            (32, 144, 272, 664) if layers == 50 else (32,),
+        )
+        for layers in depths
+    }
+
+
+def _tf_swap() -> dict[str, Family]:
+    """Its largest batches without and with; `-by-hand`: the model keeps less by itself."""
+    what = "DCGAN's {} step, {{}} images of 64x64, Adam"  # The paper does not say how large.
+    found = {
+        "inception-v3": Family("Inception-V3, {} images of 299x299, SGD", inception, (208, 548)),
+        "dcgan-d": Family(
+            what.format("discriminator"), partial(dcgan, "discriminator"), (24, 48)
+        ),
+        "dcgan-g": Family(what.format("generator"), partial(dcgan, "generator"), (24, 48)),
+    }  # fmt: skip
+    models = {1: (1800, 3000), 4: (750, 1500), 8: (350, 900), 16: (75, 280)}
+    lengths = {50: (350, 1100), 100: (90, 550), 200: (20, 230), 400: (2, 60)}
+    for end, note, recomputes in (("", "", False), ("-by-hand", ", less kept by hand", True)):
+        for layers, batches in models.items():
+            what = f"LSTM model, {layers} layers of width 1500, {{}} x 35 tokens, SGD{note}"
+            step = partial(language_model, layers, recomputes)
+            found[f"tf-lm-{layers}{end}"] = Family(what, step, batches)
+        for length, batches in lengths.items():
+            what = f"Translation with attention, {{}} x {length} tokens, SGD{note}"
+            step = partial(translation, length, recomputes)
+            found[f"tf-nmt-{length}{end}"] = Family(what, step, batches)
     return found
 
 
-def _tf_swap() -> dict[str, Training]:
-    """The largest batches without and with it; the size of the GAN's images is not said."""
-    found: dict[str, Training] = {}
-    for batch in (208, 548):
-        what = f"Inception-V3, {batch} images of 299x299, SGD"
-        found[f"inception-v3-{batch}"] = Training(what, partial(inception, batch))
-    for batch in (24, 48):
-        for part in ("discriminator", "generator"):
-            what = f"DCGAN's {part} step, {batch} images of 64x64, Adam"
-            found[f"dcgan-{part[0]}-{batch}"] = Training(what, partial(dcgan, part, batch))
-    return found
-
-
-def _sequences() -> dict[str, Training]:
-    """TF-swap's; `-by-hand`: the model keeps less by itself."""
-    found: dict[str, Training] = {}
-    for recomputes in (False, True):
-        end, by_hand = ("-by-hand", ", less kept by hand") if recomputes else ("", "")
-        for layers in (1, 4, 8, 16):
-            what = f"LSTM model, {layers} layers of width 1500, 64 x 35 tokens, SGD{by_hand}"
-            step = partial(language_model, layers, 64, recomputes)
-            found[f"tf-lm-{layers}{end}"] = Training(what, step)
-        for length in (50, 100, 200, 400):
-            what = f"Translation with attention, 64 x {length} tokens, SGD{by_hand}"
-            step = partial(translation, length, 64, recomputes)
-            found[f"tf-nmt-{length}{end}"] = Training(what, step)
-    return found
-
-
-PAPERS: dict[str, Training] = {
-    **_vdnn(), **_vdnnpp(), **_layrub(), **_deep_resnets(), **_tf_swap(), **_sequences()
+FAMILIES: dict[str, Family] = {
+    **_vdnn(), **_vdnnpp(), **_layrub(), **_deep_resnets(), **_tf_swap()
 }  # fmt: skip
+PAPERS: dict[str, Training] = {
+    f"{name}-{batch}": Training(family.what.format(batch), partial(family.make, batch))
+    for name, family in FAMILIES.items()
+    for batch in family.batches
+}

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from fitstep import _core, zoo
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks" / "programs"))
 
 from capture import capture, steady_step, zstd
+from largest_batch import largest
 from models import PreActivationResNet
 from papers import PAPERS
 from synthetic_gpt import make
@@ -195,6 +197,23 @@ def test_papers_trainings_are_captured_by_name_and_not_stored(tmp_path: Path) ->
     packed = (tmp_path / "lenet-5000.program.zst").read_bytes()
     facts = _core.facts_of_program(zstd("-dc", packed).decode())
     assert facts["parameter_bytes"] == 4 * 431_080
+
+
+@pytest.mark.parametrize("first", [2, 5, 64, 1000])
+@pytest.mark.parametrize(
+    ("peak_bytes", "expected"),
+    [
+        (lambda batch: 100 + 7 * batch, 128),  # 100 + 7 * 128 = 996.
+        (lambda batch: max(500 + batch, 10 * batch), 100),
+        (lambda batch: batch * batch, 31),
+        (lambda batch: 1000 * batch, 1),
+        (lambda batch: 1001 * batch, 0),
+    ],
+)
+def test_the_largest_batch_is_found_from_anywhere(
+    peak_bytes: Callable[[int], int], expected: int, first: int
+) -> None:
+    assert largest(peak_bytes, 1000, first) == expected
 
 
 @pytest.mark.parametrize("ops", [1000, 3000])
