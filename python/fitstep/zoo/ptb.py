@@ -23,14 +23,16 @@ class PTBModel(nn.Module):
     ) -> None:
         super().__init__()
         self.tokens = nn.Embedding(vocab, width)
-        self.layers = nn.ModuleList(LSTMLayer(width, width, recomputes) for _ in range(layers))
+        self.layers = nn.ModuleList(
+            LSTMLayer(width, width, dropout, recomputes) for _ in range(layers)
+        )
         self.dropout = nn.Dropout(dropout)
         self.head = nn.Linear(width, vocab)
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Logits of the next token at every position of (batch, positions)."""
-        positions = [self.dropout(x) for x in self.tokens(tokens).unbind(1)]
+        positions = self.tokens(tokens).unbind(1)
         for layer in self.layers:
-            positions = [self.dropout(x) for x in layer(positions)]
-        logits: Tensor = self.head(torch.stack(positions, 1))
+            positions = layer(positions)
+        logits: Tensor = self.head(self.dropout(torch.stack(positions, 1)))
         return logits
