@@ -107,10 +107,11 @@ def test_vdnn_base_and_offload(
     maps = maps_of(net, batch, side)
     if base_m is not None:
         assert maps.base_bytes(gradients) / MIB == pytest.approx(base_m, rel=0.01)
-    # One percent, for AlexNet's small bars 8 MiB.
-    close = partial(pytest.approx, rel=0.01, abs=8)
-    assert maps.offload_bytes() / MIB == close(offload_all)
-    assert maps.offload_bytes(["convolution"]) / MIB == close(offload_conv)
+    # AlexNet's bars are so small that one percent is less than what they can be read to.
+    within_mib = 8 if net is zoo.alexnet else 0
+    for kinds, bar in ((("convolution", "pool"), offload_all), (("convolution",), offload_conv)):
+        found = maps.offload_bytes(kinds) / MIB
+        assert abs(found - bar) <= max(within_mib, 0.01 * bar)
 
 
 @pytest.mark.parametrize(
@@ -163,8 +164,9 @@ def test_depth_adds_no_larger_map_so_layrubs_buffers_are_the_same_at_any_depth()
         layers: sorted(maps_of(net, 32, 224).sizes_bytes)[-8:] for layers, net in RESNETS.items()
     }
     assert all(sizes == [98 * MIB] * 8 for sizes in largest.values())
-    # Seven of them and three of the bytes that say where a ReLU of that size let through.
-    assert 7 * 98 + 3 * 98 / 4 == 759.5
+    # In MiB that is seven of them and three quarters: perhaps three masks of a byte for a float.
+    largest_bytes = maps_of(RESNETS[1517], 32, 224).largest_bytes()
+    assert 7 * largest_bytes + 3 * (largest_bytes // 4) == 759.5 * MIB
     distinct = {tuple(sorted({*maps_of(net, 32, 224).sizes_bytes})) for net in RESNETS.values()}
     assert len(distinct) == 1
 
