@@ -1,5 +1,6 @@
 """Times of vDNN's machine: calibrated on its figure of VGG-E's layers, and how far off."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from fitstep import _core
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks" / "programs"))
 
-from capture import zstd
+from capture import ALL, capture, zstd
 from titan_x import (
     HERE,
     LAUNCH_S,
@@ -93,15 +94,34 @@ def test_every_form_of_a_program_gets_a_time() -> None:
     assert len(hashes) == 1
 
 
+def default_times_ps(text: str) -> list[tuple[str, int]]:
+    """Operator and time of each op."""
+    pattern = r'^op \d+ "([^"]*)".*\nform "default"(?: call \d+)? time (\d+)'
+    return [(name, int(ps)) for name, ps in re.findall(pattern, text, re.MULTILINE)]
+
+
 def test_a_whole_step_takes_the_figures_sum_and_the_rest(vgg: str) -> None:
-    found = timed(vgg, calibrated(layers_of_vgg(vgg)))
-    default_ps = [
-        int(line.split(" time ")[1].split()[0])
-        for line in found.splitlines()
-        if line.startswith('form "default"')
-    ]
-    ops = _core.facts_of_program(found)["ops"]
-    assert len(default_ps) == ops
+    times = default_times_ps(timed(vgg, calibrated(layers_of_vgg(vgg))))
+    assert len(times) == _core.facts_of_program(vgg)["ops"]
     # 1150 ms of the bars. Nothing is shown of ReLUs, pools, loss and optimizer: by the bytes that
     # they move another 10 %.
-    assert sum(default_ps) * 1e-12 == pytest.approx(1.15 * 1.10, rel=0.01)
+    assert sum(ps for _, ps in times) * 1e-12 == pytest.approx(1.15 * 1.10, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("name", "at_least_ms", "ours_ms"),
+    # The paper's words: AlexNet's first layer waits for more than 60 ms, VGG-16's for more than
+    # 1200 ms. The first is not part of the calibration; nothing more exact is said of it.
+    [("alexnet-128", 60, 94), ("vgg-e-64", 1200, 1201)],
+)
+def test_the_first_input_waits_for_its_backward_pass_as_long_as_the_paper_says(
+    vgg: str, name: str, at_least_ms: float, ours_ms: float
+) -> None:
+    text = vgg if name == "vgg-e-64" else capture(name, ALL[name])
+    times = default_times_ps(timed(text, calibrated(layers_of_vgg(vgg))))
+    names = [op for op, _ in times]
+    first = names.index("aten::convolution")
+    last = len(names) - 1 - names[::-1].index("aten::convolution_backward")
+    waits_ms = sum(ps for _, ps in times[first + 1 : last]) / 1e9
+    assert waits_ms > at_least_ms
+    assert waits_ms == pytest.approx(ours_ms, rel=0.01)
