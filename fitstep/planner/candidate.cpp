@@ -36,12 +36,19 @@ void measure(const Task& task, Candidate& candidate) {
 
 std::optional<Candidate> add_copies(const Task& task, const Candidate& candidate, int64_t aim_bytes,
                                     int64_t too_slow_ps, std::span<const int64_t> hole_bytes) {
-  std::optional<Offload> offload =
-      make_offload(task.values, task.machine, candidate.schedule, candidate.space,
-                   {.device_bytes = aim_bytes - task.homes.bottom_bytes,
-                    .host_bytes = host_capacity_bytes(task.machine) - task.homes.host_bottom_bytes,
-                    .too_slow_ps = too_slow_ps,
-                    .hole_bytes = hole_bytes});
+  const OffloadLimits limits{
+      .device_bytes = aim_bytes - task.homes.bottom_bytes,
+      .host_bytes = host_capacity_bytes(task.machine) - task.homes.host_bottom_bytes,
+      .too_slow_ps = too_slow_ps,
+      .hole_bytes = hole_bytes};
+  const auto offload_in = [&](const Space& space) {
+    return make_offload(task.values, task.machine, candidate.schedule, space, limits);
+  };
+  std::optional<Offload> offload = offload_in(candidate.space);
+  if (!offload && candidate.predicted_ps < too_slow_ps) {
+    const std::optional<Space> other = make_other_space(task.values, candidate.schedule);
+    if (other) offload = offload_in(*other);
+  }
   if (!offload) return std::nullopt;
   Candidate result{.selection = candidate.selection,
                    .schedule = std::move(offload->schedule),

@@ -12,6 +12,7 @@
 
 #include "fitstep/base/interval.h"
 #include "fitstep/planner/candidate.h"
+#include "fitstep/planner/exhaustive.h"
 #include "fitstep/planner/flips.h"
 #include "fitstep/planner/floor.h"
 #include "fitstep/planner/forms.h"
@@ -61,6 +62,12 @@ Drafts::Drafts(const Task& task, const Selector& selector, int64_t kept_bytes)
       has_choice_(selector.has_phases() && may_drop_) {
   if (task.values.has_alternatives()) find_frugal();
   for (const Selection& selection : flips_.best()) measure(selection);
+  if (may_drop_) {
+    const int64_t below_bytes = kept_bytes - task.homes.bottom_bytes;
+    for (Selection& selection : exhaustive_selections(task.values, below_bytes)) {
+      measure(std::move(selection));
+    }
+  }
   constexpr Tick kReversed = 1'000;  // Ops; with more, a selection of reversals is too large.
   if (has_choice_ && task.values.tick_count() <= kReversed) {
     for (const Phase& phase : find_phases(task.values)) {
@@ -101,7 +108,8 @@ void Drafts::find_frugal() {
 }
 
 void Drafts::measure(Selection selection) {
-  if (!frugal_first_.empty() && selection.first_form.empty() && selection.again_form.empty()) {
+  if (!frugal_first_.empty() && selection.steps.empty() && selection.first_form.empty() &&
+      selection.again_form.empty()) {
     Selection frugal = selection;
     frugal.first_form = frugal_first_;
     frugal.again_form = frugal_again_;

@@ -34,17 +34,30 @@ class Walk {
 
   std::optional<Schedule> run() {
     add_own_places();
-    for (Tick tick = 0; tick < values_.tick_count(); ++tick) {
-      now_ = tick;
-      if (!ensure_early(tick)) return std::nullopt;
-      if (!emit(tick, first_form(tick), Instance::Kind::Op)) return std::nullopt;
-    }
+    if (!(selection_.steps.empty() ? run_ops() : run_steps())) return std::nullopt;
     insert_saves();
     find_lifetimes(schedule_);
     return std::move(schedule_);
   }
 
  private:
+  bool run_ops() {
+    for (Tick tick = 0; tick < values_.tick_count(); ++tick) {
+      now_ = tick;
+      if (!ensure_early(tick) || !emit(tick, first_form(tick), Instance::Kind::Op)) return false;
+    }
+    return true;
+  }
+
+  bool run_steps() {
+    for (const Selection::Step& step : selection_.steps) {
+      const auto kind = step.is_again ? Instance::Kind::OpAgain : Instance::Kind::Op;
+      if (!emit(step.tick, step.form, kind)) return false;
+      if (!step.is_again) ++now_;
+    }
+    return true;
+  }
+
   int32_t add_stay(StorageId storage, bool has_own_place) {
     schedule_.stays.push_back({.storage = storage, .has_own_place = has_own_place});
     pins_.push_back(0);

@@ -40,6 +40,14 @@ struct Selection {
   std::vector<int8_t> first_form;
   std::vector<int8_t> again_form;
 
+  // Instead of all that: the runs themselves, in order. What one of them reads is there.
+  struct Step {
+    Tick tick = 0;
+    int32_t form = 0;
+    bool is_again = false;
+  };
+  std::vector<Step> steps;
+
   std::vector<char> decisions;  // What flips.h has set; empty if this was found otherwise.
 
   bool is_still_there(ValueId value, Tick touched, Tick now) const {
@@ -56,7 +64,8 @@ inline Selection keep_all(const Values& values) {
           .scope_of = std::vector<int8_t>(values.size(), Selection::kKeep),
           .scopes = {},
           .first_form = {},
-          .again_form = {}};
+          .again_form = {},
+          .steps = {}};
 }
 
 }  // namespace fitstep

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -278,6 +279,14 @@ Space make_space(const Values& values, const Schedule& schedule) {
   SpaceMaker other_maker(values, schedule, true);
   const Space other = other_maker.run();
   return other_maker.peak_of_blocks_bytes() < space.peak_bytes ? other : space;
+}
+
+std::optional<Space> make_other_space(const Values& values, const Schedule& schedule) {
+  constexpr size_t kFew = 200;  // Instances; this is for where all else has failed.
+  if (schedule.instances.size() > kFew) return std::nullopt;
+  SpaceMaker maker(values, schedule, true);
+  Space space = maker.run();
+  return maker.has_larger() ? std::optional(std::move(space)) : std::nullopt;
 }
 
 }  // namespace fitstep

@@ -17,6 +17,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "fitstep/plan/layout.h"
@@ -37,6 +38,10 @@ struct Space {
 };
 
 Space make_space(const Values& values, const Schedule& schedule);
+
+// The same with every output in the place of a larger input that it may take, even if that holds
+// the rest for longer; nothing if there is no such output, or if looking takes too long.
+std::optional<Space> make_other_space(const Values& values, const Schedule& schedule);
 
 // The live interval of a request in its form's own sequence. Requests of worker threads come in any
 // order, so then all requests of the form are live throughout.

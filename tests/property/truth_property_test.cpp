@@ -116,16 +116,16 @@ Tally compare_all(Program (*make)(uint64_t seed), uint64_t count) {
 TEST(Truth, PlansAreAsFastAsTheFastest) {
   const Tally sum = compare_all(small_program, program_count(400));
   EXPECT_GE(sum.asked, 1000U);
-  EXPECT_GE(sum.within * 100, sum.asked * 99);
-  EXPECT_GE(sum.least_equal * 100, sum.least_asked * 97);
+  EXPECT_GE(sum.within * 1000, sum.asked * 993);
+  EXPECT_GE(sum.least_equal * 1000, sum.least_asked * 995);
   EXPECT_LE(sum.worst, 1.6);
 }
 
 TEST(Truth, PlansWithAlternativesAreAsFastAsTheFastest) {
   const Tally sum = compare_all(small_program_with_forms, program_count(400));
   EXPECT_GE(sum.asked, 1000U);
-  EXPECT_GE(sum.within * 100, sum.asked * 99);
-  EXPECT_GE(sum.least_equal * 100, sum.least_asked * 97);
+  EXPECT_GE(sum.within * 1000, sum.asked * 993);
+  EXPECT_GE(sum.least_equal * 1000, sum.least_asked * 995);
   EXPECT_LE(sum.worst, 1.6);
 }
 
@@ -137,13 +137,16 @@ struct Miss {
   int64_t room_units;
   int64_t found_s;  // 0: no plan.
   int64_t least_s;  // 0: there is a plan; the time is not asked for.
+  bool has_forms = false;
 };
 
 class TruthMiss : public testing::TestWithParam<Miss> {};
 
 TEST_P(TruthMiss, IsWhatItWas) {
   const Miss& miss = GetParam();
-  const std::vector<Truth> truths = find_truth(small_program(miss.seed), miss.policy);
+  const Program program =
+      miss.has_forms ? small_program_with_forms(miss.seed) : small_program(miss.seed);
+  const std::vector<Truth> truths = find_truth(program, miss.policy);
   const auto truth = std::ranges::find(truths, miss.room_units, &Truth::room_units);
   ASSERT_NE(truth, truths.end());
   EXPECT_TRUE(truth->is_known);
@@ -154,17 +157,16 @@ TEST_P(TruthMiss, IsWhatItWas) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Known, TruthMiss,
-                         testing::Values(Miss{"RecomputeIn9Units", 152, "recompute", 9, 0, 0},
-                                         Miss{"RecomputeIn6Units", 311, "recompute", 6, 0, 0},
-                                         Miss{"OffloadIn9Units", 215, "offload", 9, 0, 0},
-                                         Miss{"OffloadIn7Units", 297, "offload", 7, 0, 0},
-                                         Miss{"BothIn9Units", 215, "auto", 9, 0, 0},
-                                         Miss{"OffloadTakes18sInsteadOf17s", 271, "offload", 6, 18,
-                                              17},
-                                         Miss{"BothTake18sInsteadOf17s", 271, "auto", 6, 18, 17},
-                                         Miss{"BothTake21sInsteadOf19s", 139, "auto", 6, 21, 19}),
-                         [](const auto& miss) { return miss.param.name; });
+// In 7 units, what is evicted in a pause and what is prefetched in the same pause would have to lie
+// at one place; in 9, a block would have to shrink when its output takes part of its place.
+INSTANTIATE_TEST_SUITE_P(
+    Known, TruthMiss,
+    testing::Values(Miss{"OffloadIn7Units", 297, "offload", 7, 0, 0},
+                    Miss{"OffloadTakes18sInsteadOf17s", 271, "offload", 6, 18, 17},
+                    Miss{"BothTake18sInsteadOf17s", 271, "auto", 6, 18, 17},
+                    Miss{"BothTake21sInsteadOf19s", 139, "auto", 6, 21, 19},
+                    Miss{"RecomputeWithFormsTakes8sInsteadOf6s", 388, "recompute", 9, 8, 6, true}),
+    [](const auto& miss) { return miss.param.name; });
 
 }  // namespace
 }  // namespace fitstep
