@@ -18,7 +18,15 @@
 namespace fitstep {
 namespace {
 
-constexpr size_t kMostInstancesPerOp = 8;
+// Instances of a schedule: a chain of n ops of which nothing is held needs n^2 / 8; larger programs
+// are not multiplied so far.
+size_t most_instances(Tick tick_count) {
+  constexpr size_t kPerOp = 8;
+  constexpr size_t kOfSmall = 20'000;
+  const auto ops = static_cast<size_t>(tick_count);
+  return std::max(kPerOp * ops + 100, std::min(ops * ops / 4, kOfSmall));
+}
+
 constexpr int32_t kMostDepth = 8000;  // Of values made again for values made again.
 
 class Walk {
@@ -27,6 +35,7 @@ class Walk {
       : values_(values),
         selection_(selection),
         is_below_(is_below),
+        most_instances_(most_instances(values.tick_count())),
         stay_of_(values.size(), kNone),
         touched_(values.size(), 0),
         save_of_tick_(static_cast<size_t>(values.tick_count()), kNone),
@@ -186,8 +195,7 @@ class Walk {
   }
 
   bool emit(Tick tick, int32_t form_index, Instance::Kind kind) {
-    const size_t limit = kMostInstancesPerOp * static_cast<size_t>(values_.tick_count()) + 100;
-    if (schedule_.instances.size() > limit) return false;
+    if (schedule_.instances.size() > most_instances_) return false;
     const Form& form = form_at(tick, form_index);
     Instance instance{.kind = kind, .tick = tick, .form = form_index, .reads = {}, .writes = {}};
     bool is_done = true;
@@ -278,6 +286,7 @@ class Walk {
   const Values& values_;
   const Selection& selection_;
   std::span<const char> is_below_;  // By storage.
+  size_t most_instances_;
   Schedule schedule_;
   Tick now_ = 0;
   size_t next_early_ = 0;
