@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "fitstep/base/check.h"
 #include "fitstep_torch/generators.h"
 #include "fitstep_torch/interrupts.h"
 #include "fitstep_torch/tensors.h"
@@ -165,8 +166,11 @@ void PlannedKernels::point(StorageId storage, char* address) {
 }
 
 void PlannedKernels::set_number(OpId op, const NumberPlace& place, const c10::IValue& number) {
+  const TorchCall& standard = step_.calls[step_.program.ops[op.index()].forms[0].call.index()];
   for (const int32_t position : runs_of_op_[op.index()]) {
     PreparedRun& prepared = prepared_[static_cast<size_t>(position)];
+    FITSTEP_CHECK(prepared.handle == standard.handle,
+                  "a form of another operator, where the default form's numbers have no place");
     replace_number(prepared.arguments[static_cast<size_t>(place.argument)], place.position, number);
   }
 }

@@ -51,7 +51,9 @@ class PlannedKernels final : public Kernels {
   // Where an input or constant lies in this step: the address of its storage's begin.
   void point(StorageId storage, char* address);
 
-  // Replaces a number in the arguments of all instances of an op.
+  // Replaces a number in the arguments of all instances of an op, whatever their forms.
+  //
+  // REQUIRES: `place` is of the default form's call, and the forms that run are of its operator.
   void set_number(OpId op, const NumberPlace& place, const c10::IValue& number);
 
   Status run(int32_t position) override;
