@@ -1,11 +1,11 @@
 """One training in a process of its own, driven line by line through its standard input.
 
-    python benchmarks/worker.py WORKLOAD BUDGET SMALL
+    python benchmarks/worker.py WORKLOAD HOW SMALL
 
-BUDGET is "plain" or bytes. It answers every line with one line of JSON: first how compiling went,
-then to `step` the seconds of one training step and its loss, to `peak` the bytes it needed, to
-`bits` the hashes of everything it trained. Two workers that take turns share the machine's moods,
-and neither sees the other's memory.
+HOW is "plain", a rival (rivals.py), or a budget in bytes. It answers every line with one line of
+JSON: first how compiling went, then to `step` the seconds of one training step and its loss, to
+`peak` the bytes it needed, to `bits` the hashes of everything it trained. Two workers that take
+turns share the machine's moods, and neither sees the other's memory.
 """
 
 import json
@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from fitstep.zoo.bits import fingerprint
 from fitstep.zoo.plain import plain_peak_bytes
+from rivals import install
 from workloads import Workload, build
 
 import fitstep
@@ -24,16 +25,18 @@ Answer = dict[str, Any]
 
 
 class Worker:
-    """Plain PyTorch, or a compiled step."""
+    """Plain PyTorch, a rival, or a compiled step."""
 
-    def __init__(self, workload: Workload, budget: str) -> None:
+    def __init__(self, workload: Workload, how: str) -> None:
         self.workload = workload
         self.index = 0
-        self.step: Any = workload.train_step
-        self.is_plain = budget == "plain"
-        if not self.is_plain:
+        self.is_ours = how.isdigit()
+        if self.is_ours:
             example = workload.batch(0)
-            self.step = fitstep.compile(workload.train_step, example=example, budget=int(budget))
+            self.step: Any = fitstep.compile(workload.train_step, example=example, budget=int(how))
+        else:
+            install(workload, how)
+            self.step = workload.train_step
 
     def do_step(self) -> Answer:
         batch = self.workload.batch(self.index)
@@ -43,8 +46,8 @@ class Worker:
         return {"seconds": time.perf_counter() - start, "loss": float(loss.detach())}
 
     def do_peak(self) -> Answer:
-        """Plain PyTorch runs a step for it, which counts as a training step."""
-        if not self.is_plain:
+        """Others run a step for it, which counts as a training step."""
+        if self.is_ours:
             variants = self.step.report().variants
             return {"bytes": max(variant.total_bytes for variant in variants)}
         self.workload.optimizer.zero_grad()  # The step replaces them.
@@ -62,10 +65,10 @@ class Worker:
 
 def main() -> None:
     """Serves until the input ends."""
-    name, budget, small = sys.argv[1:]
+    name, how, small = sys.argv[1:]
     start = time.perf_counter()
     try:
-        worker = Worker(build(name, small == "small"), budget)
+        worker = Worker(build(name, small == "small"), how)
     except fitstep.BudgetTooSmall as error:
         found = {"floor_bytes": error.floor_bytes, "least_found_bytes": error.least_found_bytes}
         print(json.dumps({"too_small": found, "message": str(error)}), flush=True)

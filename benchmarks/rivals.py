@@ -1,0 +1,97 @@
+"""What else trains in less memory with PyTorch, as plans of our own would have to beat it.
+
+    checkpoint:N     torch.utils.checkpoint around every N consecutive layers
+    memory_budget:F  torch.compile that may keep the share F of what it would save, recomputing the
+                     rest; with the backend that needs no C++ compiler
+    inductor:F       the same with its own compiler, whose kernels have other bits
+    spill            saved tensors of at least 1 MiB go to files, one each
+
+A rival changes the model of a workload in place, so that its train step runs that way.
+"""
+
+import tempfile
+from collections.abc import Callable, Iterable
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+from workloads import Workload
+
+# Where the layers of a model are, one after another.
+LAYERS = ("features", "layers", "down", "up", "lstm")
+
+
+class Group(nn.Sequential):
+    """Consecutive layers whose insides are made again in the backward pass."""
+
+    def forward(self, x: Any) -> Any:
+        """The last layer's output."""
+        return checkpoint(super().forward, x, use_reentrant=False)
+
+
+def checkpointed(workload: Workload, size: int) -> None:
+    """Groups of `size` layers."""
+    for name in LAYERS:
+        layers = getattr(workload.model, name, None)
+        if isinstance(layers, nn.Sequential | nn.ModuleList):
+            of = list(layers)
+            groups = [Group(*of[i : i + size]) for i in range(0, len(of), size)]
+            setattr(workload.model, name, type(layers)(*_arguments(layers, groups)))
+
+
+def _arguments(layers: nn.Module, groups: list[Group]) -> Iterable[Any]:
+    return [groups] if isinstance(layers, nn.ModuleList) else groups
+
+
+def compiled(workload: Workload, share: float, backend: str) -> None:
+    """torch.compile that may save `share` of the bytes."""
+    import torch._functorch.config as config
+
+    config.activation_memory_budget = share
+    workload.model.compile(backend=backend)
+
+
+def spilled(workload: Workload) -> None:
+    """Large saved tensors are files until the backward pass reads them."""
+    folder = tempfile.TemporaryDirectory(prefix="spilled_")
+    numbers = count()
+
+    def pack(tensor: Tensor) -> Tensor | Path:
+        if tensor.nbytes < 1 << 20 or isinstance(tensor, nn.Parameter):
+            return tensor
+        path = Path(folder.name) / str(next(numbers))
+        torch.save(tensor, path)
+        return path
+
+    def unpack(saved: Tensor | Path) -> Tensor:
+        if isinstance(saved, Tensor):
+            return saved
+        tensor: Tensor = torch.load(saved, weights_only=True)
+        return tensor
+
+    train_step = workload.train_step
+
+    def step(*batch: Tensor) -> Tensor:
+        with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
+            loss = train_step(*batch)
+        for path in Path(folder.name).iterdir():
+            path.unlink()
+        return loss
+
+    workload.train_step = step
+
+
+def install(workload: Workload, rival: str) -> None:
+    """Makes the workload train the rival's way."""
+    name, _, setting = rival.partition(":")
+    ways: dict[str, Callable[[], None]] = {
+        "plain": lambda: None,
+        "checkpoint": lambda: checkpointed(workload, int(setting)),
+        "memory_budget": lambda: compiled(workload, float(setting), "aot_eager_decomp_partition"),
+        "inductor": lambda: compiled(workload, float(setting), "inductor"),
+        "spill": lambda: spilled(workload),
+    }
+    ways[name]()
