@@ -110,17 +110,13 @@ def count_maps(model: nn.Module, inputs: Tensor, in_place: Sequence[str] = ("bat
     """The maps of one forward pass. REQUIRES: `model` and `inputs` on the meta device.
 
     Layers of the kinds `in_place` write over their input, as papers count it, even where a shortcut
-    reads the same map. An unknown function that makes a new
-    tensor is an error: a map that nobody counts would be a wrong figure.
+    reads the same map. An unknown function that makes a new tensor is an error: a map that nobody
+    counts would be a wrong figure.
     """
-    parameters = [p.nbytes for p in model.parameters()]
-    counter = _Counter(Maps(sum(parameters)), in_place)
+    counter = _Counter(Maps(sum(p.nbytes for p in model.parameters())), in_place)
     counter.map_of(inputs)
-    was_training = model.training
-    model.eval()  # Without dropout and statistics; the shapes are the same.
-    with torch.no_grad(), _module_names(model, counter), counter:
+    with torch.no_grad(), _module_names(model, counter.modules), counter:
         model(inputs)
-    model.train(was_training)
     return counter.maps
 
 
@@ -131,7 +127,7 @@ class _Counter(TorchFunctionMode):
         super().__init__()
         self.maps = maps
         self.in_place = in_place
-        self.module = [""]
+        self.modules: list[str] = []  # Those that run, the innermost last.
         self.numbers: dict[int, int] = {}  # By storage; `alive` keeps storages apart.
         self.alive: list[Tensor] = []
 
@@ -169,19 +165,24 @@ class _Counter(TorchFunctionMode):
         elif kind is None:
             raise ValueError(f"{name} makes a feature map of a kind that maps.py does not know")
         else:
-            self.maps.layers.append(Layer(self.module[-1], kind, known, self.map_of(result)))
+            self.maps.layers.append(Layer(self.modules[-1], kind, known, self.map_of(result)))
         return result
 
 
 @contextmanager
-def _module_names(model: nn.Module, counter: _Counter) -> Iterator[None]:
-    """Keeps the innermost running module's name on top of `counter.module`."""
+def _module_names(model: nn.Module, running: list[str]) -> Iterator[None]:
+    """Keeps the names of the modules that run in `running`."""
+
+    def entering(name: str) -> Callable[..., None]:
+        return lambda *_: running.append(name)
+
+    def leave(*_: object) -> None:
+        running.pop()
+
     handles = []
     for name, module in model.named_modules():
-        handles += [
-            module.register_forward_pre_hook(lambda *_, name=name: counter.module.append(name)),
-            module.register_forward_hook(lambda *_: counter.module.pop() and None),
-        ]
+        handles.append(module.register_forward_pre_hook(entering(name)))
+        handles.append(module.register_forward_hook(leave))
     try:
         yield
     finally:
