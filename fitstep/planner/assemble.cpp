@@ -19,8 +19,8 @@ namespace fitstep {
 namespace {
 
 std::vector<Residency> make_residencies(const Values& values, const Schedule& schedule,
-                                        const Space& space, const Layout& layout,
-                                        const Layout& host_layout, const Homes& homes) {
+                                        const Space& space, const Layouts& layouts,
+                                        const Homes& homes) {
   std::vector<Residency> residencies;
   residencies.reserve(schedule.stays.size());
   for (size_t i = 0; i < schedule.stays.size(); ++i) {
@@ -33,8 +33,7 @@ std::vector<Residency> make_residencies(const Values& values, const Schedule& sc
       if (!residency.is_home) residency.tier = kExternalTier;
       residency.offset_bytes = residency.is_home ? homes.offset_bytes[stay.storage.index()] : 0;
     } else if (const int32_t block = space.block_of_stay[i]; block != kNone) {
-      const Layout& of_tier = stay.tier == kHostTier ? host_layout : layout;
-      residency.offset_bytes = of_tier.offset_bytes[static_cast<size_t>(block)];
+      residency.offset_bytes = layouts.of(stay.tier).offset_bytes[static_cast<size_t>(block)];
     }
     residencies.push_back(residency);
   }
@@ -80,11 +79,12 @@ void add_lane(Lane lane, const std::vector<Transfer>& transfers, Plan& plan) {
 }  // namespace
 
 Plan assemble_plan(const Values& values, const Schedule& schedule, const Space& space,
-                   const Layout& layout, const Layout& host_layout, const Homes& homes) {
+                   const Layouts& layouts, const Homes& homes) {
   Plan plan;
-  plan.residencies = make_residencies(values, schedule, space, layout, host_layout, homes);
-  add_lane(Lane::Evict, schedule.evicts, plan);
-  add_lane(Lane::Prefetch, schedule.prefetches, plan);
+  plan.residencies = make_residencies(values, schedule, space, layouts, homes);
+  for (int lane = 0; lane < kLaneCount; ++lane) {
+    add_lane(Lane{lane}, schedule.lane(Lane{lane}), plan);
+  }
   std::vector<Action>& lane = plan.lane(Lane::Compute);
   lane.resize(schedule.instances.size());
   Ended known{};
@@ -106,8 +106,9 @@ Plan assemble_plan(const Values& values, const Schedule& schedule, const Space& 
     const Form& form = values.op_at(instance.tick).forms[static_cast<size_t>(instance.form)];
     for (size_t k = 0; k < form.requests.size(); ++k) {
       const int32_t block = space.block_of_request[static_cast<size_t>(space.first_request[i]) + k];
-      const int64_t scratch_bytes =
-          block == kNone ? homes.bottom_bytes : layout.offset_bytes[static_cast<size_t>(block)];
+      const int64_t scratch_bytes = block == kNone
+                                        ? homes.bottom_bytes
+                                        : layouts.device.offset_bytes[static_cast<size_t>(block)];
       run.request_offset_bytes.push_back(
           request_offset(form.requests[k], form, run, plan.residencies, scratch_bytes));
     }
@@ -118,7 +119,7 @@ Plan assemble_plan(const Values& values, const Schedule& schedule, const Space& 
     lane[static_cast<size_t>(stay.last)].releases.push_back(ResidencyId(i));
   }
   plan.certificate.peak_bytes = homes.size_bytes + space.peak_bytes;
-  plan.certificate.height_bytes = std::max(layout.height_bytes, homes.end_bytes);
+  plan.certificate.height_bytes = std::max(layouts.device.height_bytes, homes.end_bytes);
   return plan;
 }
 

@@ -2,7 +2,7 @@
 //
 //   stays      --> residencies          instances --> actions of the compute lane
 //   layouts    --> their offsets        ends of stays --> releases
-//   transfers  --> actions of the evict and the prefetch lane, and who waits for them
+//   transfers  --> actions of the copy lanes, and who waits for them
 //
 // Nothing is decided here.
 #pragma once
@@ -18,8 +18,19 @@
 
 namespace fitstep {
 
+struct Layouts {
+  Layout device;
+  Layout host;
+  Layout disk;
+
+  const Layout& of(TierId tier) const {
+    if (tier == kDeviceTier) return device;
+    return tier == kHostTier ? host : disk;
+  }
+};
+
 // The plan without hash, policy and the certificate's proofs; peak and height are filled in.
 Plan assemble_plan(const Values& values, const Schedule& schedule, const Space& space,
-                   const Layout& layout, const Layout& host_layout, const Homes& homes);
+                   const Layouts& layouts, const Homes& homes);
 
 }  // namespace fitstep

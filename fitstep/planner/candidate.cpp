@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "fitstep/base/id.h"
+#include "fitstep/plan/layout.h"
 #include "fitstep/plan/plan.h"
 #include "fitstep/planner/assemble.h"
 #include "fitstep/planner/forms.h"
@@ -34,28 +36,55 @@ void measure(const Task& task, Candidate& candidate) {
   candidate.predicted_ps = predicted_ps(task, candidate.schedule, candidate.schedule.op_ps);
 }
 
+Layout host_layout(const Task& task, const Space& space, int32_t passes) {
+  Layout layout = place_blocks(space.host_blocks, {.alignment_bytes = kAlignmentBytes,
+                                                   .bottom_bytes = task.homes.host_bottom_bytes,
+                                                   .passes = passes,
+                                                   .seed = task.request.seed});
+  layout.height_bytes = std::max(layout.height_bytes, task.homes.host_bottom_bytes);
+  return layout;
+}
+
+// What a first layout of the host tier needs beyond its room, where the disk could hold it instead.
+int64_t missing_on_host_bytes(const Task& task, const Space& space) {
+  if (space.host_blocks.empty() || offload_room_bytes(task.machine, kDiskTier) == 0) return 0;
+  const int64_t room_bytes = offload_room_bytes(task.machine, kHostTier);
+  int64_t sum_bytes = task.homes.host_bottom_bytes;
+  for (const Block& block : space.host_blocks) sum_bytes += block.size_bytes + kAlignmentBytes;
+  if (sum_bytes <= room_bytes) return 0;
+  return host_layout(task, space, /*passes=*/1).height_bytes - room_bytes;
+}
+
 std::optional<Candidate> add_copies(const Task& task, const Candidate& candidate, int64_t aim_bytes,
                                     int64_t too_slow_ps, std::span<const int64_t> hole_bytes) {
-  const OffloadLimits limits{
-      .device_bytes = aim_bytes - task.homes.bottom_bytes,
-      .host_bytes = host_capacity_bytes(task.machine) - task.homes.host_bottom_bytes,
-      .too_slow_ps = too_slow_ps,
-      .hole_bytes = hole_bytes};
+  const auto room = [&](TierId tier, int64_t bottom_bytes) {
+    return std::max<int64_t>(offload_room_bytes(task.machine, tier) - bottom_bytes, 0);
+  };
+  OffloadLimits limits{.device_bytes = aim_bytes - task.homes.bottom_bytes,
+                       .below = {.host_bytes = room(kHostTier, task.homes.host_bottom_bytes),
+                                 .disk_bytes = room(kDiskTier, 0)},
+                       .too_slow_ps = too_slow_ps,
+                       .hole_bytes = hole_bytes};
   const auto offload_in = [&](const Space& space) {
     return make_offload(task.values, task.machine, candidate.schedule, space, limits);
   };
-  std::optional<Offload> offload = offload_in(candidate.space);
-  if (!offload && candidate.predicted_ps < too_slow_ps) {
-    const std::optional<Space> other = make_other_space(task.values, candidate.schedule);
-    if (other) offload = offload_in(*other);
+  Candidate result{.selection = candidate.selection, .level = task.level};
+  while (true) {
+    std::optional<Offload> offload = offload_in(candidate.space);
+    if (!offload && candidate.predicted_ps < too_slow_ps) {
+      const std::optional<Space> other = make_other_space(task.values, candidate.schedule);
+      if (other) offload = offload_in(*other);
+    }
+    if (!offload) return std::nullopt;
+    result.schedule = std::move(offload->schedule);
+    result.predicted_ps = offload->total_ps;
+    result.space = make_space(task.values, result.schedule);
+    const int64_t missing_bytes = missing_on_host_bytes(task, result.space);
+    if (missing_bytes <= 0) break;
+    const int64_t less_bytes = std::max(missing_bytes, limits.below.host_bytes / 8 + 1);
+    limits.below.host_bytes = std::max<int64_t>(limits.below.host_bytes - less_bytes, 0);
   }
-  if (!offload) return std::nullopt;
-  Candidate result{.selection = candidate.selection,
-                   .schedule = std::move(offload->schedule),
-                   .level = task.level};
-  result.space = make_space(task.values, result.schedule);
   result.bytes = task.homes.bottom_bytes + result.space.peak_bytes;
-  result.predicted_ps = offload->total_ps;
   return result;
 }
 
@@ -128,28 +157,32 @@ int32_t layout_passes(const Candidate& candidate) {
 }
 
 void place_candidate(const Task& task, int64_t target_bytes, int32_t passes, Candidate& candidate) {
-  candidate.layout = place_blocks(candidate.space.blocks, {.alignment_bytes = kAlignmentBytes,
-                                                           .bottom_bytes = task.homes.bottom_bytes,
-                                                           .target_bytes = target_bytes,
-                                                           .passes = passes,
-                                                           .seed = task.request.seed});
-  candidate.bytes = std::max(candidate.layout.height_bytes, task.homes.end_bytes);
+  Layouts& layouts = candidate.layouts;
+  layouts.device = place_blocks(candidate.space.blocks, {.alignment_bytes = kAlignmentBytes,
+                                                         .bottom_bytes = task.homes.bottom_bytes,
+                                                         .target_bytes = target_bytes,
+                                                         .passes = passes,
+                                                         .seed = task.request.seed});
+  candidate.bytes = std::max(layouts.device.height_bytes, task.homes.end_bytes);
   if (!candidate.schedule.has_transfers()) return;
-  candidate.host_layout =
-      place_blocks(candidate.space.host_blocks, {.alignment_bytes = kAlignmentBytes,
-                                                 .bottom_bytes = task.homes.host_bottom_bytes,
-                                                 .passes = passes,
-                                                 .seed = task.request.seed});
-  candidate.host_layout.height_bytes =
-      std::max(candidate.host_layout.height_bytes, task.homes.host_bottom_bytes);
+  layouts.host = host_layout(task, candidate.space, passes);
+  layouts.disk = place_blocks(
+      candidate.space.disk_blocks,
+      {.alignment_bytes = kDiskAlignmentBytes, .passes = passes, .seed = task.request.seed});
   // Copies may start a little earlier than offload could know: where nothing lies in the way.
   candidate.predicted_ps =
       simulate(task.program, assemble_candidate(task, candidate), task.machine).total_ps;
 }
 
+bool is_too_much_below(const Task& task, const Candidate& candidate) {
+  const Layouts& layouts = candidate.layouts;
+  return layouts.host.height_bytes > offload_room_bytes(task.machine, kHostTier) ||
+         layouts.disk.height_bytes > offload_room_bytes(task.machine, kDiskTier);
+}
+
 Plan assemble_candidate(const Task& task, const Candidate& candidate) {
-  return assemble_plan(task.values, candidate.schedule, candidate.space, candidate.layout,
-                       candidate.host_layout, task.homes);
+  return assemble_plan(task.values, candidate.schedule, candidate.space, candidate.layouts,
+                       task.homes);
 }
 
 }  // namespace fitstep

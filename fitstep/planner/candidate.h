@@ -45,8 +45,7 @@ struct Candidate {
   Selection selection;
   Schedule schedule;
   Space space;
-  Layout layout;  // Empty until placed.
-  Layout host_layout;
+  Layouts layouts;    // Empty until placed.
   int64_t bytes = 0;  // Least height possible; once placed, the height. Homes included.
   int64_t predicted_ps = 0;
   int32_t level = 0;  // The task's.
@@ -78,6 +77,9 @@ int32_t layout_passes(const Candidate& candidate);
 
 // Places the candidate's blocks, trying until `target_bytes` is reached or passes run out.
 void place_candidate(const Task& task, int64_t target_bytes, int32_t passes, Candidate& candidate);
+
+// Whether a placed candidate needs more than there is below the device.
+bool is_too_much_below(const Task& task, const Candidate& candidate);
 
 // The placed candidate as a plan, without hash, policy and the certificate's proofs.
 Plan assemble_candidate(const Task& task, const Candidate& candidate);

@@ -12,7 +12,6 @@
 
 #include "fitstep/planner/gaps.h"
 #include "fitstep/planner/load_tree.h"
-#include "fitstep/simulate/lane_clock.h"
 
 namespace fitstep {
 namespace {
@@ -25,7 +24,7 @@ class Chooser {
       : task_(task),
         rule_(rule),
         load_(task.load_bytes),
-        host_(std::vector<int64_t>(task.load_bytes.size(), 0)),
+        below_(task.room, task.load_bytes.size()),
         is_chosen_(task.gaps.size(), 0) {}
 
   std::optional<std::vector<int32_t>> run() {
@@ -53,12 +52,7 @@ class Chooser {
   }
 
   bool is_hidden(const Gap& it) const {
-    return time_ps(it) >= transfer_ps(it.size_bytes, task_.link.evict, false) +
-                              transfer_ps(it.size_bytes, task_.link.prefetch, false);
-  }
-
-  bool has_room_below(const Gap& it) const {
-    return it.has_home || host_.most(it.before, it.after) + it.size_bytes <= task_.host_limit_bytes;
+    return time_ps(it) >= round_trip_ps(task_.machine, task_.room.nearest(), it.size_bytes);
   }
 
   void choose(int32_t index) {
@@ -66,7 +60,7 @@ class Chooser {
     is_chosen_[static_cast<size_t>(index)] = 1;
     order_.push_back(index);
     load_.add(it.before + 1, it.after, -it.size_bytes);
-    if (!it.has_home) host_.add(it.before, it.after, it.size_bytes);
+    below_.add(it);
   }
 
   // From the first instance to the last; where too much lies, the open gap of the best rank goes.
@@ -87,7 +81,7 @@ class Chooser {
       while (excess_bytes > 0 && !open.empty()) {
         const int32_t index = -open.top().second;
         open.pop();
-        if (gap(index).after <= position || !has_room_below(gap(index))) continue;
+        if (gap(index).after <= position || !below_.has_room(gap(index))) continue;
         choose(index);
         excess_bytes -= gap(index).size_bytes;
       }
@@ -117,7 +111,7 @@ class Chooser {
     for (const int32_t index : order) {
       const Gap& it = gap(index);
       if (load_.most(it.before + 1, it.after) <= task_.limit_bytes) continue;
-      if (has_room_below(it)) choose(index);
+      if (below_.has_room(it)) choose(index);
     }
   }
 
@@ -134,7 +128,7 @@ class Chooser {
   const EvictionTask& task_;
   EvictionRule rule_;
   LoadTree load_;
-  LoadTree host_;  // Bytes below, by instance.
+  LoadBelow below_;
   std::vector<char> is_chosen_;
   std::vector<int32_t> order_;
 };
@@ -142,19 +136,19 @@ class Chooser {
 // The gaps whose bits are set.
 std::optional<std::vector<int32_t>> take_set(const EvictionTask& task, uint32_t set) {
   std::vector<int64_t> load_bytes(task.load_bytes.begin(), task.load_bytes.end());
-  std::vector<int64_t> host_bytes(load_bytes.size(), 0);
+  std::vector<int64_t> below_bytes(load_bytes.size(), 0);
   std::vector<int32_t> chosen;
   for (size_t i = 0; i < task.gaps.size(); ++i) {
     if ((set >> i & 1U) == 0) continue;
     chosen.push_back(static_cast<int32_t>(i));
     const Gap& gap = task.gaps[i];
     for (auto at = static_cast<size_t>(gap.before); at < static_cast<size_t>(gap.after); ++at) {
-      host_bytes[at] += gap.size_bytes;
+      below_bytes[at] += gap.size_bytes;
       if (at > static_cast<size_t>(gap.before)) load_bytes[at] -= gap.size_bytes;
     }
   }
   const bool fits = std::ranges::max(load_bytes) <= task.limit_bytes &&
-                    std::ranges::max(host_bytes) <= task.host_limit_bytes;
+                    std::ranges::max(below_bytes) <= task.room.sum_bytes();
   return fits ? std::optional(std::move(chosen)) : std::nullopt;
 }
 

@@ -16,6 +16,7 @@
 
 #include "fitstep/machine/machine.h"
 #include "fitstep/planner/gaps.h"
+#include "fitstep/planner/tiers.h"
 
 namespace fitstep {
 
@@ -34,15 +35,15 @@ struct EvictionTask {
   std::span<const int64_t> load_bytes;  // By instance, with nothing evicted.
   std::span<const int64_t> start_ps;    // By instance, without stalls; and one more.
   int64_t limit_bytes = 0;
-  int64_t host_limit_bytes = 0;
-  Link link;
+  RoomBelow room;
+  const Machine& machine;
 };
 
 // One for every rule; where there are so few gaps that all sets of them can be tried, also one for
 // each set.
 int32_t choice_count(const EvictionTask& task);
 
-// Indices of gaps, rising; nothing if the choice is not enough, or the host tier is too small.
+// Indices of gaps, rising; nothing if the choice is not enough, or the tiers below are too small.
 //
 // REQUIRES: 0 <= choice < choice_count(task).
 std::optional<std::vector<int32_t>> choose_evictions(const EvictionTask& task, int32_t choice);

@@ -21,12 +21,13 @@ class Evictions : public testing::Test {
                                   {.stay = 1, .before = 0, .after = 2, .size_bytes = 2}};
   const std::vector<int64_t> load_bytes_ = {6, 9, 6};
   const std::vector<int64_t> start_ps_ = {0, 1, 2, 3};
+  const Machine machine_ = unit_machine();
   const EvictionTask task_{.gaps = gaps_,
                            .load_bytes = load_bytes_,
                            .start_ps = start_ps_,
                            .limit_bytes = 8,
-                           .host_limit_bytes = 4,
-                           .link = unit_machine().links[0]};
+                           .room = {.host_bytes = 4},
+                           .machine = machine_};
 };
 
 TEST_F(Evictions, OfARuleCoverWhatIsTooMuch) {

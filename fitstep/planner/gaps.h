@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "fitstep/plan/plan.h"
 #include "fitstep/planner/scheduler.h"
 #include "fitstep/planner/values.h"
 
@@ -21,7 +22,8 @@ struct Gap {
   int32_t after = 0;    // And first behind it; the count of instances for none.
   int32_t written = 0;  // The last one up to `before` that writes it; kNone for none.
   int64_t size_bytes = 0;
-  bool has_home = false;  // On the host tier, so that no other bytes are needed there.
+  bool has_home = false;    // On the host tier, so that no other bytes are needed there.
+  TierId tier = kHostTier;  // Where its bytes go if they go.
 };
 
 // Of the stays that have an address of their own in the arena, in order of stays, then instances.

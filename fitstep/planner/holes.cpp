@@ -9,7 +9,6 @@
 
 #include "fitstep/base/interval.h"
 #include "fitstep/planner/candidate.h"
-#include "fitstep/planner/offload.h"
 #include "fitstep/planner/selection.h"
 #include "fitstep/planner/space.h"
 
@@ -20,7 +19,8 @@ std::vector<int64_t> bytes_above(const Candidate& candidate, int64_t limit_bytes
   std::vector<int64_t> above_bytes(candidate.schedule.instances.size(), 0);
   for (size_t i = 0; i < space.blocks.size(); ++i) {
     const Block& block = space.blocks[i];
-    const int64_t over_bytes = candidate.layout.offset_bytes[i] + block.size_bytes - limit_bytes;
+    const int64_t over_bytes =
+        candidate.layouts.device.offset_bytes[i] + block.size_bytes - limit_bytes;
     if (over_bytes <= 0 || block.size_bytes == 0) continue;
     const auto behind = std::ranges::upper_bound(space.first_tick, block.live.begin);
     auto at = static_cast<size_t>(behind - space.first_tick.begin() - 1);
@@ -42,9 +42,7 @@ std::optional<Candidate> place_around_holes(const Task& task, const Selection& s
         offload_candidate(task, *base, capacity_bytes, too_slow_ps, hole_bytes);
     if (!candidate) return std::nullopt;
     place_candidate(task, capacity_bytes, passes, *candidate);
-    if (candidate->host_layout.height_bytes > host_capacity_bytes(task.machine)) {
-      return std::nullopt;
-    }
+    if (is_too_much_below(task, *candidate)) return std::nullopt;
     if (candidate->bytes <= capacity_bytes) return candidate;
     const std::vector<int64_t> above_bytes = bytes_above(*candidate, capacity_bytes);
     for (size_t i = 0; i < hole_bytes.size(); ++i) hole_bytes[i] += above_bytes[i];

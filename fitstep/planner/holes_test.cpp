@@ -29,7 +29,7 @@ TEST(Holes, AreWhereBlocksLieAboveTheLimit) {
   candidate.space.first_tick = {0, 2, 4, 6};
   candidate.space.blocks = {{.size_bytes = 100, .live = {.begin = 0, .end = 6}},
                             {.size_bytes = 50, .live = {.begin = 3, .end = 5}}};
-  candidate.layout.offset_bytes = {0, 120};
+  candidate.layouts.device.offset_bytes = {0, 120};
   EXPECT_EQ(bytes_above(candidate, 150), (std::vector<int64_t>{0, 20, 20}));
   EXPECT_EQ(bytes_above(candidate, 170), (std::vector<int64_t>{0, 0, 0}));
   EXPECT_EQ(bytes_above(candidate, 90), (std::vector<int64_t>{10, 80, 80}));

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
-#include <limits>
 #include <optional>
 #include <span>
 #include <utility>
@@ -13,10 +12,12 @@
 #include "fitstep/base/id.h"
 #include "fitstep/machine/machine.h"
 #include "fitstep/plan/plan.h"
+#include "fitstep/planner/cutter.h"
 #include "fitstep/planner/evictions.h"
 #include "fitstep/planner/gaps.h"
 #include "fitstep/planner/scheduler.h"
 #include "fitstep/planner/space.h"
+#include "fitstep/planner/tiers.h"
 #include "fitstep/planner/timing.h"
 #include "fitstep/planner/values.h"
 #include "fitstep/simulate/lane_clock.h"
@@ -24,9 +25,15 @@
 namespace fitstep {
 namespace {
 
-const Link* host_link(const Machine& machine) {
-  const auto link = std::ranges::find(machine.links, kDeviceTier, &Link::upper);
-  return link == machine.links.end() ? nullptr : &*link;
+// Whether links lead all the way there.
+bool is_within_reach(const Machine& machine, TierId tier) {
+  const auto has_link = [&](int32_t upper) {
+    return std::ranges::count(machine.links, TierId(upper), &Link::upper) > 0;
+  };
+  for (int32_t upper = 0; upper < tier.value(); ++upper) {
+    if (!has_link(upper)) return false;
+  }
+  return true;
 }
 
 std::vector<int64_t> durations(const Values& values, const Machine& machine,
@@ -43,100 +50,6 @@ std::vector<int64_t> durations(const Values& values, const Machine& machine,
   return duration_ps;
 }
 
-// Cuts stays at gaps.
-class Cutter {
- public:
-  Cutter(const Schedule& schedule, std::span<const Gap> gaps, const Timing& timing)
-      : gaps_(gaps), timing_(timing), result_(schedule) {}
-
-  Schedule run() {
-    add_stays();
-    point_operands();
-    find_lifetimes(result_);
-    add_transfers();
-    result_.ended = timing_.ended;
-    return std::move(result_);
-  }
-
- private:
-  static size_t index(int32_t i) { return static_cast<size_t>(i); }
-
-  // Of the same storage as the stay that is cut. Its lifetime comes from instances or moments.
-  int32_t add_stay(const Gap& gap, TierId tier) {
-    const StorageId storage = result_.stays[index(gap.stay)].storage;
-    result_.stays.push_back({.storage = storage, .tier = tier});
-    return static_cast<int32_t>(result_.stays.size()) - 1;
-  }
-
-  void add_stays() {
-    first_gap_.assign(result_.stays.size() + 1, 0);
-    for (const Gap& gap : gaps_) ++first_gap_[index(gap.stay) + 1];
-    for (size_t i = 1; i < first_gap_.size(); ++i) first_gap_[i] += first_gap_[i - 1];
-    for (size_t i = 0; i < gaps_.size(); ++i) {
-      const Gap& gap = gaps_[i];
-      const bool is_idle = gap.kind == Gap::Kind::Idle;
-      back_.push_back(is_idle ? add_stay(gap, kDeviceTier) : gap.stay);
-      if (gap.has_home) {
-        host_.push_back(result_.stays[index(gap.stay)].home);
-      } else {
-        host_.push_back(is_clean(gaps_, i) ? host_.back() : add_stay(gap, kHostTier));
-      }
-    }
-  }
-
-  // The piece of the stay that an instance uses: that behind the last gap in front of it.
-  int32_t piece(int32_t stay, int32_t position) const {
-    if (index(stay) + 1 >= first_gap_.size()) return stay;
-    int32_t found = stay;
-    for (int32_t i = first_gap_[index(stay)]; i < first_gap_[index(stay) + 1]; ++i) {
-      if (gaps_[index(i)].after > position) break;  // So never the last one's.
-      found = back_[index(i)];
-    }
-    return found;
-  }
-
-  void point_operands() {
-    for (size_t i = 0; i < result_.instances.size(); ++i) {
-      Instance& instance = result_.instances[i];
-      for (std::vector<int32_t>* operands : {&instance.reads, &instance.writes}) {
-        for (int32_t& operand : *operands) {
-          if (operand != kNone) operand = piece(operand, static_cast<int32_t>(i));
-        }
-      }
-    }
-  }
-
-  void add_transfers() {
-    for (const TimedCopy& copy : timing_.evicts) {
-      const Gap& gap = gaps_[index(copy.gap)];
-      const int32_t source = piece(gap.stay, gap.before);
-      const int32_t target = host_[index(copy.gap)];
-      result_.stays[index(source)].end = timing_.left_at[index(copy.gap)];
-      if (!gap.has_home) result_.stays[index(target)].begin = copy.moment;
-      result_.evicts.push_back(
-          {.source = source, .target = target, .ends_source = true, .ended = copy.ended});
-    }
-    for (const TimedCopy& copy : timing_.prefetches) {
-      const size_t gap = index(copy.gap);
-      const bool is_last =
-          !gaps_[gap].has_home && (gap + 1 == gaps_.size() || host_[gap + 1] != host_[gap]);
-      result_.stays[index(back_[gap])].begin = copy.moment;
-      if (is_last) result_.stays[index(host_[gap])].end = timing_.copied_at[gap];
-      result_.prefetches.push_back({.source = host_[gap],
-                                    .target = back_[gap],
-                                    .ends_source = is_last,
-                                    .ended = copy.ended});
-    }
-  }
-
-  std::span<const Gap> gaps_;
-  const Timing& timing_;
-  Schedule result_;
-  std::vector<int32_t> first_gap_;  // By stay, and one more.
-  std::vector<int32_t> back_;       // By gap: the stay behind it.
-  std::vector<int32_t> host_;       // By gap: the stay on the host tier.
-};
-
 // The load, and in front of each arrival from a home below and behind each departure to one the
 // bytes on their way, as long as a copy takes: what evicts for these leaves room for them.
 std::vector<int64_t> with_ways(std::span<const int64_t> load_bytes, std::span<const Gap> gaps,
@@ -148,13 +61,15 @@ std::vector<int64_t> with_ways(std::span<const int64_t> load_bytes, std::span<co
     int32_t begin = 0;
     int32_t end = 0;
     if (gap.kind == Gap::Kind::First) {
-      const int64_t copy_ps = transfer_ps(gap.size_bytes, task.link.prefetch, false);
+      const int64_t copy_ps =
+          copy_alone_ps(task.machine, gap.tier, Direction::Prefetch, gap.size_bytes);
       const int64_t begin_ps = task.start_ps[static_cast<size_t>(gap.after)] - copy_ps;
       begin = static_cast<int32_t>(std::ranges::lower_bound(task.start_ps, begin_ps) -
                                    task.start_ps.begin());
       end = gap.after;
     } else if (gap.kind == Gap::Kind::Last && !is_clean(gaps, i)) {
-      const int64_t copy_ps = transfer_ps(gap.size_bytes, task.link.evict, false);
+      const int64_t copy_ps =
+          copy_alone_ps(task.machine, gap.tier, Direction::Evict, gap.size_bytes);
       begin = gap.before + 1;
       const int64_t end_ps = task.start_ps[static_cast<size_t>(begin)] + copy_ps;
       end = static_cast<int32_t>(std::ranges::lower_bound(task.start_ps, end_ps) -
@@ -203,68 +118,109 @@ std::vector<Gap> with_homes(std::span<const Gap> gaps, std::span<const int32_t> 
   return result;
 }
 
+// Finds the fastest of all choices.
+class Chooser {
+ public:
+  Chooser(const Values& values, const Machine& machine, const Schedule& schedule,
+          const Space& space, const OffloadLimits& limits)
+      : machine_(machine),
+        load_(with_holes(space, limits.hole_bytes)),
+        limits_(limits),
+        gaps_(find_gaps(values, schedule)),
+        duration_ps_(durations(values, machine, schedule)),
+        start_ps_{0},
+        least_ps_(limits.too_slow_ps) {
+    for (const int64_t ps : duration_ps_) start_ps_.push_back(start_ps_.back() + ps);
+    std::ranges::copy_if(gaps_, std::back_inserter(idle_gaps_),
+                         [](const Gap& gap) { return gap.kind == Gap::Kind::Idle; });
+  }
+
+  void run() {
+    if (start_ps_.back() >= limits_.too_slow_ps) return;
+    EvictionTask task{.gaps = idle_gaps_,
+                      .load_bytes = load_.live_bytes,
+                      .start_ps = start_ps_,
+                      .limit_bytes = limits_.device_bytes,
+                      .room = limits_.below,
+                      .machine = machine_};
+    try_choices(task);
+    if (idle_gaps_.size() == gaps_.size()) return;
+    const std::vector<int64_t> roomy_bytes = with_ways(load_.live_bytes, gaps_, task);
+    task.load_bytes = roomy_bytes;
+    try_choices(task);
+  }
+
+  const std::optional<Timing>& best() const { return best_; }
+  std::span<const Gap> best_gaps() const { return best_gaps_; }
+
+ private:
+  void try_choices(const EvictionTask& task) {
+    const int32_t choices = choice_count(task);
+    for (int32_t choice = 0; choice < choices; ++choice) {
+      std::optional<std::vector<int32_t>> chosen = choose_evictions(task, choice);
+      if (!chosen || std::ranges::find(tried_, *chosen) != tried_.end()) continue;
+      try_tiers(with_homes(gaps_, *chosen));
+      tried_.push_back(std::move(*chosen));
+    }
+  }
+
+  void try_tiers(std::vector<Gap> gaps) {
+    std::vector<TierId> before;
+    for (int32_t rule = 0; rule < kTierRules; ++rule) {
+      if (!choose_tiers(limits_.below, machine_, start_ps_, TierRule{rule}, gaps)) continue;
+      std::vector<TierId> tiers;
+      std::ranges::transform(gaps, std::back_inserter(tiers), &Gap::tier);
+      if (tiers == before) continue;
+      before = std::move(tiers);
+      time(gaps);
+    }
+  }
+
+  void time(const std::vector<Gap>& gaps) {
+    std::optional<Timing> timing = time_offload({.gaps = gaps,
+                                                 .duration_ps = duration_ps_,
+                                                 .load_bytes = load_.live_bytes,
+                                                 .boundary_bytes = load_.boundary_bytes,
+                                                 .limit_bytes = limits_.device_bytes},
+                                                machine_);
+    if (!timing || timing->total_ps >= least_ps_) return;
+    least_ps_ = timing->total_ps;
+    best_ = std::move(timing);
+    best_gaps_ = gaps;
+  }
+
+  const Machine& machine_;
+  const Load load_;
+  const OffloadLimits& limits_;
+  const std::vector<Gap> gaps_;
+  std::vector<Gap> idle_gaps_;
+  const std::vector<int64_t> duration_ps_;
+  std::vector<int64_t> start_ps_;
+  std::vector<std::vector<int32_t>> tried_;
+  int64_t least_ps_;
+  std::optional<Timing> best_;
+  std::vector<Gap> best_gaps_;
+};
+
 }  // namespace
 
 bool can_offload(const Machine& machine) {
-  return machine.tiers.size() > kHostTier.index() && host_link(machine) != nullptr;
+  return offload_room_bytes(machine, kHostTier) > 0 || offload_room_bytes(machine, kDiskTier) > 0;
 }
 
-int64_t host_capacity_bytes(const Machine& machine) {
-  constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max() / 4;  // Sums stay in range.
-  if (!can_offload(machine)) return 0;
-  const int64_t capacity_bytes = machine.tiers[kHostTier.index()].capacity_bytes;
-  return capacity_bytes > 0 ? capacity_bytes : kUnlimited;
+int64_t offload_room_bytes(const Machine& machine, TierId tier) {
+  return is_within_reach(machine, tier) ? room_bytes(machine, tier) : 0;
 }
 
 std::optional<Offload> make_offload(const Values& values, const Machine& machine,
                                     const Schedule& schedule, const Space& space,
                                     const OffloadLimits& limits) {
-  const std::vector<Gap> gaps = find_gaps(values, schedule);
-  const std::vector<int64_t> duration_ps = durations(values, machine, schedule);
-  std::vector<int64_t> start_ps = {0};
-  for (const int64_t ps : duration_ps) start_ps.push_back(start_ps.back() + ps);
-  if (start_ps.back() >= limits.too_slow_ps) return std::nullopt;
-  std::vector<Gap> idle_gaps;
-  std::ranges::copy_if(gaps, std::back_inserter(idle_gaps),
-                       [](const Gap& gap) { return gap.kind == Gap::Kind::Idle; });
-  const Load load = with_holes(space, limits.hole_bytes);
-  EvictionTask evictions{.gaps = idle_gaps,
-                         .load_bytes = load.live_bytes,
-                         .start_ps = start_ps,
-                         .limit_bytes = limits.device_bytes,
-                         .host_limit_bytes = limits.host_bytes,
-                         .link = *host_link(machine)};
-  std::vector<Gap> best_gaps;
-  std::optional<Timing> best;
-  int64_t least_ps = limits.too_slow_ps;
-  std::vector<std::vector<int32_t>> tried;
-  const auto try_choices = [&] {
-    const int32_t choices = choice_count(evictions);
-    for (int32_t choice = 0; choice < choices; ++choice) {
-      std::optional<std::vector<int32_t>> chosen = choose_evictions(evictions, choice);
-      if (!chosen || std::ranges::find(tried, *chosen) != tried.end()) continue;
-      std::vector<Gap> chosen_gaps = with_homes(gaps, *chosen);
-      std::optional<Timing> timing = time_offload({.gaps = chosen_gaps,
-                                                   .duration_ps = duration_ps,
-                                                   .load_bytes = load.live_bytes,
-                                                   .boundary_bytes = load.boundary_bytes,
-                                                   .limit_bytes = limits.device_bytes},
-                                                  machine);
-      tried.push_back(std::move(*chosen));
-      if (!timing || timing->total_ps >= least_ps) continue;
-      least_ps = timing->total_ps;
-      best = std::move(timing);
-      best_gaps = std::move(chosen_gaps);
-    }
-  };
-  try_choices();
-  if (idle_gaps.size() < gaps.size()) {
-    const std::vector<int64_t> roomy_bytes = with_ways(load.live_bytes, gaps, evictions);
-    evictions.load_bytes = roomy_bytes;
-    try_choices();
-  }
+  Chooser chooser(values, machine, schedule, space, limits);
+  chooser.run();
+  const std::optional<Timing>& best = chooser.best();
   if (!best) return std::nullopt;
-  return Offload{.schedule = Cutter(schedule, best_gaps, *best).run(), .total_ps = best->total_ps};
+  return Offload{.schedule = cut_stays(schedule, chooser.best_gaps(), *best),
+                 .total_ps = best->total_ps};
 }
 
 }  // namespace fitstep

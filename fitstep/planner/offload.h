@@ -1,10 +1,10 @@
-// Offload: a schedule that is too large becomes one whose idle stays go to the host tier and back.
+// Offload: a schedule that is too large becomes one whose idle stays go to a tier below and back.
 //
-//   schedule, limit --> gaps --> evictions (by several rules) --> timing --> the fastest
+//   schedule, limit --> gaps --> evictions --> tiers --> timing --> the fastest of several rules
 //
 //   instance        f0    f1    f2    b2    b1    b0
 //   stay of a0      |--------|                  |---|      evicted behind f1, prefetched for b0
-//   on the host         |------------------------|
+//   below               |------------------------|
 //
 // The stay is cut at the gaps that were chosen; each piece is a stay of its own, which may lie at
 // another address.
@@ -14,9 +14,11 @@
 #include <optional>
 #include <span>
 
+#include "fitstep/base/id.h"
 #include "fitstep/machine/machine.h"
 #include "fitstep/planner/scheduler.h"
 #include "fitstep/planner/space.h"
+#include "fitstep/planner/tiers.h"
 #include "fitstep/planner/values.h"
 
 namespace fitstep {
@@ -26,15 +28,15 @@ struct Offload {
   int64_t total_ps = 0;
 };
 
-// Whether the machine has a host tier, and a link to it.
+// Whether the machine has a tier below that links lead to and that may hold bytes.
 bool can_offload(const Machine& machine);
 
-// Bytes that the host tier may hold; very many where the machine does not say.
-int64_t host_capacity_bytes(const Machine& machine);
+// Bytes that plans may have on a tier below; none where no links lead there.
+int64_t offload_room_bytes(const Machine& machine, TierId tier);
 
 struct OffloadLimits {
   int64_t device_bytes = 0;  // Of blocks live at any time.
-  int64_t host_bytes = 0;    // The same on the host tier.
+  RoomBelow below;           // The same on the tiers below.
   int64_t too_slow_ps = 0;
   std::span<const int64_t> hole_bytes = {};  // By instance (holes.h); empty for none.
 };

@@ -45,7 +45,9 @@ constexpr std::array<const char*, 5> kPolicyNames = {"auto", "none", "recompute"
 
 // Storages that may have their home below: all, or, where the request says where they are, those
 // that it has there.
-std::vector<StorageId> may_be_below(const Program& program, const PlanRequest& request) {
+std::vector<StorageId> may_be_below(const Program& program, const Machine& machine,
+                                    const PlanRequest& request) {
+  if (offload_room_bytes(machine, kHostTier) == 0) return {};
   if (request.homes.empty()) return all_homes(program);
   std::vector<StorageId> below;
   for (const Home& home : request.homes) {
@@ -58,7 +60,7 @@ Moves moves_of(const Program& program, const Machine& machine, const PlanRequest
   const std::string& policy = request.policy;
   Moves moves{.recompute = policy != "none" && policy != "offload",
               .offload = can_offload(machine) && (policy == "auto" || policy == "offload")};
-  const std::vector<StorageId> mobile = may_be_below(program, request);
+  const std::vector<StorageId> mobile = may_be_below(program, machine, request);
   if (!moves.offload || mobile.empty()) return moves;
   moves.is_mobile.assign(program.storages.size(), 0);
   for (const StorageId storage : mobile) moves.is_mobile[storage.index()] = 1;
@@ -160,7 +162,9 @@ class Planning {
   // `is_last`: even if the floor says that it is in vain, for an answer to what would be possible.
   Found search_with(const std::vector<StorageId>& below, bool is_last) {
     const Task& task = add_task(below);
-    if (task.homes.host_bottom_bytes > host_capacity_bytes(machine_)) return Found::OutOfReach;
+    if (task.homes.host_bottom_bytes > offload_room_bytes(machine_, kHostTier)) {
+      return Found::OutOfReach;
+    }
     if (deadline_.has_passed() && has_answer()) return Found::OutOfReach;
     if (task.floor_bytes > capacity_bytes() && !is_last) return Found::OutOfReach;
     const int64_t before_ps = pool_.least_ps(capacity_bytes());
@@ -275,11 +279,12 @@ Plan Planning::make_certified_plan(const Candidate& candidate, int64_t capacity_
   const TimeBound bound = is_known ? *bound_ : bound_at(certificate.capacity_bytes);
   certificate.bound_ps = bound.ps;
   certificate.bound = bound.name;
-  const std::vector<Fault> faults =
-      verify(program_, plan,
-             {.capacity_bytes = {certificate.capacity_bytes, host_capacity_bytes(machine_)},
-              .bottom_bytes = task.homes.bottom_bytes,
-              .host_bottom_bytes = task.homes.host_bottom_bytes});
+  const std::vector<Fault> faults = verify(
+      program_, plan,
+      {.capacity_bytes = {certificate.capacity_bytes, offload_room_bytes(machine_, kHostTier),
+                          offload_room_bytes(machine_, kDiskTier)},
+       .bottom_bytes = task.homes.bottom_bytes,
+       .host_bottom_bytes = task.homes.host_bottom_bytes});
   FITSTEP_CHECK(faults.empty(), "planner made a plan with a fault: " + faults.front().message);
   certificate.predicted_ps = simulate(program_, plan, machine_).total_ps;
   FITSTEP_CHECK(certificate.predicted_ps == candidate.predicted_ps,

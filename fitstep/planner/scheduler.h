@@ -12,11 +12,13 @@
 // in front of the original draw.
 //
 // Offload adds copies: a stay then begins or ends with one, beside the instances, and has a
-// counterpart on the host tier (offload.h). What has its home there is one stay on the device from
+// counterpart on a tier below (offload.h). What has its home there is one stay on the device from
 // its first to its last use, which only copies can begin and end: such a schedule is no plan yet.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -68,15 +70,20 @@ struct Transfer {
 
 struct Schedule {
   std::vector<Instance> instances;
-  std::vector<Stay> stays;       // First one per storage that has its own place.
-  std::vector<Transfer> evicts;  // In order of their lanes.
-  std::vector<Transfer> prefetches;
-  std::vector<Ended> ended;  // By instance; empty without transfers.
-  int64_t op_ps = 0;         // Sum of the forms' times.
-  int64_t recompute_ps = 0;  // Of that, for ops made again.
+  std::vector<Stay> stays;  // First one per storage that has its own place.
+  std::array<std::vector<Transfer>, kLaneCount> transfers;  // By lane.
+  std::vector<Ended> ended;                                 // By instance; empty without transfers.
+  int64_t op_ps = 0;                                        // Sum of the forms' times.
+  int64_t recompute_ps = 0;                                 // Of that, for ops made again.
   int32_t recompute_count = 0;
 
-  bool has_transfers() const { return !evicts.empty() || !prefetches.empty(); }
+  const std::vector<Transfer>& lane(Lane which) const {
+    return transfers.at(static_cast<size_t>(which));
+  }
+  std::vector<Transfer>& lane(Lane which) { return transfers.at(static_cast<size_t>(which)); }
+  bool has_transfers() const {
+    return std::ranges::any_of(transfers, [](const auto& lane) { return !lane.empty(); });
+  }
 };
 
 // Which instances use each stay; only of stays that instances use.

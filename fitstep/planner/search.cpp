@@ -185,7 +185,7 @@ class Search {
       if (candidate) {
         const bool is_hopeless = candidate->bytes > target_bytes;
         place_candidate(task_, target_bytes, passes_ * effort_, *candidate);
-        if (candidate->host_layout.height_bytes > host_capacity_bytes(task_.machine)) break;
+        if (is_too_much_below(task_, *candidate)) break;
         const int64_t height_bytes = candidate->bytes;
         pool_.add(std::move(*candidate));
         fits = height_bytes <= target_bytes;
@@ -206,7 +206,7 @@ class Search {
     return reached_bytes > 0;
   }
 
-  // Whatever a selection drops, the rest of the bytes may go to the host tier. Dropping little
+  // Whatever a selection drops, the rest of the bytes may go below. Dropping little
   // leaves much to copy, dropping much takes time to make again; which is best shows only when it
   // is tried, and not every one that looks fast can be placed.
   bool reach_with_drafts(int64_t target_bytes) {

@@ -98,10 +98,11 @@ class SpaceMaker {
       const Stay& stay = schedule_.stays[i];
       const int64_t size_bytes = values_.storage(stay.storage).size_bytes;
       if (stay.has_own_place || size_bytes == 0) continue;
-      if (stay.tier == kHostTier) {
-        space_.block_of_stay[i] = static_cast<int32_t>(space_.host_blocks.size());
-        space_.host_blocks.push_back(
-            {.size_bytes = size_bytes, .live = {.begin = stay.begin, .end = stay.end}});
+      if (stay.tier != kDeviceTier) {
+        std::vector<Block>& below =
+            stay.tier == kHostTier ? space_.host_blocks : space_.disk_blocks;
+        space_.block_of_stay[i] = static_cast<int32_t>(below.size());
+        below.push_back({.size_bytes = size_bytes, .live = {.begin = stay.begin, .end = stay.end}});
         continue;
       }
       if (stay.first == kNone) continue;

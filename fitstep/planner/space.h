@@ -28,6 +28,7 @@ namespace fitstep {
 struct Space {
   std::vector<Block> blocks;
   std::vector<Block> host_blocks;         // On the host tier; ticks are moments.
+  std::vector<Block> disk_blocks;         // On the disk tier, the same.
   std::vector<int32_t> block_of_stay;     // In its tier; kNone for own places and for 0 bytes.
   std::vector<int32_t> first_request;     // By instance: where its requests start in ...
   std::vector<int32_t> block_of_request;  // ... this list; kNone for outputs and 0 bytes.

@@ -19,6 +19,26 @@
 namespace fitstep {
 namespace {
 
+// One tier's pair of lanes.
+struct Way {
+  TierId tier;
+  Lane down = Lane::Evict;
+  Lane up = Lane::Prefetch;
+  std::vector<int32_t> evict_order = {};
+  std::vector<int32_t> prefetch_order = {};
+  std::vector<int32_t> needed = {};  // By instance: prefetches that have ended when it starts.
+  std::vector<int32_t> evicted_at_pause = {};   // By instance: ended when its pause begins.
+  std::vector<int32_t> prefetched_at_end = {};  // By instance: ended when it ends.
+  int32_t evicted = 0;
+  int32_t evicted_at_start = 0;  // When the instance that runs started.
+  int32_t prefetched = 0;
+  size_t evict_head = 0;
+  size_t release_head = 0;
+  size_t prefetch_head = 0;
+  bool is_evicting = false;  // Before the clock moves on.
+  bool is_prefetching = false;
+};
+
 class Replay {
  public:
   Replay(const TimingTask& task, const Machine& machine)
@@ -27,13 +47,13 @@ class Replay {
         load_(task.load_bytes.begin(), task.load_bytes.end()),
         boundary_(task.boundary_bytes.begin(), task.boundary_bytes.end()),
         arriving_(task.load_bytes.size(), 0),
-        needed_(task.load_bytes.size(), 0),
-        evicted_at_pause_(task.load_bytes.size() + 1, 0),
-        prefetched_at_end_(task.load_bytes.size(), 0),
         evict_position_(task.gaps.size(), 0),
         has_left_(task.gaps.size(), 0),
         tree_(std::span<const int64_t>()) {
+    add_way({.tier = kHostTier, .down = Lane::Evict, .up = Lane::Prefetch});
+    add_way({.tier = kDiskTier, .down = Lane::DiskWrite, .up = Lane::DiskRead});
     take_gaps_out();
+    for (Way& way : ways_) put_in_order(way);
     tree_ = LoadTree(load_);
     timing_.ended.resize(load_.size());
     timing_.left_at.assign(task.gaps.size(), 0);
@@ -44,11 +64,14 @@ class Replay {
     if (tree_.most(0, count()) > task_.limit_bytes) return std::nullopt;
     do {
       start_op();
-      start_evict();
-      start_prefetch();
+      for (Way& way : ways_) start_evict(way);
+      for (Way& way : ways_) start_prefetch(way);
     } while (move_on());
-    FITSTEP_CHECK(next_ == count() && prefetched_ == std::ssize(prefetch_order_),
-                  "an offload that waits for itself");
+    FITSTEP_CHECK(next_ == count(), "an offload that waits for itself");
+    for (const Way& way : ways_) {
+      FITSTEP_CHECK(way.prefetched == std::ssize(way.prefetch_order),
+                    "an offload that waits for itself");
+    }
     timing_.total_ps = clock_.now_ps();
     return std::move(timing_);
   }
@@ -58,25 +81,35 @@ class Replay {
   int32_t count() const { return static_cast<int32_t>(load_.size()); }
   const Gap& gap(int32_t i) const { return task_.gaps[index(i)]; }
   bool is_op_running() const { return clock_.is_busy(Lane::Compute); }
+  std::vector<TimedCopy>& copies(Lane lane) { return timing_.copies.at(static_cast<size_t>(lane)); }
 
   // Now: the instance that runs, or the pause before the next.
   Moment now() const { return is_op_running() ? moment_of(next_ - 1) : pause_before(next_); }
+
+  // Only where a gap goes there: most plans have no use for the disk.
+  void add_way(Way way) {
+    const auto is_its = [&](const Gap& it) { return it.tier == way.tier; };
+    if (std::ranges::any_of(task_.gaps, is_its)) ways_.push_back(std::move(way));
+  }
+
+  Way& way_of(TierId tier) { return ways_.front().tier == tier ? ways_.front() : ways_.back(); }
 
   void take_gaps_out() {
     const auto gap_count = static_cast<int32_t>(task_.gaps.size());
     std::vector<int64_t> change(load_.size() + 2, 0);
     for (int32_t i = 0; i < gap_count; ++i) {
       const Gap& it = gap(i);
+      Way& way = way_of(it.tier);
       if (it.kind == Gap::Kind::Idle) {
         change[index(it.before) + 1] += it.size_bytes;
         change[index(it.after)] -= it.size_bytes;
         boundary_[index(it.after)] -= it.size_bytes;
       }
       if (it.kind == Gap::Kind::First) has_left_[index(i)] = 1;
-      if (it.kind != Gap::Kind::First) evict_order_.push_back(i);
+      if (it.kind != Gap::Kind::First) way.evict_order.push_back(i);
       if (it.kind == Gap::Kind::Last) continue;
       arriving_[index(it.after)] += it.size_bytes;
-      prefetch_order_.push_back(i);
+      way.prefetch_order.push_back(i);
     }
     int64_t away_bytes = 0;
     for (size_t i = 0; i < load_.size(); ++i) {
@@ -84,51 +117,68 @@ class Replay {
       load_[i] -= away_bytes;
       boundary_[i] -= away_bytes;
     }
-    std::ranges::stable_sort(prefetch_order_, {}, [&](int32_t i) { return gap(i).after; });
+  }
+
+  void put_in_order(Way& way) {
+    way.needed.assign(load_.size(), 0);
+    way.evicted_at_pause.assign(load_.size() + 1, 0);
+    way.prefetched_at_end.assign(load_.size(), 0);
+    std::ranges::stable_sort(way.prefetch_order, {}, [&](int32_t i) { return gap(i).after; });
     size_t back = 0;
     for (size_t i = 0; i < load_.size(); ++i) {
-      while (back < prefetch_order_.size() && index(gap(prefetch_order_[back]).after) <= i) ++back;
-      needed_[i] = static_cast<int32_t>(back);
+      const auto is_back = [&](size_t k) { return index(gap(way.prefetch_order[k]).after) <= i; };
+      while (back < way.prefetch_order.size() && is_back(back)) ++back;
+      way.needed[i] = static_cast<int32_t>(back);
     }
-    std::ranges::stable_sort(evict_order_, {},
+    std::ranges::stable_sort(way.evict_order, {},
                              [&](int32_t i) { return std::pair(gap(i).before, gap(i).after); });
   }
 
   void start_op() {
-    if (is_op_running() || next_ == count() || prefetched_ < needed_[index(next_)]) return;
-    const int64_t bytes = load_[index(next_)] + early_bytes_ - arriving_[index(next_)];
+    if (is_op_running() || next_ == count()) return;
+    const size_t op = index(next_);
+    for (const Way& way : ways_) {
+      if (way.prefetched < way.needed[op]) return;
+    }
+    const int64_t bytes = load_[op] + early_bytes_ - arriving_[op];
     if (bytes + leaving_bytes_ > task_.limit_bytes) return;
-    early_bytes_ -= arriving_[index(next_)];
-    timing_.ended[index(next_)] = {next_, evicted_, needed_[index(next_)]};
-    evicted_at_start_ = evicted_;
-    clock_.start(Lane::Compute, {.own_ps = task_.duration_ps[index(next_)]});
+    early_bytes_ -= arriving_[op];
+    Ended& ended = timing_.ended[op];
+    ended[static_cast<size_t>(Lane::Compute)] = next_;
+    for (Way& way : ways_) {
+      ended[static_cast<size_t>(way.down)] = way.evicted;
+      ended[static_cast<size_t>(way.up)] = way.needed[op];
+      way.evicted_at_start = way.evicted;
+    }
+    clock_.start(Lane::Compute, {.own_ps = task_.duration_ps[op]});
     ++next_;
   }
 
   // Ops that have ended.
   int32_t done() const { return next_ - (is_op_running() ? 1 : 0); }
 
-  void start_evict() {
+  void start_evict(Way& way) {
     // Clean bytes leave without a copy, at the end of their last use: end_op() has seen to it.
-    while (evict_head_ < evict_order_.size() &&
-           is_clean(task_.gaps, index(evict_order_[evict_head_]))) {
-      ++evict_head_;
+    while (way.evict_head < way.evict_order.size() &&
+           is_clean(task_.gaps, index(way.evict_order[way.evict_head]))) {
+      ++way.evict_head;
     }
-    if (clock_.is_busy(Lane::Evict) || evict_head_ == evict_order_.size()) return;
-    const int32_t leaving = evict_order_[evict_head_];
-    if (gap(leaving).before >= done()) return;
-    ++evict_head_;
-    // What was prefetched when the last use ended: its bytes below may be taken now.
+    if (clock_.is_busy(way.down) || way.evict_head == way.evict_order.size()) return;
+    const int32_t leaving = way.evict_order[way.evict_head];
     const int32_t before = gap(leaving).before;
-    timing_.evicts.push_back({.gap = leaving,
-                              .moment = pause_before(before + 1),
-                              .ended = {before + 1, evicted_, prefetched_at_end_[index(before)]}});
-    clock_.start(Lane::Evict, copy_of(leaving, Direction::Evict));
+    if (before >= done()) return;
+    ++way.evict_head;
+    TimedCopy copy{.gap = leaving, .moment = pause_before(before + 1)};
+    copy.ended[static_cast<size_t>(Lane::Compute)] = before + 1;
+    // What was prefetched when the last use ended: its bytes below may be taken now.
+    copy.ended[static_cast<size_t>(way.up)] = way.prefetched_at_end[index(before)];
+    copies(way.down).push_back(copy);
+    clock_.start(way.down, copy_of(way, leaving, Direction::Evict));
   }
 
-  void start_prefetch() {
-    if (clock_.is_busy(Lane::Prefetch) || prefetch_head_ == prefetch_order_.size()) return;
-    const int32_t coming = prefetch_order_[prefetch_head_];
+  void start_prefetch(Way& way) {
+    if (clock_.is_busy(way.up) || way.prefetch_head == way.prefetch_order.size()) return;
+    const int32_t coming = way.prefetch_order[way.prefetch_head];
     const Gap& it = gap(coming);
     if (has_left_[index(coming)] == 0) return;
     const bool runs = is_op_running();
@@ -136,82 +186,85 @@ class Replay {
     const int64_t bytes = here + early_bytes_ + leaving_bytes_ + it.size_bytes;
     if (bytes > task_.limit_bytes) return;
     if (tree_.most(next_, it.after) + it.size_bytes > task_.limit_bytes) return;
-    ++prefetch_head_;
+    ++way.prefetch_head;
     tree_.add(next_, it.after, it.size_bytes);
     early_bytes_ += it.size_bytes;
-    const int32_t evicts = runs ? evicted_at_start_ : evicted_at_pause_[index(next_)];
-    const int32_t own = evict_position_[index(coming)];
-    timing_.prefetches.push_back(
-        {.gap = coming, .moment = now(), .ended = {done(), std::max(evicts, own), prefetched_}});
-    clock_.start(Lane::Prefetch, copy_of(coming, Direction::Prefetch));
+    TimedCopy copy{.gap = coming, .moment = now()};
+    copy.ended[static_cast<size_t>(Lane::Compute)] = done();
+    // Whoever left by any way has made room for it; its own bytes have left by this one.
+    for (const Way& other : ways_) {
+      copy.ended[static_cast<size_t>(other.down)] =
+          runs ? other.evicted_at_start : other.evicted_at_pause[index(next_)];
+    }
+    int32_t& evicted = copy.ended[static_cast<size_t>(way.down)];
+    evicted = std::max(evicted, evict_position_[index(coming)]);
+    copies(way.up).push_back(copy);
+    clock_.start(way.up, copy_of(way, coming, Direction::Prefetch));
   }
 
-  Work copy_of(int32_t gap_index, Direction direction) const {
+  Work copy_of(const Way& way, int32_t gap_index, Direction direction) const {
     return {.is_copy = true,
             .size_bytes = gap(gap_index).size_bytes,
-            .route = {.upper = kDeviceTier, .lower = kHostTier, .direction = direction}};
+            .route = {.upper = kDeviceTier, .lower = way.tier, .direction = direction}};
   }
 
   // To the next end. Copies end in front of an op that ends at the same time.
   bool move_on() {
     const bool was_op = is_op_running();
-    const bool was_evict = clock_.is_busy(Lane::Evict);
-    const bool was_prefetch = clock_.is_busy(Lane::Prefetch);
+    for (Way& way : ways_) {
+      way.is_evicting = clock_.is_busy(way.down);
+      way.is_prefetching = clock_.is_busy(way.up);
+    }
     if (!clock_.advance()) return false;
     const Moment free = (was_op ? moment_of(next_ - 1) : pause_before(next_)) + 1;
-    if (was_evict && !clock_.is_busy(Lane::Evict)) {
-      const int32_t left = timing_.evicts.back().gap;
-      timing_.left_at[index(left)] = free;
-      leaving_bytes_ -= gap(left).size_bytes;
-      has_left_[index(left)] = 1;
-      ++evicted_;
-      evict_position_[index(left)] = evicted_;
-    }
-    if (was_prefetch && !clock_.is_busy(Lane::Prefetch)) {
-      timing_.copied_at[index(timing_.prefetches.back().gap)] = free;
-      ++prefetched_;
+    for (Way& way : ways_) {
+      if (way.is_evicting && !clock_.is_busy(way.down)) end_evict(way, free);
+      if (way.is_prefetching && !clock_.is_busy(way.up)) {
+        timing_.copied_at[index(copies(way.up).back().gap)] = free;
+        ++way.prefetched;
+      }
     }
     if (was_op && !is_op_running()) end_op(next_ - 1);
     return true;
   }
 
+  void end_evict(Way& way, Moment free) {
+    const int32_t left = copies(way.down).back().gap;
+    timing_.left_at[index(left)] = free;
+    leaving_bytes_ -= gap(left).size_bytes;
+    has_left_[index(left)] = 1;
+    evict_position_[index(left)] = ++way.evicted;
+  }
+
   void end_op(int32_t instance) {
-    evicted_at_pause_[index(instance) + 1] = evicted_;
-    prefetched_at_end_[index(instance)] = prefetched_;
-    for (; release_head_ < evict_order_.size(); ++release_head_) {
-      const int32_t released = evict_order_[release_head_];
-      if (gap(released).before > instance) break;
-      if (is_clean(task_.gaps, index(released))) {
-        timing_.left_at[index(released)] = pause_before(instance + 1);
-        has_left_[index(released)] = 1;
-        evict_position_[index(released)] = evict_position_[index(released) - 1];
-      } else {
-        leaving_bytes_ += gap(released).size_bytes;
+    for (Way& way : ways_) {
+      way.evicted_at_pause[index(instance) + 1] = way.evicted;
+      way.prefetched_at_end[index(instance)] = way.prefetched;
+      for (; way.release_head < way.evict_order.size(); ++way.release_head) {
+        const int32_t released = way.evict_order[way.release_head];
+        if (gap(released).before > instance) break;
+        if (is_clean(task_.gaps, index(released))) {
+          timing_.left_at[index(released)] = pause_before(instance + 1);
+          has_left_[index(released)] = 1;
+          evict_position_[index(released)] = evict_position_[index(released) - 1];
+        } else {
+          leaving_bytes_ += gap(released).size_bytes;
+        }
       }
     }
   }
 
   const TimingTask& task_;
   LaneClock clock_;
-  std::vector<int64_t> load_;      // By instance, with the gaps' bytes away.
-  std::vector<int64_t> boundary_;  // In the pause before it, the same.
-  std::vector<int64_t> arriving_;  // By instance: bytes of the gaps that it ends.
-  std::vector<int32_t> needed_;    // By instance: prefetches that have ended when it starts.
-  std::vector<int32_t> evicted_at_pause_;   // By instance: evictions ended when its pause begins.
-  std::vector<int32_t> prefetched_at_end_;  // By instance: prefetches ended when it ends.
-  std::vector<int32_t> evict_position_;     // By gap: evictions that have ended with its own.
-  std::vector<char> has_left_;              // By gap.
-  LoadTree tree_;                           // The load, and what was prefetched early.
-  std::vector<int32_t> evict_order_;
-  std::vector<int32_t> prefetch_order_;
+  std::vector<Way> ways_;
+  std::vector<int64_t> load_;            // By instance, with the gaps' bytes away.
+  std::vector<int64_t> boundary_;        // In the pause before it, the same.
+  std::vector<int64_t> arriving_;        // By instance: bytes of the gaps that it ends.
+  std::vector<int32_t> evict_position_;  // By gap: evictions of its way that end with its own.
+  std::vector<char> has_left_;           // By gap.
+  LoadTree tree_;                        // The load, and what was prefetched early.
   Timing timing_;
-  int32_t next_ = 0;  // Instance to start.
-  int32_t evicted_ = 0;
-  int32_t evicted_at_start_ = 0;  // When the instance that runs started.
-  int32_t prefetched_ = 0;
-  size_t evict_head_ = 0;
-  size_t release_head_ = 0;
-  size_t prefetch_head_ = 0;
+  int32_t next_ = 0;           // Instance to start.
   int64_t early_bytes_ = 0;    // Prefetched, or being prefetched, for an instance not yet started.
   int64_t leaving_bytes_ = 0;  // Of evictions that have not ended.
 };
@@ -219,7 +272,7 @@ class Replay {
 }  // namespace
 
 bool is_clean(std::span<const Gap> gaps, size_t gap) {
-  return gap > 0 && gaps[gap - 1].stay == gaps[gap].stay &&
+  return gap > 0 && gaps[gap - 1].stay == gaps[gap].stay && gaps[gap - 1].tier == gaps[gap].tier &&
          gaps[gap].written <= gaps[gap - 1].before;
 }
 

@@ -9,8 +9,14 @@
 // keep an op from running; an op starts when what it needs is back and enough of what leaves has
 // left. Every wait that follows from this is on something that ended earlier here, so no plan made
 // from it can deadlock, whatever time its copies take.
+//
+// The disk has a pair of lanes of its own, each in its own order. That changes nothing in the
+// argument: bytes that come early from either tier count at every instance up to their use, so the
+// copy that the next op waits for always fits once all else has come to rest.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -39,12 +45,16 @@ struct TimedCopy {
 
 struct Timing {
   int64_t total_ps = 0;
-  std::vector<TimedCopy> evicts;      // In order of the lane. Gaps whose bytes below are still
-  std::vector<TimedCopy> prefetches;  // right have none.
-  std::vector<Ended> ended;           // By instance.
+  // By lane, in its order. Gaps whose bytes below are still right have no copy down.
+  std::array<std::vector<TimedCopy>, kLaneCount> copies;
+  std::vector<Ended> ended;  // By instance.
   // By gap.
   std::vector<Moment> left_at;    // From here on its bytes are free.
   std::vector<Moment> copied_at;  // From here on the prefetch has ended.
+
+  const std::vector<TimedCopy>& lane(Lane which) const {
+    return copies.at(static_cast<size_t>(which));
+  }
 };
 
 // Whether the bytes below are still right from the gap before, so that nothing has to be evicted.

@@ -28,6 +28,18 @@ int64_t transfer_ps(int64_t size_bytes, const Rate& rate, bool is_shared) {
   return rate.latency_ps + seconds * kPicosecondsPerSecond + std::llround(rest_ps);
 }
 
+int64_t copy_alone_ps(const Machine& machine, TierId lower, Direction direction,
+                      int64_t size_bytes) {
+  const Route route{.upper = kDeviceTier, .lower = lower};
+  int64_t most_ps = 0;
+  for (const Link& link : machine.links) {
+    if (!route.crosses(link)) continue;
+    const Rate& rate = direction == Direction::Evict ? link.evict : link.prefetch;
+    most_ps = std::max(most_ps, transfer_ps(size_bytes, rate, false));
+  }
+  return most_ps;
+}
+
 void LaneClock::start(Lane lane, const Work& work) {
   Running& it = running_[static_cast<size_t>(lane)];
   FITSTEP_CHECK(!it.is_running, "a lane runs one action at a time");

@@ -49,6 +49,10 @@ struct Work {
 // Time of one copy over one link; `is_shared` while the other direction is busy too.
 int64_t transfer_ps(int64_t size_bytes, const Rate& rate, bool is_shared);
 
+// Time of one copy between the device and a tier below, with nothing else on its way.
+int64_t copy_alone_ps(const Machine& machine, TierId lower, Direction direction,
+                      int64_t size_bytes);
+
 class LaneClock {
  public:
   explicit LaneClock(const Machine& machine) : machine_(&machine) {}
