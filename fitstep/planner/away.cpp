@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 
 #include "fitstep/base/id.h"
 #include "fitstep/machine/machine.h"
+#include "fitstep/plan/plan.h"
 
 namespace fitstep {
 namespace {
@@ -13,6 +15,8 @@ namespace {
 // Every copy's time is rounded to whole picoseconds, so a rate that is not whole may be this much
 // faster than it says.
 constexpr double kRounding = 1 - 1e-9;
+// And one that is, where copies to host and disk share it.
+constexpr double kSharedRounding = 1 - 1e-12;
 
 double ps_per_byte(const Rate& rate) {
   const auto bytes_per_s =
@@ -35,6 +39,21 @@ CopyCost cost_of(const Link& link) {
           .prefetch_ps_per_byte = ps_per_byte(link.prefetch)};
 }
 
+CopyCost slower_of(const CopyCost& a, const CopyCost& b) {
+  return {.evict_ps_per_byte = std::max(a.evict_ps_per_byte, b.evict_ps_per_byte),
+          .prefetch_ps_per_byte = std::max(a.prefetch_ps_per_byte, b.prefetch_ps_per_byte)};
+}
+
+CopyCost shared(const CopyCost& cost) {
+  return {.evict_ps_per_byte = cost.evict_ps_per_byte * kSharedRounding,
+          .prefetch_ps_per_byte = cost.prefetch_ps_per_byte * kSharedRounding};
+}
+
+int64_t room_or_no_limit(const Machine& machine, TierId tier) {
+  const int64_t bytes = room_bytes(machine, tier);
+  return bytes == kUnlimitedBytes ? std::numeric_limits<int64_t>::max() : bytes;
+}
+
 }  // namespace
 
 int64_t whole_ps(double ps) {
@@ -46,17 +65,25 @@ int64_t whole_ps(double ps) {
 
 Away make_away(const Machine& machine) {
   Away away;
-  const Link* host = link_below(machine, TierId(0));
-  if (host == nullptr || machine.tiers.size() < 2) return away;
+  const Link* host = link_below(machine, kDeviceTier);
+  const Link* disk = link_below(machine, kHostTier);
+  if (host == nullptr) return away;
+  away.host_bytes = room_or_no_limit(machine, kHostTier);
+  away.disk_bytes = disk == nullptr ? 0 : room_or_no_limit(machine, kDiskTier);
+  if (away.host_bytes == 0 && away.disk_bytes == 0) return away;
   away.is_possible = true;
   away.host = cost_of(*host);
   constexpr double kRounded = 0.98;
   if (host->compute_slowdown > 1) away.slowing = (1 - 1 / host->compute_slowdown) * kRounded;
-  if (machine.tiers[1].capacity_bytes == 0) return away;
-  away.host_bytes = machine.tiers[1].capacity_bytes;
-  const Link* disk = link_below(machine, TierId(1));
-  if (disk == nullptr || machine.tiers.size() < 3) return away;
+  if (away.disk_bytes == 0) return away;
+  if (away.host_bytes == 0) {  // Then the disk is the tier below.
+    away.host = slower_of(away.host, cost_of(*disk));
+    away.host_bytes = away.disk_bytes;
+    return away;
+  }
+  if (away.host_bytes == std::numeric_limits<int64_t>::max()) return away;
   away.has_disk = true;
+  away.host = shared(away.host);
   away.disk = cost_of(*disk);
   return away;
 }

@@ -112,6 +112,10 @@ TEST(TimeBound, KnowsWhatTheHostCannotHold) {
   // the rest is made again: max(z, (1 - z) / 4), least where z is 0.2.
   machine.tiers[1].capacity_bytes = 1;
   EXPECT_NEAR(bound_ps(), 3.2e12, 3);
+  // Nothing on the host, so z of both bytes come back from the disk: max(z, (2 - z) / 4).
+  machine.tiers[1].is_closed = true;
+  EXPECT_NEAR(bound_ps(), 3.4e12, 3);
+  machine.tiers[1].is_closed = false;
   machine.tiers.resize(2);
   machine.links.resize(1);
   EXPECT_NEAR(bound_ps(), 3.25e12, 3);
