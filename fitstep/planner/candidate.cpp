@@ -88,15 +88,15 @@ std::optional<Candidate> add_copies(const Task& task, const Candidate& candidate
   return result;
 }
 
-// Where copies have made room, faster forms again. The copies stay in order, so this is as safe.
-void take_faster_forms(const Task& task, int64_t aim_bytes, Candidate& candidate) {
-  const int64_t op_ps = candidate.schedule.op_ps;
+// Where copies have made room, faster forms again: the copies stay in order, so this is as safe.
+// Whether there are any.
+bool take_faster_forms(const Task& task, int64_t aim_bytes, Candidate& candidate) {
   const bool has_changed = fit_forms(task.values, candidate.space, FormLimit::Load,
                                      aim_bytes - task.homes.bottom_bytes, candidate.schedule);
-  if (!has_changed) return;
+  if (!has_changed) return false;
   candidate.space = make_space(task.values, candidate.schedule);
   candidate.bytes = task.homes.bottom_bytes + candidate.space.peak_bytes;
-  candidate.predicted_ps += candidate.schedule.op_ps - op_ps;  // At least; placing tells.
+  return true;
 }
 
 }  // namespace
@@ -132,20 +132,26 @@ std::optional<Candidate> offload_candidate(const Task& task, const Candidate& ca
     return add_copies(task, candidate, aim_bytes, too_slow_ps, hole_bytes);
   }
   std::optional<Candidate> best;
+  const auto consider = [&](std::optional<Candidate> found) {
+    if (found && (!best || found->predicted_ps < best->predicted_ps)) best = std::move(found);
+  };
   // Copies for the sake of fast forms, or slower forms for the sake of fewer copies.
   for (const FormLimit limit : {FormLimit::Own, FormLimit::Load}) {
     Candidate base = candidate;
     const int64_t limit_bytes = aim_bytes - task.homes.bottom_bytes;
     if (fit_forms(task.values, base.space, limit, limit_bytes, base.schedule)) measure(task, base);
-    const bool is_enough = base.bytes <= aim_bytes && !task.homes.any_below();
-    std::optional<Candidate> found;
-    if (!is_enough) {
-      found = add_copies(task, base, aim_bytes, too_slow_ps, hole_bytes);
-      if (found) take_faster_forms(task, aim_bytes, *found);
-    } else if (base.predicted_ps < too_slow_ps) {
-      found = std::move(base);
+    if (base.bytes <= aim_bytes && !task.homes.any_below()) {
+      if (base.predicted_ps < too_slow_ps) consider(std::move(base));
+      continue;
     }
-    if (found && (!best || found->predicted_ps < best->predicted_ps)) best = std::move(found);
+    std::optional<Candidate> found = add_copies(task, base, aim_bytes, too_slow_ps, hole_bytes);
+    if (found && take_faster_forms(task, aim_bytes, *found)) {
+      copy_forms(task.values, found->schedule, base.schedule);
+      measure(task, base);
+      consider(
+          add_copies(task, base, aim_bytes, too_slow_ps, hole_bytes));  // With copies for these.
+    }
+    consider(std::move(found));
   }
   return best;
 }

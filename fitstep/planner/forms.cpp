@@ -157,7 +157,10 @@ std::vector<Option> worth_trying(std::vector<Option> options) {
 }
 
 // Puts the stays where the new form has its operands.
-void change_form(const Form& from, const Form& to, int32_t form, Instance& instance) {
+void change_form(const Values& values, int32_t form, Instance& instance, Schedule& schedule) {
+  const std::vector<Form>& of_op = values.op_at(instance.tick).forms;
+  const Form& from = of_op[static_cast<size_t>(instance.form)];
+  const Form& to = of_op[static_cast<size_t>(form)];
   std::vector<int32_t> reads;
   for (const Read& read : to.reads) {
     reads.push_back(kNone);
@@ -176,6 +179,9 @@ void change_form(const Form& from, const Form& to, int32_t form, Instance& insta
   instance.reads = std::move(reads);
   instance.writes = std::move(writes);
   instance.form = form;
+  const int64_t more_ps = to.time_ps - from.time_ps;
+  schedule.op_ps += more_ps;
+  if (instance.kind == Instance::Kind::OpAgain) schedule.recompute_ps += more_ps;
 }
 
 }  // namespace
@@ -239,15 +245,17 @@ bool fit_forms(const Values& values, const Space& space, FormLimit kind, int64_t
     Instance& instance = schedule.instances[i];
     if (chosen.form == instance.form) continue;
     has_changed = true;
-    const Form& before = options.form_of(instance, instance.form);
-    const Form& after = options.form_of(instance, chosen.form);
-    schedule.op_ps += after.time_ps - before.time_ps;
-    if (instance.kind == Instance::Kind::OpAgain) {
-      schedule.recompute_ps += after.time_ps - before.time_ps;
-    }
-    change_form(before, after, chosen.form, instance);
+    change_form(values, chosen.form, instance, schedule);
   }
   return has_changed;
+}
+
+void copy_forms(const Values& values, const Schedule& from, Schedule& to) {
+  for (size_t i = 0; i < to.instances.size(); ++i) {
+    Instance& instance = to.instances[i];
+    const int32_t form = from.instances[i].form;
+    if (form != instance.form) change_form(values, form, instance, to);
+  }
 }
 
 }  // namespace fitstep

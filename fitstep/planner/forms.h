@@ -47,4 +47,9 @@ enum class FormLimit {
 bool fit_forms(const Values& values, const Space& space, FormLimit kind, int64_t limit_bytes,
                Schedule& schedule);
 
+// Gives the instances of `to` the forms of those of `from`.
+//
+// REQUIRES: both schedules come from the same selection, with copies or without.
+void copy_forms(const Values& values, const Schedule& from, Schedule& to);
+
 }  // namespace fitstep
