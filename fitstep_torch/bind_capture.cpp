@@ -161,7 +161,7 @@ py::dict facts_of_program(const std::string& text) {
 // RAM, of which every call touches the same few again. None where the system refuses them.
 std::shared_ptr<Homes> open_scratch() {
   const int64_t ram_bytes = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
-  auto scratch = Homes::open(ram_bytes, /*reserve_bytes=*/0);
+  auto scratch = Homes::open({.size_bytes = ram_bytes});
   if (!scratch) return nullptr;
   return std::move(scratch).value();
 }

@@ -2,6 +2,7 @@
 #include "fitstep/plan/plan_file.h"
 #include "fitstep/planner/planner.h"
 #include "fitstep/run/lane_copies.h"
+#include "fitstep/run/measure_disk.h"
 #include "fitstep/run/measure_link.h"
 #include "fitstep_torch/bindings.h"
 #include "fitstep_torch/lower.h"
@@ -17,37 +18,64 @@ Machine local_machine(int32_t threads) {
           .codecs = {}};
 }
 
-// With the host tier and the link to it that the options give, if they do.
+Link link_from(const py::object& text, TierId upper) {
+  Link link = unwrap(parse_machine(text.cast<std::string>())).links.front();
+  link.upper = upper;
+  return link;
+}
+
+// With the tiers below and the links to them that the options give, if they do.
 Machine machine_from(int32_t threads, const py::dict& options) {
   Machine machine = local_machine(threads);
   const auto host_bytes = options["host_bytes"].cast<int64_t>();
-  if (host_bytes == 0) return machine;
-  machine.tiers.push_back({.name = "host", .capacity_bytes = host_bytes});
-  machine.links = unwrap(parse_machine(options["host_link"].cast<std::string>())).links;
+  const auto disk_bytes = options["disk_bytes"].cast<int64_t>();
+  if (host_bytes == 0 && disk_bytes == 0) return machine;
+  machine.tiers.push_back(
+      {.name = "host", .capacity_bytes = host_bytes, .is_closed = host_bytes == 0});
+  machine.links = {link_from(options["host_link"], kDeviceTier)};
+  if (disk_bytes == 0) return machine;
+  machine.tiers.push_back({.name = "disk", .capacity_bytes = disk_bytes});
+  machine.links.push_back(link_from(options["disk_link"], kHostTier));
   return machine;
 }
 
-// As the text of a machine whose only link it is: what options["host_link"] takes.
-std::string measure_link(int32_t threads, int64_t block_bytes) {
-  const py::gil_scoped_release release;
+// As the text of a machine whose only link it is: what options["host_link"] and ["disk_link"] take.
+std::string link_text(int32_t threads, const Link& link) {
   Machine machine = local_machine(threads);
-  machine.tiers.push_back({.name = "host"});
-  machine.links = {unwrap(measure_host_link({.threads = threads, .block_bytes = block_bytes}))};
+  machine.tiers.push_back({.name = "below"});
+  machine.links = {link};
   return print_machine(machine);
 }
 
-// What the lanes of a plan copy, and what the host tier holds for it.
-py::dict offloaded(const Plan& plan) {
-  const auto copied_bytes = [&](Lane lane) {
-    int64_t sum_bytes = 0;
-    for (const Action& action : plan.lane(lane))
-      sum_bytes += plan.residencies[action.copy.source.index()].size_bytes;
-    return sum_bytes;
+std::string measure_host(int32_t threads, int64_t block_bytes) {
+  const auto measure = [&] {
+    const py::gil_scoped_release release;
+    return measure_host_link({.threads = threads, .block_bytes = block_bytes});
   };
+  return link_text(threads, unwrap(measure()));
+}
+
+// Beside a copy to the drive ops are as slow as beside one to the host tier, of which it is made.
+std::string measure_drive(const py::object& file, int64_t file_bytes, int64_t block_bytes) {
+  const DiskOptions options{
+      .file = disk_options(file), .file_bytes = file_bytes, .block_bytes = block_bytes};
+  const auto measure = [&] {
+    const py::gil_scoped_release release;
+    return measure_disk(options);
+  };
+  const DiskMeasure disk = unwrap(measure());
+  return link_text(1, Link{.upper = kDeviceTier, .evict = disk.evict, .prefetch = disk.prefetch});
+}
+
+// What the lanes of a plan copy, and what the tiers below hold for it.
+py::dict offloaded(const Plan& plan) {
   py::dict made;
-  made["evicted_bytes"] = copied_bytes(Lane::Evict);
-  made["prefetched_bytes"] = copied_bytes(Lane::Prefetch);
+  made["evicted_bytes"] = copied_bytes(plan, Lane::Evict);
+  made["prefetched_bytes"] = copied_bytes(plan, Lane::Prefetch);
   made["host_bytes"] = tier_bytes(plan, kHostTier);
+  made["disk_written_bytes"] = copied_bytes(plan, Lane::DiskWrite);
+  made["disk_read_bytes"] = copied_bytes(plan, Lane::DiskRead);
+  made["disk_bytes"] = tier_bytes(plan, kDiskTier);
   return made;
 }
 
@@ -174,8 +202,9 @@ void bind_planning(py::module_& module) {
     return std::vector<std::string>(names.begin(), names.end());
   });
   module.def("plan_step", &plan_step);
-  module.def("measure_host_link", &measure_link);
-  module.def("is_host_link", [](const std::string& text) {
+  module.def("measure_host_link", &measure_host);
+  module.def("measure_disk_link", &measure_drive);
+  module.def("is_link", [](const std::string& text) {
     const Result<Machine> machine = parse_machine(text);
     return machine.has_value() && machine->links.size() == 1;
   });

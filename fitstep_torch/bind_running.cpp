@@ -43,6 +43,24 @@ Homes::Place place(const HomePair& home) {
   return {.tier = home.first ? kHostTier : kDeviceTier, .offset_bytes = home.second};
 }
 
+HomesOptions homes_options(const py::dict& from) {
+  HomesOptions options{.size_bytes = from["size_bytes"].cast<int64_t>(),
+                       .reserve_bytes = from["reserve_bytes"].cast<int64_t>(),
+                       .host_capacity_bytes = from["host_bytes"].cast<int64_t>(),
+                       .host_bottom_bytes = from["host_bottom_bytes"].cast<int64_t>(),
+                       .disk_capacity_bytes = from["disk_bytes"].cast<int64_t>()};
+  if (options.disk_capacity_bytes > 0) options.disk = disk_options(from["disk"]);
+  return options;
+}
+
+// (written, read) in bytes so far, and whether past the page cache; None without a file.
+py::object disk_traffic(const Homes& homes) {
+  const std::shared_ptr<DiskFile>& disk = homes.device()->disk();
+  if (disk == nullptr) return py::none();
+  const DiskTraffic traffic = disk->traffic();
+  return py::make_tuple(traffic.written_bytes, traffic.read_bytes, disk->is_direct());
+}
+
 py::dict counters() {
   const AllocatorCounters& of = allocator_counters();
   py::dict made;
@@ -56,6 +74,12 @@ py::dict counters() {
 
 }  // namespace
 
+DiskFileOptions disk_options(const py::object& from) {
+  return {.folder = from["folder"].cast<std::string>(),
+          .piece_bytes = from["piece_bytes"].cast<int64_t>(),
+          .has_checksums = from["has_checksums"].cast<bool>()};
+}
+
 void bind_running(py::module_& module) {
   module.def("install_allocator", &install_allocator);
   module.def("allocator_counters", &counters);
@@ -63,11 +87,18 @@ void bind_running(py::module_& module) {
   module.def("counted_peak_bytes", &counted_peak_bytes);
   module.def("counted_live_bytes", &counted_live_bytes);
   py::class_<Homes, std::shared_ptr<Homes>>(module, "Homes")
-      .def(py::init([](int64_t size_bytes, int64_t reserve_bytes, int64_t host_capacity_bytes,
-                       int64_t host_bottom_bytes) {
-        return std::shared_ptr<Homes>(
-            unwrap(Homes::open(size_bytes, reserve_bytes, host_capacity_bytes, host_bottom_bytes)));
+      .def(py::init([](const py::dict& options) {
+        return std::shared_ptr<Homes>(unwrap(Homes::open(homes_options(options))));
       }))
+      .def("reserve_disk",
+           [](Homes& homes, int64_t size_bytes) {
+             const auto reserve = [&] {
+               const py::gil_scoped_release release;
+               return homes.device()->reserve_disk(size_bytes);
+             };
+             unwrap(reserve());
+           })
+      .def("disk_traffic", &disk_traffic)
       .def("move_in", [](Homes& homes, const at::Tensor& tensor, const HomePair& home,
                          int64_t aliases) { unwrap(homes.move_in(tensor, place(home), aliases)); })
       .def("make",

@@ -4,6 +4,7 @@
 #include <torch/csrc/utils/pybind.h>
 
 #include "fitstep/base/result.h"
+#include "fitstep/run/disk_file.h"
 
 namespace fitstep::torch_side {
 
@@ -19,5 +20,8 @@ T unwrap(Result<T> result) {
   if (!result) raise(result.error());
   return std::move(result).value();
 }
+
+// From a dict: folder, piece_bytes, has_checksums.
+DiskFileOptions disk_options(const py::object& from);
 
 }  // namespace fitstep::torch_side

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "fitstep/run/host_device.h"
 #include "fitstep_torch/allocator.h"
 #include "fitstep_torch/tensors.h"
 
@@ -29,15 +28,14 @@ void leave_home(void* home) { delete static_cast<std::shared_ptr<Home>*>(home); 
 
 }  // namespace
 
-Result<std::unique_ptr<Homes>> Homes::open(int64_t size_bytes, int64_t reserve_bytes,
-                                           int64_t host_capacity_bytes, int64_t host_bottom_bytes) {
+Result<std::unique_ptr<Homes>> Homes::open(const HomesOptions& options) {
   install_allocator();
-  const auto device = std::make_shared<HostDevice>();
-  FITSTEP_TRY(std::shared_ptr<Arena> arena, Arena::make(device, size_bytes));
+  const auto device = std::make_shared<HostDevice>(options.disk);
+  FITSTEP_TRY(std::shared_ptr<Arena> arena, Arena::make(device, options.size_bytes));
   FITSTEP_TRY_STATUS(register_arena(arena->base(), arena->size_bytes()));
-  std::unique_ptr<Homes> homes(
-      new Homes(device, std::move(arena), reserve_bytes, host_capacity_bytes, host_bottom_bytes));
-  if (host_bottom_bytes > 0) FITSTEP_TRY_STATUS(homes->reserve_host(host_capacity_bytes));
+  std::unique_ptr<Homes> homes(new Homes(device, std::move(arena), options));
+  if (options.host_bottom_bytes > 0)
+    FITSTEP_TRY_STATUS(homes->reserve_host(options.host_capacity_bytes));
   return homes;
 }
 
@@ -105,9 +103,10 @@ void Homes::close() {
   is_closed_ = true;
   char* const begin = arena_->base();
   close_arena(arena_);
-  if (host_ != nullptr && host_bottom_bytes_ > 0) close_arena(host_);
+  if (host_ != nullptr && options_.host_bottom_bytes > 0) close_arena(host_);
   kept_.clear();
   host_.reset();
+  device_->close_disk();
   unregister_arena(begin);
   malloc_trim(0);
 }

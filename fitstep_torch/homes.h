@@ -10,7 +10,8 @@
 //
 // Beside the arena lies that of the host tier, where plans put what they evict, and where homes are
 // that do not fit into the arena. It is one for all plans, and as large as the largest of them
-// needs; with homes in it, which cannot move, it has all that it may have from the start.
+// needs; with homes in it, which cannot move, it has all that it may have from the start. The disk
+// tier's file has no homes; it is one for all plans too, and grows.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -25,9 +26,20 @@
 
 #include "fitstep/plan/plan.h"
 #include "fitstep/run/arena.h"
+#include "fitstep/run/disk_file.h"
+#include "fitstep/run/host_device.h"
 #include "fitstep_torch/call.h"
 
 namespace fitstep::torch_side {
+
+struct HomesOptions {
+  int64_t size_bytes = 0;           // Of the arena;
+  int64_t reserve_bytes = 0;        // the last of which answer unforeseen requests.
+  int64_t host_capacity_bytes = 0;  // What the host tier may have.
+  int64_t host_bottom_bytes = 0;    // Its homes lie below this.
+  int64_t disk_capacity_bytes = 0;  // What the file may have.
+  std::optional<DiskFileOptions> disk;
+};
 
 class Homes {
  public:
@@ -36,25 +48,19 @@ class Homes {
     int64_t offset_bytes = 0;
   };
 
-  // Opens an arena of `size_bytes`; its last `reserve_bytes` answer unforeseen requests. The host
-  // tier may have up to `host_capacity_bytes`, none of which are taken yet; its homes lie below
-  // `host_bottom_bytes`.
-  static Result<std::unique_ptr<Homes>> open(int64_t size_bytes, int64_t reserve_bytes,
-                                             int64_t host_capacity_bytes = 0,
-                                             int64_t host_bottom_bytes = 0);
+  // Opens the arena; of the tiers below it nothing is taken yet, but for homes.
+  static Result<std::unique_ptr<Homes>> open(const HomesOptions& options);
   ~Homes();
 
   const Arena& arena() const { return *arena_; }
-  char* reserve() const { return arena_->base() + arena_->size_bytes() - reserve_bytes_; }
-  int64_t reserve_bytes() const { return reserve_bytes_; }
-  int64_t host_capacity_bytes() const { return host_capacity_bytes_; }
-  int64_t host_bottom_bytes() const { return host_bottom_bytes_; }
+  char* reserve() const { return arena_->base() + arena_->size_bytes() - options_.reserve_bytes; }
+  const HomesOptions& options() const { return options_; }
 
   // Sees to it that the host tier has `size_bytes`. What was open on a smaller one has to be opened
   // again.
   Status reserve_host(int64_t size_bytes);
   const std::shared_ptr<Arena>& host() const { return host_; }  // Null until it is needed.
-  const std::shared_ptr<Device>& device() const { return device_; }
+  const std::shared_ptr<HostDevice>& device() const { return device_; }
 
   // What nobody uses between steps when homes end at `bottom_bytes`.
   std::span<char> free_above(int64_t bottom_bytes) const {
@@ -79,29 +85,23 @@ class Homes {
   // access to a storage with its home in it is an error from now on, and close() does nothing.
   void forsake();
 
-  // Gives each storage its own bytes and the rest of the arena back. Later calls do nothing.
+  // Gives each storage its own bytes, and the rest of the arena and the file back. Later calls do
+  // nothing.
   void close();
 
  private:
-  Homes(std::shared_ptr<Device> device, std::shared_ptr<Arena> arena, int64_t reserve_bytes,
-        int64_t host_capacity_bytes, int64_t host_bottom_bytes)
-      : device_(std::move(device)),
-        arena_(std::move(arena)),
-        reserve_bytes_(reserve_bytes),
-        host_capacity_bytes_(host_capacity_bytes),
-        host_bottom_bytes_(host_bottom_bytes) {}
+  Homes(std::shared_ptr<HostDevice> device, std::shared_ptr<Arena> arena, HomesOptions options)
+      : device_(std::move(device)), arena_(std::move(arena)), options_(std::move(options)) {}
 
   const std::shared_ptr<Arena>& arena_of(TierId tier) const {
     return tier == kHostTier ? host_ : arena_;
   }
   void close_arena(const std::shared_ptr<Arena>& arena);
 
-  std::shared_ptr<Device> device_;
+  std::shared_ptr<HostDevice> device_;
   std::shared_ptr<Arena> arena_;
   std::shared_ptr<Arena> host_;
-  int64_t reserve_bytes_ = 0;
-  int64_t host_capacity_bytes_ = 0;
-  int64_t host_bottom_bytes_ = 0;
+  HomesOptions options_;
   std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> inside_;
   std::multimap<char*, c10::DataPtr> kept_;  // By home: old memory that may still be looked at.
   bool is_closed_ = false;

@@ -2,6 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "fitstep/plan/verify.h"
 #include "fitstep/run/lane_copies.h"
@@ -12,10 +13,12 @@ namespace fitstep::torch_side {
 
 Result<std::unique_ptr<Variant>> Variant::make(std::shared_ptr<StepProgram> step, Plan plan,
                                                std::shared_ptr<Homes> homes, int64_t bottom_bytes) {
-  const int64_t capacity = homes->arena().size_bytes() - homes->reserve_bytes();
-  const Limits limits{.capacity_bytes = {capacity, homes->host_capacity_bytes()},
-                      .bottom_bytes = bottom_bytes,
-                      .host_bottom_bytes = homes->host_bottom_bytes()};
+  const HomesOptions& given = homes->options();
+  const int64_t capacity = given.size_bytes - given.reserve_bytes;
+  const Limits limits{
+      .capacity_bytes = {capacity, given.host_capacity_bytes, given.disk_capacity_bytes},
+      .bottom_bytes = bottom_bytes,
+      .host_bottom_bytes = given.host_bottom_bytes};
   const std::vector<Fault> faults = verify(step->program, plan, limits);
   if (!faults.empty()) {
     return Error{ErrorCode::Mismatch,
@@ -38,10 +41,13 @@ Result<std::unique_ptr<Variant>> Variant::make(std::shared_ptr<StepProgram> step
 
 Status Variant::open_lanes() {
   if (!has_copy_lanes(*plan_)) return Done{};
-  FITSTEP_TRY_STATUS(homes_->reserve_host(tier_bytes(*plan_, kHostTier)));
+  const int64_t host_bytes = tier_bytes(*plan_, kHostTier);
+  uses_host_ = host_bytes > 0;
+  FITSTEP_TRY_STATUS(homes_->reserve_host(host_bytes));
   FITSTEP_TRY(LaneCopies copies, lane_copies(*plan_, {&homes_->arena(), homes_->host().get()}));
   FITSTEP_TRY(lanes_, homes_->device()->open_lanes(std::move(copies)));
   host_ = homes_->host();
+  process_ = getpid();
   return Done{};
 }
 
@@ -56,8 +62,14 @@ void Variant::set_number(OpId op, size_t number, const c10::IValue& value) {
 std::optional<Stopped> Variant::run(const std::vector<External>& externals,
                                     const std::vector<at::Tensor>& tensors) {
   FITSTEP_CHECK(externals.size() == tensors.size(), "one tensor per external storage");
+  // Before anything that waits for threads which are not there.
+  if (lanes_ != nullptr && getpid() != process_) {
+    return Stopped{.error = {ErrorCode::Device,
+                             "copies between tiers do not survive a fork; compile the step in the "
+                             "process that runs it"}};
+  }
   // Another plan may have needed a larger host tier since.
-  if (lanes_ != nullptr && (host_.expired() || host_.lock() != homes_->host())) {
+  if (lanes_ != nullptr && uses_host_ && (host_.expired() || host_.lock() != homes_->host())) {
     if (const Status opened = open_lanes(); !opened) return Stopped{.error = opened.error()};
   }
   for (size_t i = 0; i < externals.size(); ++i) {
@@ -66,7 +78,7 @@ std::optional<Stopped> Variant::run(const std::vector<External>& externals,
   }
   for (auto& [generator, state] : generators_) save_generator(generator, state.data());
   adopt_worker_threads();
-  set_reserve(homes_->reserve(), homes_->reserve_bytes());
+  set_reserve(homes_->reserve(), homes_->options().reserve_bytes);
   std::optional<Stopped> stopped;
   {
     const BelowAutograd below;
@@ -77,8 +89,18 @@ std::optional<Stopped> Variant::run(const std::vector<External>& externals,
   if (stopped.has_value()) {
     for (auto& [generator, state] : generators_) load_generator(generator, state.data());
     kernels_->drop_outputs();
+    name_storage(*stopped);
   }
   return stopped;
+}
+
+void Variant::name_storage(Stopped& stopped) const {
+  if (!is_disk_lane(stopped.lane)) return;
+  const Action& action = plan_->lane(stopped.lane)[static_cast<size_t>(stopped.position)];
+  const StorageId id = plan_->residencies[action.copy.source.index()].storage;
+  stopped.error.message = fmt::format(
+      "{} could not be {} disk: {}", step_->program.storages[id.index()].name,
+      stopped.lane == Lane::DiskWrite ? "evicted to" : "prefetched from", stopped.error.message);
 }
 
 std::vector<at::Tensor> Variant::take_outputs() {

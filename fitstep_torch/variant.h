@@ -1,6 +1,8 @@
 // A variant that is ready to run: a program, its verified plan, and the kernels at their addresses.
 #pragma once
 
+#include <sys/types.h>
+
 #include <memory>
 #include <vector>
 
@@ -18,8 +20,8 @@ struct External {
 
 class Variant {
  public:
-  // Verifies the plan against the program and what the two tiers have first; a plan with faults is
-  // an error. Nothing but homes may lie below `bottom_bytes`.
+  // Verifies the plan against the program and what the tiers have first; a plan with faults is an
+  // error. Nothing but homes may lie below `bottom_bytes`.
   static Result<std::unique_ptr<Variant>> make(std::shared_ptr<StepProgram> step, Plan plan,
                                                std::shared_ptr<Homes> homes, int64_t bottom_bytes);
 
@@ -36,7 +38,8 @@ class Variant {
   std::vector<at::Tensor> take_outputs();
 
   // Whether a step that stopped so left everything that Python can see as it was. What a lane
-  // copies to a home has been written by the compute lane before.
+  // copies to a home has been written by the compute lane before, and what comes from the disk is
+  // never copied to one.
   bool is_untouched(const Stopped& stopped) const {
     return stopped.compute_position < kernels_->first_visible_write();
   }
@@ -47,13 +50,16 @@ class Variant {
 
  private:
   Status open_lanes();
+  void name_storage(Stopped& stopped) const;
 
   std::shared_ptr<StepProgram> step_;
   std::unique_ptr<Plan> plan_;
   std::shared_ptr<Homes> homes_;
   std::unique_ptr<PlannedKernels> kernels_;
   std::unique_ptr<CopyLanes> lanes_;  // Null where the plan has none.
-  std::weak_ptr<Arena> host_;         // Where `lanes_` copy to and from.
+  pid_t process_ = 0;                 // The threads of `lanes_` are in this one only.
+  bool uses_host_ = false;
+  std::weak_ptr<Arena> host_;  // Where `lanes_` copy to and from, if they do.
   std::vector<at::Tensor> written_;
   std::vector<std::pair<at::Generator, std::vector<char>>> generators_;  // As before the step.
 };

@@ -143,6 +143,7 @@ DiskFile::~DiskFile() {
 Status DiskFile::make() {
   constexpr int kMostNames = 1000;
   const int flags = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC;
+  process_ = getpid();
   int failure = -EEXIST;
   for (int i = 0; i < kMostNames && failure == -EEXIST; ++i) {
     const std::string path = fmt::format("{}/fitstep-{}-{}", options_.folder, getpid(), i);
@@ -179,6 +180,11 @@ Status DiskFile::make_staging() {
 Status DiskFile::reserve(int64_t size_bytes) {
   const int64_t blocks_bytes = whole_blocks(size_bytes);
   if (blocks_bytes <= size_bytes_) return Done{};
+  if (getpid() != process_) {
+    return Error{ErrorCode::Device,
+                 fmt::format("the file in {} is that of the process which has forked this one",
+                             options_.folder)};
+  }
   int failure = 0;
   do {
     failure = options_.calls->allocate(file_, blocks_bytes);

@@ -11,6 +11,8 @@
 // back: a drive that returns other bytes is an error, not a wrong number.
 #pragma once
 
+#include <sys/types.h>
+
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
@@ -50,8 +52,8 @@ class DiskFile {
   DiskFile& operator=(const DiskFile&) = delete;
   ~DiskFile();
 
-  // Sees to it that the file has `size_bytes`, each with a block on the drive. On an error it is
-  // as it was.
+  // Sees to it that the file has `size_bytes`, each with a block on the drive. On an error, which a
+  // forked child always gets, it is as it was.
   Status reserve(int64_t size_bytes);
 
   // Writes [source, source + size) to the file and returns the checksum, 0 without them. Short and
@@ -93,6 +95,7 @@ class DiskFile {
 
   DiskFileOptions options_;
   int file_ = -1;
+  pid_t process_ = 0;  // The file is this one's.
   bool is_direct_ = true;
   int64_t size_bytes_ = 0;
   Way to_;

@@ -2,7 +2,8 @@
 #include "fitstep/run/disk_file.h"
 
 #include <gtest/gtest.h>
-#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstddef>
@@ -152,6 +153,19 @@ TEST(DiskFile, SaysWhereItCannotBeAndHowMuchRoomThereIs) {
   EXPECT_EQ(round_trip(*opened.file, 0, pattern(kStorage, 1)), "");
   EXPECT_FALSE(DiskFile::open({.folder = "/tmp", .piece_bytes = 1000}).has_value());
   EXPECT_FALSE(DiskFile::open({.folder = "/tmp", .pieces = 0}).has_value());
+}
+
+TEST(DiskFile, IsNotAForkedChilds) {
+  const Opened opened = open_file();
+  const pid_t child = fork();
+  if (child == 0) {
+    const Status grown = opened.file->reserve(4 * kBlocks);
+    _exit(grown.has_value() || opened.file->size_bytes() != 3 * kBlocks ? 1 : 0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  EXPECT_EQ(round_trip(*opened.file, 0, pattern(kStorage, 1)), "");
 }
 
 // Every call from the file's making to its end.

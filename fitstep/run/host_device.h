@@ -32,6 +32,9 @@ class HostDevice final : public Device {
   // with copies to the file makes that.
   Result<std::unique_ptr<CopyLanes>> open_lanes(LaneCopies copies) override;
 
+  // Sees to it that the file has room for `size_bytes`; makes it if need be.
+  Status reserve_disk(int64_t size_bytes);
+
   // Null before it is needed.
   const std::shared_ptr<DiskFile>& disk() const { return disk_; }
 
@@ -39,8 +42,6 @@ class HostDevice final : public Device {
   void close_disk() { disk_.reset(); }
 
  private:
-  Status reserve_disk(int64_t size_bytes);
-
   std::optional<DiskFileOptions> disk_options_;
   std::shared_ptr<DiskFile> disk_;
   std::shared_ptr<LaneThreads> threads_;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,6 @@ from torch.utils._pytree import tree_flatten
 
 from . import _core
 from .arguments import arguments_of
-from .budget import budget_for
 from .errors import CaptureError, FitstepError, PlanFileError
 from .profile_cache import ProfileCache
 from .progress import progress_line
@@ -39,6 +39,9 @@ def compile(  # noqa: A001 - the word that PyTorch's users know.
     effort: int = 8,
     progress: bool | None = None,
     host_budget: int | str | None = None,
+    disk_budget: int | str | None = None,
+    disk_dir: str | os.PathLike[str] | None = None,
+    disk_checksums: bool = True,
 ) -> Step:
     """Makes a training step that runs inside a memory budget, with the bits of plain PyTorch.
 
@@ -46,53 +49,58 @@ def compile(  # noqa: A001 - the word that PyTorch's users know.
         function: one training step, written as for plain PyTorch; tensors that it returns are
             detached. The model and the optimizer are found in what it can reach; `model` and
             `optimizer` name more.
-        example: the arguments of a call: a tuple of all positional ones, or a single one. A list
-            or a dict is a single one; what is called with keywords is given here by position.
-            Arguments may be nested. Their tensors must not require a gradient. Values do not
-            matter; shapes, dtypes, strides, strings, flags and None select the program.
+        example: the arguments of a call: a tuple of all positional ones, or a single one, such as
+            a list or a dict; keyword arguments are given by position. They may be nested; their
+            tensors must not require a gradient. Values of tensors and numbers do not matter.
         budget: bytes, a size such as "6GiB", or a share of the plain peak such as "75%". Covers
             parameters, gradients, optimizer state, inputs, activations and the kernels' own
-            temporaries. None: as much as plain PyTorch needs, a little more for a model so small
-            that alignment and reserve show, or the budget of the compiled step that this model is
-            part of already.
+            temporaries. None: as much as plain PyTorch needs (a little more for very small models),
+            or the budget of the compiled step that this model is part of already.
         host_budget: bytes beside the budget, written like it, for what plans evict; on a CPU this
             is RAM too. None: nothing is evicted, or as in the step that has the model already.
+        disk_budget: the same in a file, whose blocks are taken before the first step; `report()`
+            says what steps write.
+        disk_dir: the folder of that file, where it has no name; None: that of temporary files.
+        disk_checksums: compare what comes back from the file with what was written there.
         plan: a file from `step.plan.save(path)`: run this plan instead of making one.
         policy: "auto" plans; "none" keeps everything; "recompute" and "offload" are one of the two
             moves alone; "recompute-sqrt" is the classic scheme.
         keep_grads: leave `p.grad` set after a step, at the cost of their bytes. Otherwise it is
-            None after a step in which an optimizer has used it. Gradients that no optimizer of the
-            step has used (accumulation, an update outside) are always kept.
+            None once an optimizer of the step has used it; others are always kept.
         max_variants: programs of the step before a new one is an error. Shapes, flags, training
-            modes and numbers that Python computes with make new ones; learning rates, numbers that
-            are given to operators, and contents of tensors do not.
-        seed: of the planner; equal seeds give equal plans.
-        effort: rounds of the planner per target; more is slower and better.
+            modes and numbers that Python computes with make new ones; other numbers do not.
+        seed, effort: of the planner. Equal seeds give equal plans; more rounds, better ones.
         progress: a progress line while profiling and planning; None: if stderr is a terminal.
 
     Raises:
         SettingError: a setting is of a kind or in a range that cannot be meant.
         CaptureError: the step does something that cannot be captured; says where and what to do.
-        BudgetTooSmall: no plan was found; names the floor, the least budget known to work, and the
-            ops that bind it.
+        BudgetTooSmall: no plan was found; names the floor and the least budget known to work.
         BudgetError: the budget cannot be understood, or contradicts an earlier one.
+        DiskError: `disk_dir` takes no files, or has no room for what the plan evicts.
         PlanFileError: `plan` is damaged or for another step.
 
     After each of them everything is as it was.
     """
-    settings = Settings(budget, policy=policy, seed=seed, effort=effort, host_budget=host_budget)
+    below = (host_budget, disk_budget, disk_dir, disk_checksums)
+    settings = Settings(budget, policy, seed, effort, None, *below)
     _check_options(max_variants, keep_grads, progress, plan)
     find_reach = _reach_finder(function, model, optimizer)
-    reach = find_reach()
+    tensors = [place.tensor for place in find_reach().unique()]
     args = arguments_of(function, example)
     given_plan = _read_plan(plan) if plan is not None else None
-    _core.install_allocator()
-    session = session_for([place.tensor for place in reach.unique()], settings)
-    maker = VariantMaker(function, find_reach, session, ProfileCache(), keep_grads)
-    step = Step(maker, session, max_variants)
+    maker = _variant_maker(function, find_reach, session_for(tensors, settings), keep_grads)
+    step = Step(maker, maker.session, max_variants)
     with progress_line(progress) as show:
         _make_variants(step, args, given_plan, show)
     return step
+
+
+def _variant_maker(
+    function: Callable[..., Any], find_reach: Callable[[], Reach], session: Session, keeps: bool
+) -> VariantMaker:
+    _core.install_allocator()
+    return VariantMaker(function, find_reach, session, ProfileCache(), keeps)
 
 
 def _check_options(max_variants: int, keep_grads: bool, progress: bool | None, plan: Any) -> None:
@@ -164,13 +172,16 @@ def curve(
     effort: int = 8,
     progress: bool | None = None,
     host_budget: int | str | None = None,
+    disk_budget: int | str | None = None,
+    disk_dir: str | os.PathLike[str] | None = None,
 ) -> Curve:
     """Budget against predicted step time, down to the least budget for which a plan was found.
 
     Takes the arguments of `compile`, and raises what it raises but for budgets. Trains nothing and
     changes nothing.
     """
-    session = Session(Settings("100%", seed=seed, effort=effort, host_budget=host_budget))
+    below = (host_budget, disk_budget, disk_dir)
+    session = Session(Settings("100%", "auto", seed, effort, None, *below))
     check_switch("progress", progress, may_be_none=True)
     find_reach = _reach_finder(function, model, optimizer)
     find_reach()
@@ -187,7 +198,7 @@ def curve(
         step = Step(maker, session, 8)
         variant = capture.variants[-1]
         step._add_homes(capture.variants)
-        session.set_budget(variant.step.plain_peak_bytes(), cache.host_link)
+        session.set_budget(variant.step.plain_peak_bytes(), cache)
         every = [Planned(v.step, external_bytes=v.step.external_bytes()) for v in capture.variants]
         floor = session.floor_of(every)
         plans = _core.frontier_of(
@@ -196,7 +207,7 @@ def curve(
     outside = max(one.external_bytes for one in every)
     points = [
         CurvePoint(
-            max(floor, budget_for(plan.certificate()["height_bytes"], outside)),
+            max(floor, session.budget_for(plan.certificate()["height_bytes"], outside)),
             plan.certificate()["predicted_s"],
             plan.run_counts(variant.step)[1],
         )

@@ -1,7 +1,8 @@
 """Budgets: what the user may write, and what of it the arena gets.
 
-budget        | inputs, outputs, constants |        arena        | reserve 1 % | host 0.1 % |
-host_budget   | what plans evict from the arena |
+budget        | inputs, outputs, constants |    arena    | reserve 1 % | host 0.1 % | staging 1 % |
+host_budget   | what plans evict from the arena |                    of the disk tier, if any
+disk_budget   | the same, in a file |
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from . import _core
 from .errors import BudgetError, BudgetTooSmall
 
 ALIGNMENT = 64
+_BLOCK_BYTES = 4096  # Of files.
 _MOST_BYTES = 2**48  # What a process can address.
 
 
@@ -24,17 +26,29 @@ def host_of(budget_bytes: int) -> int:
     return max(256, min(64 * 1024, budget_bytes // 1000 // ALIGNMENT * ALIGNMENT))
 
 
-def capacity_of(budget_bytes: int, external_bytes: int) -> int:
-    """What a budget leaves to the arena beside tensors outside it, the reserve and the host."""
+def piece_of(budget_bytes: int) -> int:
+    """What one thread holds of a storage on its way to the disk tier or back."""
+    return max(_BLOCK_BYTES, min(1 << 20, budget_bytes // 400 // _BLOCK_BYTES * _BLOCK_BYTES))
+
+
+def staging_of(budget_bytes: int, *, has_disk: bool) -> int:
+    """For such pieces: two on their way to the disk tier, two back. One percent, at most 4 MiB."""
+    return 4 * piece_of(budget_bytes) if has_disk else 0
+
+
+def capacity_of(budget_bytes: int, external_bytes: int, *, has_disk: bool) -> int:
+    """What a budget leaves to the arena beside tensors outside it, the reserve, the host and the
+    staging of a disk tier."""
     inside = budget_bytes - external_bytes - reserve_of(budget_bytes) - host_of(budget_bytes)
+    inside -= staging_of(budget_bytes, has_disk=has_disk)
     return inside // ALIGNMENT * ALIGNMENT
 
 
-def budget_for(height_bytes: int, external_bytes: int) -> int:
+def budget_for(height_bytes: int, external_bytes: int, *, has_disk: bool) -> int:
     """The least budget that leaves a capacity of `height_bytes`."""
     budget = height_bytes + external_bytes
     while True:
-        capacity = capacity_of(budget, external_bytes)
+        capacity = capacity_of(budget, external_bytes, has_disk=has_disk)
         if capacity >= height_bytes:
             return budget
         budget += height_bytes - capacity
@@ -57,12 +71,12 @@ def parse_budget(budget: int | str | None, plain_peak_bytes: int) -> int:
     return plain_peak_bytes if budget is None else _parse("budget", budget, plain_peak_bytes)
 
 
-def parse_host_budget(host_budget: int | str | None, plain_peak_bytes: int) -> int:
-    """Bytes of a host tier, written as a budget is; 0 for none.
+def parse_below(name: str, budget: int | str | None, plain_peak_bytes: int) -> int:
+    """Bytes of `name`, the budget of a tier below, written as a budget is; 0 for none.
 
     Raises BudgetError for anything else.
     """
-    return 0 if host_budget is None else _parse("host_budget", host_budget, plain_peak_bytes)
+    return 0 if budget is None else _parse(name, budget, plain_peak_bytes)
 
 
 def _parse(name: str, budget: int | str, plain_peak_bytes: int) -> int:

@@ -78,6 +78,13 @@ class BudgetError(FitstepError, ValueError):
     """A budget that cannot be understood ("6 Gibi"), is negative, or contradicts another one."""
 
 
+class DiskError(FitstepError):
+    """The disk tier cannot be had: its folder is not there or takes no files, or has no room.
+
+    Raised before anything runs. What goes wrong in a step is a StepFailed.
+    """
+
+
 class BudgetTooSmall(FitstepError):
     """No plan was found within the budget.
 

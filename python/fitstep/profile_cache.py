@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _FORMAT = 4
 _LEAST_BLOCK_BYTES = 1 << 14
 _MOST_BLOCK_BYTES = 1 << 25
+_LEAST_FILE_BYTES = 1 << 20
+_MOST_FILE_BYTES = 1 << 27
 
 
 def default_folder() -> Path:
@@ -76,19 +78,22 @@ class ProfileCache:
         )
         name = hashlib.sha256(key.encode()).hexdigest()[:16]
         self.path = (folder or default_folder()) / f"profile-{name}.json"
-        self._known, self._host_links = self._read()
+        self._known, self._host_links, self._disk_links = self._read()
         self.profile.load(self._known)
 
-    def _read(self) -> tuple[dict[str, str], dict[str, str]]:
-        """Calls, and what copies to the host tier cost, by the size that was measured."""
+    def _read(self) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
+        """Calls, and what copies to the host tier and the disk tier cost, by what was measured."""
         try:
             content = json.loads(self.path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
-            return {}, {}
+            return {}, {}, {}
         if not isinstance(content, dict) or content.get("format") != _FORMAT:
-            return {}, {}
-        calls, links = _texts(content.get("calls")), _texts(content.get("host_links"))
-        return calls, {size: link for size, link in links.items() if _core.is_host_link(link)}
+            return {}, {}, {}
+        links = [
+            {of: link for of, link in _texts(content.get(name)).items() if _core.is_link(link)}
+            for name in ("host_links", "disk_links")
+        ]
+        return _texts(content.get("calls")), links[0], links[1]
 
     def host_link(self, host_budget_bytes: int) -> str:
         """What copies to the host tier cost here, for the planner; measured if need be.
@@ -101,6 +106,24 @@ class ProfileCache:
         if known is None:
             known = _core.measure_host_link(torch.get_num_threads(), block_bytes)
             self._host_links[str(block_bytes)] = known
+            self._write()
+        return known
+
+    def disk_link(self, disk_budget_bytes: int, file: dict[str, Any]) -> str:
+        """What copies to the disk tier cost here, for the planner; measured if need be.
+
+        `file`: the options of the tier's file. Measuring takes a quarter of the budget there, a
+        second or so, and at most 1 GiB of writes. Raises CoreError or OSError if it cannot.
+        """
+        eighth = max(disk_budget_bytes // 8, _LEAST_FILE_BYTES)
+        file_bytes = min(1 << (eighth.bit_length() - 1), _MOST_FILE_BYTES)
+        block_bytes = min(file_bytes // 4, _MOST_BLOCK_BYTES // 8)
+        drive = os.stat(file["folder"]).st_dev
+        of = f"drive {drive}, {file_bytes} {file['piece_bytes']}, {file['has_checksums']}"
+        known = self._disk_links.get(of)
+        if known is None:
+            known = _core.measure_disk_link(file, file_bytes, block_bytes)
+            self._disk_links[of] = known
             self._write()
         return known
 
@@ -129,11 +152,12 @@ class ProfileCache:
 
     def _write(self) -> None:
         known = self.profile.save()
-        calls, links = self._read()
+        calls, host_links, disk_links = self._read()
         content = {
             "format": _FORMAT,
             "calls": {**calls, **known},
-            "host_links": {**links, **self._host_links},
+            "host_links": {**host_links, **self._host_links},
+            "disk_links": {**disk_links, **self._disk_links},
         }
         with contextlib.suppress(OSError):
             self.path.parent.mkdir(parents=True, exist_ok=True)

@@ -53,6 +53,9 @@ class VariantReport:
     evicted_bytes: int  # Copied to the host tier in one step,
     prefetched_bytes: int  # and from there.
     host_tier_bytes: int  # What the host tier must hold for it.
+    disk_written_bytes: int  # Copied to the disk tier in one step,
+    disk_read_bytes: int  # and from there.
+    disk_tier_bytes: int  # What the disk tier must hold for it.
     floor_bytes: int
     peak_bytes: int
     height_bytes: int
@@ -75,6 +78,12 @@ class Report:
     reserve_bytes: int
     host_bytes: int  # Allowed beside the arena, for the optimizers' own numbers.
     host_budget_bytes: int  # Of the host tier, beside the budget; 0 without one.
+    disk_budget_bytes: int  # Of the disk tier; 0 without one.
+    disk_dir: str
+    disk_is_direct: bool | None  # Whether copies go past the page cache; None before there are any.
+    disk_written_bytes: int  # In all steps, in whole blocks: what wears the drive.
+    disk_read_bytes: int
+    staging_bytes: int  # Of the budget, for what is on its way to the disk tier and back.
     floor_bytes: int  # No budget below this can work.
     unforeseen_requests: int
     unforeseen_bytes: int
@@ -95,6 +104,13 @@ class Report:
             f"{size(self.host_bytes)}; unforeseen requests {self.unforeseen_requests}, violations "
             f"{self.violations}, results copied into place {self.misplaced_results}",
         ]
+        if self.disk_budget_bytes:
+            how = {None: "", True: ", past the page cache", False: ", through the page cache"}
+            lines.append(
+                f"disk   written {size(self.disk_written_bytes)}, read "
+                f"{size(self.disk_read_bytes)} so far in {self.disk_dir}"
+                f"{how[self.disk_is_direct]}; staging {size(self.staging_bytes)}"
+            )
         for one in self.variants:
             measured = "not run" if one.measured_s is None else f"{one.measured_s * 1e3:.3g} ms"
             lines.append(
@@ -106,6 +122,12 @@ class Report:
                     f"  host   evicted {size(one.evicted_bytes)}, prefetched "
                     f"{size(one.prefetched_bytes)}, at most {size(one.host_tier_bytes)} of "
                     f"{size(self.host_budget_bytes)} held there"
+                )
+            if self.disk_budget_bytes:
+                lines.append(
+                    f"  disk   written {size(one.disk_written_bytes)}, read "
+                    f"{size(one.disk_read_bytes)}, at most {size(one.disk_tier_bytes)} of "
+                    f"{size(self.disk_budget_bytes)} held there"
                 )
             lines += [
                 f"  bytes  peak {size(one.peak_bytes)}, height {size(one.height_bytes)}, "
@@ -121,7 +143,8 @@ def make_report(step: Step, session: Session) -> Report:
     counters: dict[str, Any] = _core.allocator_counters()
     reports = []
     misplaced = 0
-    around = session.reserve_bytes + session.host_bytes
+    around, below = session.around_bytes, session.below
+    session.look_below()
     for variant in step.variants:
         planned = variant.planned
         assert planned is not None
@@ -140,6 +163,9 @@ def make_report(step: Step, session: Session) -> Report:
                 evicted_bytes=offloaded["evicted_bytes"],
                 prefetched_bytes=offloaded["prefetched_bytes"],
                 host_tier_bytes=offloaded["host_bytes"],
+                disk_written_bytes=offloaded["disk_written_bytes"],
+                disk_read_bytes=offloaded["disk_read_bytes"],
+                disk_tier_bytes=offloaded["disk_bytes"],
                 floor_bytes=certificate["floor_bytes"],
                 peak_bytes=certificate["peak_bytes"],
                 height_bytes=certificate["height_bytes"],
@@ -158,7 +184,13 @@ def make_report(step: Step, session: Session) -> Report:
         home_bytes=session.bottom_bytes,
         reserve_bytes=session.reserve_bytes,
         host_bytes=session.host_bytes,
-        host_budget_bytes=session.host_budget_bytes,
+        host_budget_bytes=below.host_budget_bytes,
+        disk_budget_bytes=below.disk_budget_bytes,
+        disk_dir=below.disk_dir,
+        disk_is_direct=below.is_direct,
+        disk_written_bytes=below.disk_written_bytes,
+        disk_read_bytes=below.disk_read_bytes,
+        staging_bytes=below.staging_bytes(session.budget_bytes),
         floor_bytes=max(r.floor_bytes + r.external_bytes for r in reports) + around,
         unforeseen_requests=counters["unforeseen"],
         unforeseen_bytes=counters["unforeseen_bytes"],

@@ -3,6 +3,7 @@
 arena   | home | home | home |  residencies and scratch of whichever variant runs  | reserve |
         0                    bottom                                             capacity
 host    | home |  what plans evict  |
+disk           |  what plans evict  |
 """
 
 from __future__ import annotations
@@ -16,15 +17,8 @@ from typing import Any
 import torch
 
 from . import _core
-from .budget import (
-    budget_for,
-    capacity_of,
-    host_of,
-    joined,
-    parse_budget,
-    parse_host_budget,
-    reserve_of,
-)
+from .below import Below, Links
+from .budget import budget_for, capacity_of, host_of, joined, parse_budget, reserve_of
 from .describe import describe
 from .errors import BudgetTooSmall, FitstepError, GuardError, PlanFileError
 from .homes import FREE_HOMES, Home, Homes
@@ -59,8 +53,7 @@ class Session:
         self._taken: set[str] = set()
         self.places = Homes()
         self.budget_bytes = 0
-        self.host_budget_bytes = 0  # What plans may evict to the host tier.
-        self.host_link = ""  # What a copy there costs, as _core.measure_host_link() says it.
+        self.below = Below()
         self.planned: list[Planned] = []
         self.guards: list[Any] = []
         self._homes: Any = None  # _core.Homes
@@ -89,6 +82,12 @@ class Session:
     @property
     def host_bytes(self) -> int:
         return host_of(self.budget_bytes)
+
+    @property
+    def around_bytes(self) -> int:
+        """What of the budget is neither the arena's nor that of tensors outside."""
+        staging = self.below.staging_bytes(self.budget_bytes)
+        return self.reserve_bytes + self.host_bytes + staging
 
     def home_of(self, tensor: torch.Tensor) -> Home | None:
         """The home that the tensor's storage has, if it is in this arena."""
@@ -119,15 +118,18 @@ class Session:
         self._names[identity] = (alive, name)
         return name
 
-    def set_budget(self, plain_peak_bytes: int, host_link: Callable[[int], str]) -> None:
-        """The budgets in bytes, from what the user gave; with a host tier, also its link."""
+    def set_budget(self, plain_peak_bytes: int, links: Links) -> None:
+        """The budgets in bytes, from what the user gave; also what copies between tiers cost."""
         self.budget_bytes = parse_budget(self.settings.budget, plain_peak_bytes)
-        self.host_budget_bytes = parse_host_budget(self.settings.host_budget, plain_peak_bytes)
-        if self.host_budget_bytes:
-            self.host_link = host_link(self.host_budget_bytes)
+        self.below = Below.of(self.settings, plain_peak_bytes, self.budget_bytes, links)
 
     def capacity_for(self, planned: list[Planned]) -> int:
-        return capacity_of(self.budget_bytes, _external_bytes(planned))
+        outside = _external_bytes(planned)
+        return capacity_of(self.budget_bytes, outside, has_disk=self.below.has_disk)
+
+    def budget_for(self, height_bytes: int, external_bytes: int) -> int:
+        """The least budget that leaves a capacity of `height_bytes`."""
+        return budget_for(height_bytes, external_bytes, has_disk=self.below.has_disk)
 
     def lower(self, recorder: Any, profile: Any, progress: Callable[[int, int], None]) -> Any:
         """The StepProgram of a recording; what is measured for it uses what the arena has free."""
@@ -136,7 +138,7 @@ class Session:
     def plan(self, new: list[Planned], *, replan: bool) -> list[Planned]:
         """Plans `new`, and with `replan` all others again; the first time it also decides which
         homes are on a host tier. Raises BudgetTooSmall with the largest floor of all variants."""
-        if self.is_open or not self.host_budget_bytes:
+        if self.is_open or not self.below.host_budget_bytes:
             return self._plan_all(new, replan=replan)
         self.places.put_below(self._homes_below(new))
         try:
@@ -194,7 +196,7 @@ class Session:
             threads, options = torch.get_num_threads(), self.free_options(one)
             outcome = _core.plan_step(one.step, threads, options)
             heights.append(outcome[1] if outcome[0] == "too small" else 0)
-        return max(budget_for(height, external_bytes) for height in heights)
+        return max(self.budget_for(height, external_bytes) for height in heights)
 
     def _plan_one(
         self,
@@ -225,8 +227,8 @@ class Session:
         floor = outcome[1] if outcome[0] == "too small" else outcome[2]
         raise BudgetTooSmall(
             self.budget_bytes,
-            budget_for(floor, external_bytes),
-            None if least is None else budget_for(least, external_bytes),
+            self.budget_for(floor, external_bytes),
+            None if least is None else self.budget_for(least, external_bytes),
             [describe(one.step, c) for c in outcome[-1]],
         )
 
@@ -248,18 +250,17 @@ class Session:
 
         return {
             **self.places.options(),
+            **self.below.plan_options(),
             "capacity_bytes": capacity,
             "seed": self.settings.seed,
             "effort": self.settings.effort,
             "policy": one.policy,
             "progress": show if progress is not None else None,
-            "host_bytes": self.host_budget_bytes,
-            "host_link": self.host_link,
         }
 
     def free_options(self, one: Planned) -> dict[str, Any]:
         """For the whole frontier, before homes have been chosen."""
-        free = FREE_HOMES if self.host_budget_bytes and not self.is_open else {}
+        free = FREE_HOMES if self.below.host_budget_bytes and not self.is_open else {}
         return {**self.plan_options(one, 0), **free}
 
     def open(self, plans: list[Planned], tensors: dict[str, torch.Tensor]) -> None:
@@ -270,10 +271,16 @@ class Session:
         if self._homes is None:
             size = max(self._next_capacity, self.bottom_bytes) + self.reserve_bytes
             self._homes = _core.Homes(
-                size, self.reserve_bytes, self.host_budget_bytes, self.places.host_bottom_bytes
+                {
+                    **self.below.homes_options(self.budget_bytes),
+                    "size_bytes": size,
+                    "reserve_bytes": self.reserve_bytes,
+                    "host_bottom_bytes": self.places.host_bottom_bytes,
+                }
             )
             self._capacity_bytes = self._next_capacity
         try:
+            self.below.reserve(self._homes, [one.plan for one in plans])
             for one in plans:
                 one.variant = _core.Variant(one.step, one.plan, self._homes, self.bottom_bytes)
         except Exception:
@@ -362,8 +369,14 @@ class Session:
         if self._homes is not None:
             self._homes.forsake()
 
+    def look_below(self) -> None:
+        """Brings what `below` knows of traffic up to now."""
+        if self._homes is not None:
+            self.below.look(self._homes)
+
     def close(self) -> None:
         self.is_closed = True
+        self.look_below()
         if self._homes is not None:
             self._homes.close()
             self._homes = None

@@ -7,9 +7,8 @@ import weakref
 
 import torch
 
-from . import _core
-from .budget import parse_budget
-from .errors import BudgetError, CaptureError
+from .below import check_joins
+from .errors import CaptureError
 from .session import Session
 from .settings import Settings
 
@@ -33,28 +32,8 @@ def session_for(tensors: list[torch.Tensor], settings: Settings) -> Session:
             "one after another",
         )
     session = found.pop()
-    _check_joins("budget", settings.budget, session.settings.budget, session.budget_bytes)
-    _check_joins(
-        *("host_budget", settings.host_budget),
-        *(session.settings.host_budget, session.host_budget_bytes),
-    )
+    check_joins(settings, session.settings, session.below, session.budget_bytes)
     return session
-
-
-def _check_joins(
-    name: str, given: int | str | None, of_session: int | str | None, of_session_bytes: int
-) -> None:
-    """Raises BudgetError if a budget is given and is not the one that the arena has."""
-    if given is None or given == of_session:
-        return
-    is_share = isinstance(given, str) and given.strip().endswith("%")
-    if not is_share and parse_budget(given, 0) == of_session_bytes:
-        return
-    raise BudgetError(
-        f"{name}={given!r}, but this model is already at home in an arena with a {name} of "
-        f"{_core.format_bytes(of_session_bytes)}",
-        todo=f"leave {name}= out, give the same one, or close() the earlier step first",
-    )
 
 
 def _forsake_all() -> None:

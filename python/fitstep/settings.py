@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from . import _core
-from .budget import parse_budget, parse_host_budget
+from .budget import parse_below, parse_budget
 from .errors import SettingError
 
 _MOST_EFFORT = 1_000_000
@@ -26,10 +26,18 @@ class Settings:
     effort: int = 8
     progress: Callable[[str, float], None] | None = None
     host_budget: int | str | None = None
+    disk_budget: int | str | None = None
+    disk_dir: str | os.PathLike[str] | None = None
+    disk_checksums: bool = True
 
     def __post_init__(self) -> None:
         parse_budget(self.budget, 1)
-        parse_host_budget(self.host_budget, 1)
+        parse_below("host_budget", self.host_budget, 1)
+        parse_below("disk_budget", self.disk_budget, 1)
+        check_path("disk_dir", self.disk_dir, "the path of a folder")
+        check_switch("disk_checksums", self.disk_checksums)
+        if self.disk_dir is not None and self.disk_budget is None:
+            raise SettingError("disk_dir", self.disk_dir, "only where disk_budget= is given too")
         if self.policy not in _core.policy_names():
             names = ", ".join(f'"{name}"' for name in _core.policy_names())
             raise SettingError("policy", self.policy, f"one of {names}")
@@ -49,10 +57,10 @@ def check_switch(name: str, value: object, *, may_be_none: bool = False) -> None
         raise SettingError(name, value, "True, False or None" if may_be_none else "True or False")
 
 
-def check_path(name: str, value: object) -> None:
+def check_path(name: str, value: object, allowed: str = "the path of a file") -> None:
     """Raises SettingError unless the value is a path or None."""
     if value is not None and not isinstance(value, str | os.PathLike):
-        raise SettingError(name, value, "the path of a file")
+        raise SettingError(name, value, allowed)
 
 
 def several(name: str, given: Any, kind: type, what: str) -> list[Any]:

@@ -69,7 +69,7 @@ class Step:
         peaks = [v.step.plain_peak_bytes() for v in capture.variants]
         self.plain_peak_bytes = max([self.plain_peak_bytes, *peaks])
         if first:
-            session.set_budget(self.plain_peak_bytes, self._maker.cache.host_link)
+            session.set_budget(self.plain_peak_bytes, self._maker.cache)
         bottom, mark = session.bottom_bytes, session.places.mark()
         tensors = self._add_homes(capture.variants)
         new = [

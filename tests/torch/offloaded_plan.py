@@ -4,7 +4,8 @@
     evict          |--a--|                         waits for f
     prefetch                 |--a--|               waits for the eviction and for g
 
-What comes back lies above everything else, so that only the lanes are new.
+What comes back lies above everything else, so that only the lanes are new. To the disk tier it is
+the same by `disk_write` and `disk_read`.
 """
 
 import json
@@ -12,42 +13,48 @@ from itertools import pairwise
 from typing import Any
 
 _ALIGNMENT = 64
-_LANES = ("compute", "evict", "prefetch")
+_BLOCK = 4096  # Of the disk tier.
+_LANES = ("compute", "evict", "prefetch", "disk_write", "disk_read")
+_WAYS = {1: ("evict", "prefetch"), 2: ("disk_write", "disk_read")}
 
 
-def offloaded(plan: str, least_bytes: int = 1) -> str:
-    """The text of a plan like `plan` in which every storage of at least `least_bytes` is on the
-    host tier during its longest gap between two uses. The peak in its certificate is the old one.
+def offloaded(plan: str, least_bytes: int = 1, tiers: tuple[int, ...] = (1,)) -> str:
+    """The text of a plan like `plan` in which every storage of at least `least_bytes` is on one of
+    `tiers` (1 for the host, 2 for the disk), which take turns, during its longest gap between two
+    uses. The peak in its certificate is the old one.
     """
     made: dict[str, Any] = json.loads(plan)
+    checksum = made.pop("checksum")
+    made |= {lane: made.get(lane, []) for lane in _LANES} | {"checksum": checksum}
     residencies, compute = made["residencies"], made["compute"]
     device = made["certificate"]["height_bytes"]
-    host = 0
+    ends = dict.fromkeys(tiers, 0)
     prefetches = []
-    for begin, end, gone in sorted(_gaps(made, least_bytes)):
+    for i, (begin, end, gone) in enumerate(sorted(_gaps(made, least_bytes))):
+        tier = tiers[i % len(tiers)]
+        down, up = _WAYS[tier]
         size = residencies[gone]["size_bytes"]
         below, back = len(residencies), len(residencies) + 1
-        residencies.append({**residencies[gone], "tier": 1, "offset_bytes": host})
+        residencies.append({**residencies[gone], "tier": tier, "offset_bytes": ends[tier]})
         residencies.append({**residencies[gone], "offset_bytes": _aligned(device)})
-        host, device = host + size, _aligned(device) + size
-        after_evict = {"lane": "evict", "position": len(made["evict"])}
-        made["evict"].append(
-            {"copy": [gone, below], "waits": [_computed(begin)], "releases": [gone]}
-        )
+        ends[tier] += size if tier == 1 else -(-size // _BLOCK) * _BLOCK
+        device = _aligned(device) + size
+        after_evict = {"lane": down, "position": len(made[down])}
+        made[down].append({"copy": [gone, below], "waits": [_computed(begin)], "releases": [gone]})
         prefetch = {
             "copy": [below, back],
             "waits": [after_evict, _computed(end - 2)],
             "releases": [below],
         }
-        prefetches.append((end, prefetch))
+        prefetches.append((end, up, prefetch))
         for action in compute[end:]:
             for name in ("reads", "writes", "releases"):
                 if name in action:
                     action[name] = [back if used == gone else used for used in action[name]]
-    for end, prefetch in sorted(prefetches, key=lambda one: one[0]):
-        wait = {"lane": "prefetch", "position": len(made["prefetch"])}
+    for end, up, prefetch in sorted(prefetches, key=lambda one: one[0]):
+        wait = {"lane": up, "position": len(made[up])}
         compute[end].setdefault("waits", []).append(wait)
-        made["prefetch"].append(prefetch)
+        made[up].append(prefetch)
     made["certificate"] |= {"height_bytes": device, "capacity_bytes": device}
     return _printed(made)
 
@@ -90,7 +97,7 @@ def _printed(plan: dict[str, Any]) -> str:
     """As the core prints it: one line per residency and action, and a checksum over all of it."""
     parts = []
     for name, value in plan.items():
-        if name == "checksum":
+        if name == "checksum" or (name.startswith("disk_") and not value):
             continue
         if name in (*_LANES, "residencies"):
             lines = ",\n".join(json.dumps(_in_order(entry), ensure_ascii=False) for entry in value)

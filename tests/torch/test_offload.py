@@ -88,16 +88,20 @@ def conv() -> Job:
 JOBS = {"mlp": mlp, "gpt": gpt, "conv": conv}
 
 
-def offloaded_plan(make: Callable[[], Job], path: Path) -> Path:
-    """A verified plan for such a job that evicts whatever has a gap."""
+def offloaded_plan(
+    make: Callable[[], Job], path: Path, tiers: tuple[int, ...] = (1,), **below: Any
+) -> Path:
+    """A verified plan for such a job that evicts whatever has a gap to these tiers, by turns.
+    `below`: the options of compile that give it the tiers."""
+    below = below or {"host_budget": "900%"}
     job = make()
     step = fitstep.compile(job.step, (job.x, job.y), "900%", policy="none", effort=1)
     job.train(step, 2)
-    text = offloaded(str(step.plan))
+    text = offloaded(str(step.plan), tiers=tiers)
     step.close()
     path.write_text(text)
     with pytest.raises(fitstep.PlanFileError, match="peak") as refused:
-        compiled(make(), "900%", plan=path, host_budget="900%")
+        compiled(make(), "900%", plan=path, **below)
     peak = re.search(r"the plan's (\d+)", str(refused.value))
     assert peak is not None, refused.value
     path.write_text(with_peak(text, int(peak[1])))

@@ -1,0 +1,151 @@
+"""The tiers below the arena: what plans may have there, and what copies cost.
+
+host    RAM beside the budget, as much as host_budget says
+disk    one file in disk_dir, as much as disk_budget says; `staging_of` the budget is on its way
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from . import _core
+from .budget import parse_below, parse_budget, piece_of, staging_of
+from .errors import BudgetError, DiskError
+from .settings import Settings
+
+
+class Links(Protocol):
+    """What measures copies; a ProfileCache."""
+
+    def host_link(self, host_budget_bytes: int) -> str: ...
+
+    def disk_link(self, disk_budget_bytes: int, file: dict[str, Any]) -> str: ...
+
+
+@dataclass(eq=False)
+class Below:
+    """Of one session."""
+
+    host_budget_bytes: int = 0  # 0 for no such tier.
+    host_link: str = ""  # As _core.measure_host_link() says it,
+    disk_budget_bytes: int = 0
+    disk_link: str = ""  # and _core.measure_disk_link().
+    disk_dir: str = ""
+    disk_checksums: bool = True
+    disk_written_bytes: int = 0  # As of the last look(), in all steps.
+    disk_read_bytes: int = 0
+    is_direct: bool | None = None  # Whether past the page cache; None where no file was needed.
+
+    @staticmethod
+    def of(settings: Settings, plain_peak_bytes: int, budget_bytes: int, links: Links) -> Below:
+        """In bytes, from what the user gave. Raises DiskError for a folder without files."""
+        below = Below(
+            parse_below("host_budget", settings.host_budget, plain_peak_bytes),
+            disk_budget_bytes=parse_below("disk_budget", settings.disk_budget, plain_peak_bytes),
+            disk_checksums=settings.disk_checksums,
+        )
+        if below.disk_budget_bytes:
+            below.disk_dir = os.path.abspath(settings.disk_dir or tempfile.gettempdir())
+            below._measure_disk(budget_bytes, links)
+        if below.host_budget_bytes or below.disk_budget_bytes:
+            most = max(below.host_budget_bytes, below.disk_budget_bytes)
+            below.host_link = links.host_link(below.host_budget_bytes or most)
+        return below
+
+    def _measure_disk(self, budget_bytes: int, links: Links) -> None:
+        try:
+            with tempfile.TemporaryFile(dir=self.disk_dir):
+                pass
+            self.disk_link = links.disk_link(self.disk_budget_bytes, self.file(budget_bytes))
+        except OSError as error:
+            problem = f"cannot make a file in disk_dir={self.disk_dir!r}: {error.strerror}"
+            raise _unusable(problem) from None
+        except _core.CoreError as error:
+            raise _unusable(str(error.args[1])) from None
+
+    @property
+    def has_disk(self) -> bool:
+        return self.disk_budget_bytes > 0
+
+    def staging_bytes(self, budget_bytes: int) -> int:
+        return staging_of(budget_bytes, has_disk=self.has_disk)
+
+    def file(self, budget_bytes: int) -> dict[str, Any]:
+        """The options of the disk tier's file."""
+        return {
+            "folder": self.disk_dir,
+            "piece_bytes": piece_of(budget_bytes),
+            "has_checksums": self.disk_checksums,
+        }
+
+    def plan_options(self) -> dict[str, Any]:
+        """What the planner has to know."""
+        return {
+            "host_bytes": self.host_budget_bytes,
+            "host_link": self.host_link,
+            "disk_bytes": self.disk_budget_bytes,
+            "disk_link": self.disk_link,
+        }
+
+    def homes_options(self, budget_bytes: int) -> dict[str, Any]:
+        """What _core.Homes has to know."""
+        return {
+            "host_bytes": self.host_budget_bytes,
+            "disk_bytes": self.disk_budget_bytes,
+            "disk": self.file(budget_bytes),
+        }
+
+    def reserve(self, homes: Any, plans: list[Any]) -> None:
+        """Room in the file for the largest of these plans. Raises DiskError where there is none."""
+        needed = max((plan.offloaded()["disk_bytes"] for plan in plans), default=0)
+        if not 0 < needed <= self.disk_budget_bytes:
+            return  # What is more than that is no valid plan.
+        try:
+            homes.reserve_disk(needed)
+        except _core.CoreError as error:
+            raise _unusable(str(error.args[1])) from None
+
+    def look(self, homes: Any) -> None:
+        """Takes down what the file has seen."""
+        traffic = homes.disk_traffic()
+        if traffic is not None:
+            self.disk_written_bytes, self.disk_read_bytes, self.is_direct = traffic
+
+
+def check_joins(given: Settings, of: Settings, below: Below, budget_bytes: int) -> None:
+    """Raises BudgetError if a budget is given and is not the one that the arena has."""
+    _check_one("budget", given.budget, of.budget, budget_bytes)
+    _check_one("host_budget", given.host_budget, of.host_budget, below.host_budget_bytes)
+    _check_one("disk_budget", given.disk_budget, of.disk_budget, below.disk_budget_bytes)
+    if given.disk_dir is not None and os.path.abspath(given.disk_dir) != below.disk_dir:
+        raise BudgetError(
+            f"disk_dir={os.fspath(given.disk_dir)!r}, but this model is already at home in an "
+            f"arena with its file in {below.disk_dir!r}",
+            todo="leave disk_dir= out, give the same one, or close() the earlier step first",
+        )
+
+
+def _check_one(
+    name: str, given: int | str | None, of_session: int | str | None, of_session_bytes: int
+) -> None:
+    if given is None or given == of_session:
+        return
+    is_share = isinstance(given, str) and given.strip().endswith("%")
+    if not is_share and parse_budget(given, 0) == of_session_bytes:
+        return
+    raise BudgetError(
+        f"{name}={given!r}, but this model is already at home in an arena with a {name} of "
+        f"{_core.format_bytes(of_session_bytes)}",
+        todo=f"leave {name}= out, give the same one, or close() the earlier step first",
+    )
+
+
+def _unusable(problem: str) -> DiskError:
+    return DiskError(
+        problem,
+        todo="give another disk_dir=, make room there, or leave disk_budget= out; nothing was "
+        "changed",
+    )
