@@ -2,10 +2,10 @@
 
     python benchmarks/run.py [NAME ...] [--small]
 
-Names: same_bits memory speed step_time peers peak_promise capture layout, all of them by default;
-and plan and verify, which have `make bench-plan` and `make bench-verify`. Each is a script of its
-own. Its command, its raw output and the machine go to benchmarks/results/NAME.txt, its figures to
-NAME.json.
+Names: same_bits memory speed step_time peers peak_promise capture layout disk, all of them by
+default; and plan and verify, which have `make bench-plan` and `make bench-verify`. Each is a script
+of its own. Its command, its raw output and the machine go to benchmarks/results/NAME.txt, its
+figures to NAME.json.
 With --small everything runs in a few minutes and nothing is written.
 """
 
@@ -17,7 +17,9 @@ import time
 
 from results import RESULTS, ROOT, arguments, machine
 
-NAMES = ("same_bits", "memory", "speed", "step_time", "peers", "peak_promise", "capture", "layout")
+NAMES = (
+    "same_bits", "memory", "speed", "step_time", "peers", "peak_promise", "capture", "layout", "disk",
+)  # fmt: skip
 MORE = ("plan", "verify")
 
 

@@ -173,7 +173,7 @@ def test_a_forked_child_cannot_touch_the_file(mlp_plan: Path, tmp_path: Path) ->
         faulthandler.dump_traceback_later(60, exit=True)
         try:
             step(ours.x, ours.y)
-        except fitstep.StepFailed as error:
+        except fitstep.FitstepError as error:
             os._exit(0 if "fork" in str(error) else 1)
         finally:
             os._exit(2)
