@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "fitstep/base/id.h"
 #include "fitstep/base/interval.h"
 #include "fitstep/planner/scheduler.h"
 #include "fitstep/planner/space.h"
@@ -30,6 +31,7 @@ std::vector<Operand> data_reads(const Form& form) {
 
 std::vector<std::pair<Operand, StorageId>> sorted_writes(const Form& form) {
   std::vector<std::pair<Operand, StorageId>> writes;
+  writes.reserve(form.writes.size());
   for (const Write& write : form.writes) {
     writes.push_back({{write.storage, write.version}, write.may_take});
   }
@@ -93,6 +95,7 @@ class Options {
 
   int64_t read_blocks_bytes(const Instance& instance) const {
     std::vector<int32_t> blocks;
+    blocks.reserve(instance.reads.size());
     for (const int32_t stay : instance.reads) blocks.push_back(block_of(stay));
     std::ranges::sort(blocks);
     blocks.erase(std::unique(blocks.begin(), blocks.end()), blocks.end());
@@ -148,7 +151,7 @@ class Options {
 };
 
 // Those that nothing faster beats in bytes, fastest first.
-std::vector<Option> worth_trying(std::vector<Option> options) {
+std::vector<Option> worth_trying(const std::vector<Option>& options) {
   std::vector<Option> worth;
   for (const Option& option : options) {
     if (worth.empty() || option.load_bytes < worth.back().load_bytes) worth.push_back(option);

@@ -134,7 +134,7 @@ class Walk {
   static int32_t choose_form(std::span<const Values::Choice> forms,
                              const std::vector<int8_t>& preferred, Tick tick, CanRun can_run) {
     if (!preferred.empty()) {
-      const auto choice = static_cast<size_t>(preferred[static_cast<size_t>(tick)]);
+      const auto choice = static_cast<uint8_t>(preferred[static_cast<size_t>(tick)]);
       if (can_run(forms[choice])) return forms[choice].form;
     }
     const auto found = std::ranges::find_if(forms, can_run);
