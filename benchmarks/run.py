@@ -18,7 +18,8 @@ import time
 from results import RESULTS, ROOT, arguments, machine
 
 NAMES = (
-    "same_bits", "memory", "speed", "step_time", "peers", "peak_promise", "capture", "layout", "disk",
+    "same_bits", "memory", "speed", "step_time", "peers", "peak_promise", "capture", "layout",
+    "disk",
 )  # fmt: skip
 MORE = ("plan", "verify")
 
