@@ -125,6 +125,7 @@ Json to_json(const Program& program, const std::vector<StorageChoice>& choices) 
                 {"recompute_ps", choice.recompute_ps},
                 {"copies", choice.copies},
                 {"copied_bytes", choice.copied_bytes},
+                {"is_on_disk", choice.is_on_disk},
                 {"why", why(program, choice)}};
     json["storages"].push_back(std::move(one));
   }

@@ -12,10 +12,12 @@
 
 #include "cli/files.h"
 #include "fitstep/base/bytes.h"
+#include "fitstep/base/id.h"
 #include "fitstep/base/result.h"
 #include "fitstep/machine/machine.h"
 #include "fitstep/machine/profiles.h"
 #include "fitstep/machine/roofline.h"
+#include "fitstep/plan/plan.h"
 #include "fitstep/program/program.h"
 
 namespace fitstep {
@@ -34,6 +36,26 @@ Result<Machine> find_machine(const std::string& name) {
                machine.error().message + "; a file is given with a / or ending in .json"};
 }
 
+struct TierOption {
+  const char* name;
+  const char* above;  // The tier above it.
+  TierId tier;
+};
+
+// None at all closes the tier: a capacity of 0 would be one that nobody knows.
+Status limit_tier(const TierOption& option, const std::string& text, Machine& machine) {
+  if (text.empty()) return Done{};
+  FITSTEP_TRY(const int64_t bytes, parse_bytes(text));
+  if (option.tier.index() >= machine.tiers.size()) {
+    return Error{ErrorCode::BadInput, fmt::format("{} {}: machine \"{}\" has no tier below the {}",
+                                                  option.name, text, machine.name, option.above)};
+  }
+  Tier& tier = machine.tiers[option.tier.index()];
+  tier.capacity_bytes = bytes;
+  tier.is_closed = bytes == 0;
+  return Done{};
+}
+
 }  // namespace
 
 void add_machine_options(CLI::App& verb, MachineOptions& options) {
@@ -44,7 +66,10 @@ void add_machine_options(CLI::App& verb, MachineOptions& options) {
                   "What ops take: as recorded in the program, or by the machine's roofline")
       ->check(CLI::IsMember(std::vector<std::string>{"recorded", kRoofline}));
   verb.add_option("--host-budget", options.host_budget,
-                  "Bytes of the host tier, such as 32GiB; what the machine has otherwise");
+                  "Bytes of the host tier, such as 32GiB, or 0 for none; what the machine has "
+                  "otherwise");
+  verb.add_option("--disk-budget", options.disk_budget,
+                  "Bytes of the disk tier, the same; it takes what the host has no room for");
 }
 
 Result<Machine> load_machine(const MachineOptions& options) {
@@ -56,14 +81,10 @@ Result<Machine> load_machine(const MachineOptions& options) {
                              "with --machine",
                              machine->name)};
   }
-  if (options.host_budget.empty()) return machine;
-  FITSTEP_TRY(const int64_t host_bytes, parse_bytes(options.host_budget));
-  if (machine->tiers.size() < 2) {
-    return Error{ErrorCode::BadInput,
-                 fmt::format("--host-budget {}: machine \"{}\" has no tier below the device",
-                             options.host_budget, machine->name)};
-  }
-  machine->tiers[1].capacity_bytes = host_bytes;
+  FITSTEP_TRY_STATUS(
+      limit_tier({"--host-budget", "device", kHostTier}, options.host_budget, *machine));
+  FITSTEP_TRY_STATUS(
+      limit_tier({"--disk-budget", "host", kDiskTier}, options.disk_budget, *machine));
   return machine;
 }
 

@@ -116,6 +116,48 @@ TEST(PlanVerb, TakesTimesFromTheRooflineIfAskedTo) {
   EXPECT_TRUE(contains(read_file(plan), "times by the roofline of unit"));
 }
 
+// 448 KiB are 7 of the 12 units that the chain keeps.
+TEST(PlanVerb, OffloadsToTheDiskWhatTheHostMayNotHold) {
+  const auto plan_with = [](const std::string& host, const std::string& disk) {
+    return json_of(
+        run_command({"plan", program_file(), "--capacity", "448KiB", "--policy", "offload",
+                     "--machine", "unit", "--host-budget", host, "--disk-budget", disk, "--json"}));
+  };
+  const auto on_host = plan_with("1GiB", "1GiB");
+  EXPECT_GT(on_host.at("bytes").at("offloaded_to_host"), 0);
+  EXPECT_EQ(on_host.at("bytes").at("offloaded_to_disk"), 0);
+  EXPECT_EQ(on_host.at("disk_tier_bytes"), 0);
+  const auto on_disk = plan_with("0", "1GiB");
+  EXPECT_EQ(on_disk.at("bytes").at("offloaded_to_host"), 0);
+  EXPECT_EQ(on_disk.at("bytes").at("offloaded_to_disk"),
+            on_host.at("bytes").at("offloaded_to_host"));
+  EXPECT_EQ(on_disk.at("host_tier_bytes"), 0);
+  EXPECT_GE(on_disk.at("disk_tier_bytes"), 5 * kUnit);
+  const auto on_both = plan_with("128KiB", "1GiB");
+  EXPECT_GT(on_both.at("bytes").at("offloaded_to_host"), 0);
+  EXPECT_GT(on_both.at("bytes").at("offloaded_to_disk"), 0);
+  EXPECT_LE(on_both.at("host_tier_bytes"), 2 * kUnit);
+  EXPECT_EQ(plan_with("0", "0").at("outcome"), "gave up");
+}
+
+TEST(PlanVerb, ShowsWhatGoesToTheDisk) {
+  const std::string plan = testing::TempDir() + "fitstep_cli_test_disk.plan";
+  const std::string program = program_file();
+  const std::vector<std::string> machine = {"--machine", "unit", "--host-budget", "0"};
+  const auto with_machine = [&](std::vector<std::string> words) {
+    words.insert(words.end(), machine.begin(), machine.end());
+    return run_command(words).text;
+  };
+  const std::string made =
+      with_machine({"plan", program, "--capacity", "448KiB", "--policy", "offload", "-o", plan});
+  EXPECT_TRUE(contains(made, "of the disk tier, for what is offloaded there")) << made;
+  EXPECT_TRUE(contains(run_command({"show", plan}).text, " disk write, ")) << plan;
+  EXPECT_TRUE(contains(with_machine({"simulate", plan, program}), "disk write"));
+  const std::string report = with_machine({"report", plan, program});
+  EXPECT_TRUE(contains(report, "disk read")) << report;
+  EXPECT_TRUE(contains(report, "host - disk")) << report;
+}
+
 TEST(PlanVerb, TellsHowFarItIs) {
   std::vector<double> shares;
   const Progress progress = [&](const std::string& what, double share) {
@@ -165,6 +207,7 @@ TEST(PlanVerb, RefusesBadInputWithWhatToDo) {
       {{"plan", program, "--budget", "1GiB", "--machine", program}, "cannot read the machine"},
       {{"plan", program, "--budget", "1GiB", "--times", "roofline"}, "has no \"roofline\""},
       {{"plan", program, "--budget", "1GiB", "--host-budget", "1GiB"}, "no tier below the device"},
+      {{"plan", program, "--budget", "1GiB", "--disk-budget", "1GiB"}, "no tier below the host"},
       {{"plan", program, "--budget", "1GiB", "--machine", "unit", "--host-budget", "-1"},
        "it is negative"},
       {{"plan", program, "--budget", "1GiB", "--output", "/no/such/folder/plan"},

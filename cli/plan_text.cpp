@@ -13,10 +13,14 @@
 #include "cli/plan.h"
 #include "cli/text.h"
 #include "fitstep/base/bytes.h"
+#include "fitstep/base/id.h"
 #include "fitstep/plan/plan.h"
 #include "fitstep/planner/planner.h"
 #include "fitstep/program/program.h"
 #include "fitstep/program/text.h"
+#include "fitstep/report/choices.h"
+#include "fitstep/run/lane_copies.h"
+#include "fitstep/simulate/simulator.h"
 
 namespace fitstep {
 namespace {
@@ -69,6 +73,31 @@ std::string print_culprits(const Question& question, const std::vector<Culprit>&
   return fmt::format("the floor is set by\n{}", fmt::join(lines, ""));
 }
 
+// Bytes of the storages by what the plan decided for them. What is both copied and made again
+// counts as offloaded, and what is on both tiers as offloaded to the disk.
+Json bytes_to_json(const Question& question, const Plan& plan) {
+  const Timeline timeline = simulate(question.program, plan, question.machine);
+  const auto totals = total_choices(storage_choices(question.program, plan, timeline));
+  const auto of = [&](Choice choice) { return totals.at(static_cast<size_t>(choice)); };
+  const ChoiceTotal& offloaded = of(Choice::Offload);
+  return {{"kept", of(Choice::Home).bytes + of(Choice::Brief).bytes + of(Choice::Keep).bytes},
+          {"recomputed", of(Choice::Recompute).bytes},
+          {"offloaded_to_host", offloaded.bytes - offloaded.disk_bytes},
+          {"offloaded_to_disk", offloaded.disk_bytes}};
+}
+
+// Most bytes that lie below, where any do.
+std::string print_below(const Plan& plan) {
+  std::string text;
+  const auto put = [&](const char* name, TierId tier, const char* meaning) {
+    const int64_t bytes = tier_bytes(plan, tier);
+    if (bytes > 0) text += line(name, bytes, meaning);
+  };
+  put("host", kHostTier, "of the host tier, for what is offloaded there or has its home there");
+  put("disk", kDiskTier, "of the disk tier, for what is offloaded there");
+  return text;
+}
+
 std::string print(const Question& question, const Fits& fits, const std::string& output_path) {
   const Certificate& certificate = fits.plan.certificate;
   std::string text = "fits: " + print_question(question) + "\n" + print_budget(question);
@@ -77,6 +106,7 @@ std::string print(const Question& question, const Fits& fits, const std::string&
   text += line("height", certificate.height_bytes,
                fmt::format("what the layout needs, {} of the peak",
                            format_ratio(certificate.height_bytes, certificate.peak_bytes)));
+  text += print_below(fits.plan);
   text += line(
       "predicted", format_seconds(certificate.predicted_ps),
       fmt::format("{} of the bound, moves: {}",
@@ -148,6 +178,9 @@ std::string outcome_to_json(const Question& question, const Outcome& outcome,
     const Certificate& certificate = fits->plan.certificate;
     root = {{"outcome", "fits"}, {"question", to_json(question)}};
     root["certificate"] = to_json(certificate);
+    root["bytes"] = bytes_to_json(question, fits->plan);
+    root["host_tier_bytes"] = tier_bytes(fits->plan, kHostTier);
+    root["disk_tier_bytes"] = tier_bytes(fits->plan, kDiskTier);
     if (!output_path.empty()) root["plan"] = output_path;
   } else if (const auto* small = std::get_if<TooSmall>(&outcome)) {
     root = {{"outcome", "too small"},

@@ -56,9 +56,9 @@ Limits limits_of(const Plan& plan, const Machine& machine) {
   constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
   Limits limits{.capacity_bytes = {plan.certificate.capacity_bytes, kUnlimited, kUnlimited}};
   for (size_t tier = 1; tier < machine.tiers.size(); ++tier) {
-    const int64_t bytes = machine.tiers[tier].capacity_bytes;
     if (limits.capacity_bytes.size() <= tier) limits.capacity_bytes.push_back(kUnlimited);
-    if (bytes > 0) limits.capacity_bytes[tier] = bytes;
+    const int64_t bytes = room_bytes(machine, TierId(tier));
+    if (bytes != kUnlimitedBytes) limits.capacity_bytes[tier] = bytes;
   }
   return limits;
 }

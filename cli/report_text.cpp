@@ -92,10 +92,12 @@ std::string print_stalls(const Proven& proven, const ReportFacts& facts) {
   return text.empty() ? "" : "\nstalls of compute, by the lane that it waits for\n" + text;
 }
 
-std::string print_lanes(const ReportFacts& facts, int64_t total_ps) {
+std::string print_lanes(const Proven& proven, const ReportFacts& facts) {
+  const int64_t total_ps = proven.timeline.total_ps;
   std::string text =
       fmt::format("\n  {:<12}{:>12}{:>12}{:>9}{:>12}\n", "lane", "actions", "busy", "", "stall");
   for (size_t lane = 0; lane < kLaneNames.size(); ++lane) {
+    if (!is_listed(proven.plan, lane)) continue;
     const LaneUse& use = facts.use.lanes.at(lane);
     text += fmt::format("  {:<12}{:>12}{:>12}{:>9}{:>12}\n", kLaneNames.at(lane), use.actions,
                         format_seconds(use.busy_ps), format_share(use.busy_ps, total_ps),
@@ -174,7 +176,7 @@ std::string print_report(const Proven& proven, const ReportFacts& facts,
                   options.files.program_path, proven.machine.name, proven.times, proven.plan.policy,
                   proven.plan.seed);
   text += print_time(proven, facts) + print_stalls(proven, facts);
-  text += print_lanes(facts, proven.timeline.total_ps) + print_links(proven, facts);
+  text += print_lanes(proven, facts) + print_links(proven, facts);
   text += print_bytes(proven, facts);
   text += "\n" + print_totals(facts.choices) + print_largest(proven.program, facts.choices);
   if (!options.trace_path.empty()) text += fmt::format("\ntrace in {}\n", options.trace_path);
@@ -198,6 +200,7 @@ std::string report_to_json(const Proven& proven, const ReportFacts& facts,
   }
   Json lanes = Json::object();
   for (size_t lane = 0; lane < kLaneNames.size(); ++lane) {
+    if (!is_listed(proven.plan, lane)) continue;
     const LaneUse& use = facts.use.lanes.at(lane);
     lanes[kLaneNames.at(lane)] = {
         {"actions", use.actions}, {"busy_ps", use.busy_ps}, {"stall_ps", use.stall_ps}};

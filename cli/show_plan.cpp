@@ -76,7 +76,7 @@ Facts collect(const Plan& plan) {
 std::string print_json(const Plan& plan, const Facts& facts, const Proven* proven) {
   Json copies = Json::object();
   for (size_t lane = 0; lane < kLaneCount; ++lane) {
-    copies[kLaneNames.at(lane)] = facts.copies[lane];
+    if (is_listed(plan, lane)) copies[kLaneNames.at(lane)] = facts.copies[lane];
   }
   Json largest = Json::array();
   for (const ResidencyId id : facts.largest) {
@@ -135,6 +135,7 @@ std::string print_actions(const Plan& plan, const Facts& facts) {
   const int64_t copies = std::accumulate(facts.copies, facts.copies + kLaneCount, int64_t{0});
   text += fmt::format("{} copies of together {}", copies, format_bytes(facts.copied_bytes));
   for (size_t lane = 0; lane < kLaneCount; ++lane) {
+    if (!is_listed(plan, lane)) continue;
     text +=
         fmt::format("{}{} {}", lane == 0 ? ": " : ", ", facts.copies[lane], kLaneNames.at(lane));
   }

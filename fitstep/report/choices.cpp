@@ -104,6 +104,7 @@ class ChoiceFinder {
         if (source.tier == kExternalTier || target.tier == kExternalTier) continue;
         StorageChoice& choice = choices_[source.storage.index()];
         ++choice.copies;
+        choice.is_on_disk |= target.tier == kDiskTier;
         choice.copied_bytes += std::min(source.size_bytes, target.size_bytes);
       }
     }
@@ -193,6 +194,7 @@ std::array<ChoiceTotal, kChoiceCount> total_choices(const std::vector<StorageCho
     ChoiceTotal& total = totals.at(static_cast<size_t>(choice.choice));
     ++total.storages;
     total.bytes += choice.size_bytes;
+    if (choice.is_on_disk) total.disk_bytes += choice.size_bytes;
   }
   return totals;
 }

@@ -40,6 +40,7 @@ struct StorageChoice {
   int64_t recompute_ps = 0;         // and their time.
   int64_t copies = 0;               // Between tiers,
   int64_t copied_bytes = 0;         // and their bytes.
+  bool is_on_disk = false;          // For a while.
 };
 
 // One for every storage of the arena that has bytes, in order of ids. `timeline` is the plan's. A
@@ -52,6 +53,7 @@ std::vector<StorageChoice> storage_choices(const Program& program, const Plan& p
 struct ChoiceTotal {
   int64_t storages = 0;
   int64_t bytes = 0;
+  int64_t disk_bytes = 0;  // Of those that are on the disk for a while.
 };
 
 // By choice.

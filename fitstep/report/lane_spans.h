@@ -13,6 +13,11 @@ namespace fitstep {
 inline constexpr std::array<const char*, kLaneCount> kLaneNames = {"compute", "evict", "prefetch",
                                                                    "disk write", "disk read"};
 
+// Whether a table of all lanes names it: few plans use a disk, and the rest need no empty lines.
+inline bool is_listed(const Plan& plan, size_t lane) {
+  return lane <= static_cast<size_t>(Lane::Prefetch) || !plan.lanes[lane].empty();
+}
+
 class LaneSpans {
  public:
   explicit LaneSpans(const Timeline& timeline) {

@@ -31,8 +31,7 @@ class TraceMaker {
   std::string run() {
     put({{"ph", "M"}, {"name", "process_name"}, {"args", {{"name", "fitstep, simulated"}}}});
     for (size_t lane = 0; lane < kLaneNames.size(); ++lane) {
-      const bool is_disk = lane >= static_cast<size_t>(Lane::DiskWrite);
-      if (is_disk && plan_.lanes[lane].empty()) continue;  // Few plans have a use for these.
+      if (!is_listed(plan_, lane)) continue;
       put({{"ph", "M"},
            {"name", "thread_name"},
            {"tid", lane + 1},
