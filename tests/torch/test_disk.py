@@ -231,3 +231,41 @@ def test_a_full_drive_is_found_before_the_first_step(mlp_plan: Path, tmp_path: P
     assert str(tmp_path) in str(raised.value)
     assert open_files(tmp_path) == []
     assert differences(ours.train(ours.step), plain.train(plain.step)) == []
+
+
+def least(make: Callable[[], Job], **below: Any) -> int:
+    """The least budget for which a plan is found."""
+    job = make()
+    found = fitstep.curve(job.step, (job.x, job.y), effort=1, **below)
+    return found.points[-1].budget_bytes
+
+
+@pytest.mark.parametrize(
+    ("kind", "host"), [("mlp", None), ("conv", None), ("mlp", "20%")]
+)
+def test_least_budgets_with_a_disk_give_equal_bits(kind: str, host: str | None) -> None:
+    below: dict[str, Any] = {"disk_budget": "500%", "host_budget": host}
+    budget = least(JOBS[kind], **below)
+    ours = JOBS[kind]()
+    step = compiled(ours, budget, **below)
+    found = ours.train(step)
+    report = step.report()
+    step.close()
+    plain = JOBS[kind]()
+    assert differences(found, plain.train(plain.step)) == []
+    assert report.violations == 0
+    assert all(v.total_bytes <= budget for v in report.variants)
+    assert all(v.disk_read_bytes > 0 < v.disk_written_bytes for v in report.variants)
+    assert all(v.bound_s <= v.predicted_s for v in report.variants)
+
+
+def test_the_offload_policy_finds_a_disk_enough() -> None:
+    ours = mlp()
+    step = compiled(ours, "70%", disk_budget="500%", policy="offload")
+    found = ours.train(step)
+    steady = step.report().variants[-1]
+    step.close()
+    plain = mlp()
+    assert differences(found, plain.train(plain.step)) == []
+    assert steady.recomputed_ops == steady.evicted_bytes == 0
+    assert steady.disk_written_bytes > 0
