@@ -11,7 +11,6 @@
 #include "fitstep/planner/gaps.h"
 #include "fitstep/planner/scheduler.h"
 #include "fitstep/planner/timing.h"
-#include "fitstep/program/program.h"
 
 namespace fitstep {
 namespace {

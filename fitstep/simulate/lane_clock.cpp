@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "fitstep/base/check.h"
+#include "fitstep/base/id.h"
 #include "fitstep/machine/machine.h"
 #include "fitstep/plan/plan.h"
 
