@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <pthread.h>
+#include <sys/types.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -10,6 +11,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <memory>
@@ -23,7 +25,6 @@
 #include "fitstep/base/bytes.h"
 #include "fitstep/base/check.h"
 #include "fitstep/base/result.h"
-#include "fitstep/run/file_calls.h"
 
 namespace fitstep {
 namespace {

@@ -24,10 +24,11 @@ namespace fitstep {
 namespace {
 
 size_t residencies_in_file(const LaneCopies& copies) {
-  int32_t last = -1;
-  for (const LaneCopy& copy : copies.of(Lane::DiskWrite))
-    last = std::max(last, copy.file_residency);
-  return static_cast<size_t>(last + 1);
+  size_t count = 0;
+  for (const LaneCopy& copy : copies.of(Lane::DiskWrite)) {
+    count = std::max(count, static_cast<size_t>(copy.file_residency) + 1);
+  }
+  return count;
 }
 
 // The copies of one plan on the device's threads. A memcpy cannot fail, the drive can.

@@ -50,7 +50,7 @@ Program small_program(uint64_t seed) {
   return random_program(seed, {.layers = 3, .unit_bytes = 256, .with_random_ops = false});
 }
 
-TEST(Disk, LeavesTheBytesOfThePlainProgramUnderEveryDelay) {
+TEST(DiskRun, LeavesTheBytesOfThePlainProgramUnderEveryDelay) {
   int64_t copies = 0;
   for (uint64_t program_seed = 0; program_seed < 10; ++program_seed) {
     const Program program = random_program(program_seed);
@@ -69,8 +69,8 @@ TEST(Disk, LeavesTheBytesOfThePlainProgramUnderEveryDelay) {
   EXPECT_GT(copies, 5'000);
 }
 
-TEST(Disk, LeavesTheBytesOfThePlainProgramOnThreads) {
-  for (uint64_t seed = 0; seed < 5; ++seed) {
+TEST(DiskRun, LeavesTheBytesOfThePlainProgramOnThreads) {
+  for (uint64_t seed = 0; seed < 3; ++seed) {
     const Program program = random_program(seed, {.layers = 8, .unit_bytes = 256});
     const std::vector<Contents> plain = plain_contents(program);
     for (const GapsTo to : {GapsTo::Disk, GapsTo::Both}) {
@@ -121,7 +121,7 @@ int64_t sweep(uint64_t seed, const FaultyFilesOptions& faults) {
   return n;
 }
 
-TEST(Disk, StopsWhereTheNthCallFailsAndRunsRightAfterwards) {
+TEST(DiskRun, StopsWhereTheNthCallFailsAndRunsRightAfterwards) {
   int64_t calls = 0;
   for (uint64_t seed = 0; seed < 3; ++seed) {
     calls += sweep(seed, {.error = ENOSPC});
@@ -130,18 +130,18 @@ TEST(Disk, StopsWhereTheNthCallFailsAndRunsRightAfterwards) {
   EXPECT_GT(calls, 60);
 }
 
-TEST(Disk, GoesOnAfterTheNthCallIsShortOrInterrupted) {
+TEST(DiskRun, GoesOnAfterTheNthCallIsShortOrInterrupted) {
   EXPECT_GT(sweep(0, {.fault = FileFault::Short}), 10);
   EXPECT_GT(sweep(0, {.fault = FileFault::Interrupted}), 10);
 }
 
-TEST(Disk, NoticesOtherBytesInTheNthCall) {
+TEST(DiskRun, NoticesOtherBytesInTheNthCall) {
   for (uint64_t seed = 0; seed < 3; ++seed) {
     EXPECT_GT(sweep(seed, {.fault = FileFault::OtherBytes}), 10);
   }
 }
 
-TEST(Disk, ADeviceWithoutAFolderRefusesThePlan) {
+TEST(DiskRun, ADeviceWithoutAFolderRefusesThePlan) {
   const Program program = small_program(0);
   const Plan plan = offload_gaps(program, GapsTo::Disk);
   const auto made = HashStep::make(program, plan, std::make_shared<HostDevice>());
