@@ -13,6 +13,7 @@
 #include <optional>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "fitstep/base/result.h"
@@ -122,7 +123,7 @@ class Measurement {
     const int64_t read_meanwhile_bytes = read_bytes;
     is_done = true;
     reader.join();
-    if (!failure_.has_value()) failure_ = read_failure;
+    if (!failure_.has_value()) failure_ = std::move(read_failure);
     measure.evict.both_bytes_per_s =
         std::min(measure.evict.alone_bytes_per_s, rate(options_.file_bytes, both_ps));
     measure.prefetch.both_bytes_per_s =
