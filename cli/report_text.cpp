@@ -58,7 +58,7 @@ std::string print_time(const Proven& proven, const ReportFacts& facts) {
   put("slowed", use.slowed_ps, "ops beside copies, beyond their time alone");
   put("stalls", use.stall_ps, "compute waits for a copy");
   put("tail", use.tail_ps, "the last copies, after the last op");
-  return text + fmt::format("  {:<12}{:>23}{}\n", "bound", "", hang_bound(bound.name, 37));
+  return text + fmt::format("  {:<24}{}\n", "bound", hang_bound(bound.name, 26));
 }
 
 struct Cause {
