@@ -20,6 +20,7 @@
 #include "cli/block_file.h"
 #include "cli/command.h"
 #include "cli/files.h"
+#include "cli/numbers.h"
 #include "fitstep/base/bytes.h"
 #include "fitstep/base/check.h"
 #include "fitstep/base/interval.h"
@@ -152,7 +153,9 @@ CLI::App* add_layout(CLI::App& app, LayoutOptions& options) {
       ->capture_default_str();
   verb->add_option("--time-limit", options.time_limit_s, "Stop after so many seconds")
       ->capture_default_str();
-  verb->add_option("--seed", options.seed, "Of the search")->capture_default_str();
+  verb->add_option("--seed", options.seed, "Of the search")
+      ->check(seed_number())
+      ->capture_default_str();
   verb->add_flag("--closed", options.is_closed, "Blocks are live at upper too: [lower, upper]");
   verb->add_flag("--json", options.as_json, "Print JSON, with the offsets");
   verb->add_option("--output", options.output, "Write CSV: id,lower,upper,size,offset");

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/command.h"
+#include "cli/numbers.h"
 #include "fitstep/planner/planner.h"
 
 namespace fitstep {
@@ -17,7 +18,7 @@ void add_planner_options(CLI::App& verb, PlannerOptions& options) {
       ->check(CLI::IsMember(policies))
       ->capture_default_str();
   verb.add_option("--seed", options.seed, "Of the planner's random choices")
-      ->check(CLI::NonNegativeNumber)
+      ->check(seed_number())
       ->capture_default_str();
   verb.add_option("--effort", options.effort, "More is slower and better")
       ->check(CLI::Range(1, 1'000'000))
@@ -26,7 +27,7 @@ void add_planner_options(CLI::App& verb, PlannerOptions& options) {
   verb.add_option("--time-limit", options.time_limit_s,
                   "Seconds; the best plan found by then, or the first one. Without it the search "
                   "ends by itself, and equal files give equal plans")
-      ->check(CLI::Range(0.0, kSecondsPerDay));
+      ->check(number_from(0, kSecondsPerDay));
 }
 
 PlanRequest make_request(const PlannerOptions& options, int64_t capacity_bytes,

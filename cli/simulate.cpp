@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
-#include <CLI/Validators.hpp>
 #include <charconv>
 #include <cstddef>
 #include <string>
@@ -13,6 +12,7 @@
 
 #include "cli/command.h"
 #include "cli/files.h"
+#include "cli/numbers.h"
 #include "cli/proven.h"
 #include "cli/text.h"
 #include "fitstep/base/bytes.h"
@@ -114,10 +114,10 @@ CLI::App* add_simulate(CLI::App& app, SimulateOptions& options) {
   verb->add_option("--durations", options.durations,
                    "Each op's time times a number of its own between two, such as 0.8..1.2");
   verb->add_option("--rate-factor", options.rate_factor, "All links' rates times this")
-      ->check(CLI::Range(0.001, 1000.0))
+      ->check(number_from(0.001, 1000))
       ->capture_default_str();
   verb->add_option("--seed", options.seed, "Of the random numbers")
-      ->check(CLI::NonNegativeNumber)
+      ->check(seed_number())
       ->capture_default_str();
   verb->add_flag("--sweep", options.with_sweep,
                  "Try durations of +-5, 10 and 20 %, each with the rates as they are and x 0.8");
