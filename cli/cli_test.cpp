@@ -123,13 +123,16 @@ TEST(Command, RefusesBadInputWithTheFileInTheSentence) {
       {{"simulate", plan, program, "--rate-factor", "-1"}, "--rate-factor: -1 is not a number"},
       {{"verify", plan}, "program is required"},
       {{"show"}, "file is required"},
-      {{"shew", program}, "subcommand"},
-      {{}, "subcommand is required"},
+      {{"show", program, "--seed"}, "not expected: --seed; see fitstep show --help"},
+      {{"shew", program}, "fitstep: shew is not a verb; there are plan, curve, "},
+      {{}, "fitstep: no verb; there are plan, curve, "},
   };
   for (const Case& bad : cases) {
     const Answer answer = run_command(bad.arguments);
     EXPECT_EQ(answer.code, ExitCode::BadInput) << bad.message;
     EXPECT_TRUE(contains(answer.error, bad.message)) << answer.error;
+    EXPECT_TRUE(answer.error.starts_with("fitstep: ")) << answer.error;
+    EXPECT_EQ(answer.error.find('\n'), answer.error.size() - 1) << "one line: " << answer.error;
     EXPECT_EQ(answer.text, "");
   }
 }

@@ -1,5 +1,7 @@
 #include "cli/command.h"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <sstream>
@@ -7,6 +9,7 @@
 #include <vector>
 
 #include "cli/curve.h"
+#include "cli/files.h"
 #include "cli/layout.h"
 #include "cli/machine.h"
 #include "cli/plan.h"
@@ -14,8 +17,28 @@
 #include "cli/show.h"
 #include "cli/simulate.h"
 #include "cli/verify.h"
+#include "fitstep/base/result.h"
 
 namespace fitstep {
+namespace {
+
+// One line, like every other error, and where to read on.
+Answer refuse_arguments(const CLI::App& app, const std::vector<std::string>& arguments,
+                        const std::string& fault) {
+  const std::vector<CLI::App*> verbs = app.get_subcommands();  // Those that were named.
+  if (!verbs.empty()) {
+    return bad_input({ErrorCode::BadInput,
+                      fmt::format("{}; see fitstep {} --help", fault, verbs.front()->get_name())});
+  }
+  std::string known;
+  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
+    known += (known.empty() ? "" : ", ") + verb->get_name();
+  }
+  const std::string what = arguments.empty() ? "no verb" : arguments.front() + " is not a verb";
+  return bad_input({ErrorCode::BadInput, fmt::format("{}; there are {}", what, known)});
+}
+
+}  // namespace
 
 Answer run_command(const std::vector<std::string>& arguments, const Progress& progress) {
   CLI::App app("Train inside a memory budget: plan programs, prove plans, see what they cost.",
@@ -43,10 +66,10 @@ Answer run_command(const std::vector<std::string>& arguments, const Progress& pr
   try {
     app.parse(reversed);
   } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() != 0) return refuse_arguments(app, arguments, error.what());
     std::ostringstream text;
-    std::ostringstream fault;
-    const int code = app.exit(error, text, fault);
-    return Answer{code == 0 ? ExitCode::Yes : ExitCode::BadInput, text.str(), fault.str()};
+    app.exit(error, text, text);
+    return Answer{ExitCode::Yes, text.str(), ""};
   }
   if (plan_verb->parsed()) return run_plan(plan, progress);
   if (curve_verb->parsed()) return run_curve(curve, progress);
