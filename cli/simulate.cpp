@@ -111,16 +111,20 @@ std::string print_json(const Proven& proven, const Disturbance& disturbance,
 CLI::App* add_simulate(CLI::App& app, SimulateOptions& options) {
   CLI::App* verb = app.add_subcommand("simulate", "How long a step of a plan takes");
   add_plan_files(*verb, options.files);
-  verb->add_option("--durations", options.durations,
-                   "Each op's time times a number of its own between two, such as 0.8..1.2");
-  verb->add_option("--rate-factor", options.rate_factor, "All links' rates times this")
-      ->check(number_from(0.001, 1000))
-      ->capture_default_str();
+  CLI::Option* durations =
+      verb->add_option("--durations", options.durations,
+                       "Each op's time times a number of its own between two, such as 0.8..1.2");
+  CLI::Option* rate_factor =
+      verb->add_option("--rate-factor", options.rate_factor, "All links' rates times this")
+          ->check(number_from(0.001, 1000))
+          ->capture_default_str();
   verb->add_option("--seed", options.seed, "Of the random numbers")
       ->check(seed_number())
       ->capture_default_str();
   verb->add_flag("--sweep", options.with_sweep,
-                 "Try durations of +-5, 10 and 20 %, each with the rates as they are and x 0.8");
+                 "Try durations of +-5, 10 and 20 %, each with the rates as they are and x 0.8")
+      ->excludes(durations)
+      ->excludes(rate_factor);
   verb->add_flag("--json", options.as_json, "Print JSON: bytes and picoseconds as integers");
   verb->footer(
       "Exit code: 0 simulated, 1 not a valid plan of this program, 2 input that cannot be used.\n"
