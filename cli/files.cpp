@@ -27,6 +27,11 @@
 namespace fitstep {
 namespace {
 
+Error misplaced(const std::string& path, const char* found, const char* wanted) {
+  return Error{ErrorCode::BadInput,
+               fmt::format("{} is a {}, and a {} is wanted in its place", path, found, wanted)};
+}
+
 Error in_file(const std::string& path, const Error& error) {
   return Error{error.code, fmt::format("{}: {}", path, error.message)};
 }
@@ -55,15 +60,17 @@ Result<std::string> read_file(const std::string& path) {
 Result<Program> load_program(const std::string& path) {
   FITSTEP_TRY(const std::string text, read_file(path));
   Result<Program> program = parse_program(text);
-  if (!program.has_value()) return in_file(path, program.error());
-  return program;
+  if (program.has_value()) return program;
+  if (parse_plan(text).has_value()) return misplaced(path, "plan", "program");
+  return in_file(path, program.error());
 }
 
 Result<Plan> load_plan(const std::string& path) {
   FITSTEP_TRY(const std::string text, read_file(path));
   Result<Plan> plan = parse_plan(text);
-  if (!plan.has_value()) return in_file(path, plan.error());
-  return plan;
+  if (plan.has_value()) return plan;
+  if (text.starts_with("fitstep program")) return misplaced(path, "program", "plan");
+  return in_file(path, plan.error());
 }
 
 Result<Machine> load_machine_file(const std::string& path) {

@@ -178,7 +178,7 @@ TEST(ProvenVerbs, RefuseWhatIsNotAPlanOfThisProgram) {
       {{cut, program}, ExitCode::BadInput, cut + ": cannot read the plan file"},
       {{edited, program}, ExitCode::BadInput, "checksum"},
       {{next, program}, ExitCode::BadInput, "format 9"},
-      {{good, good}, ExitCode::BadInput, "cannot read the program file"},
+      {{good, good}, ExitCode::BadInput, good + " is a plan, and a program is wanted"},
       {{good, "/none"}, ExitCode::BadInput, "cannot open /none"},
       {{good, other}, ExitCode::No, "is not a valid plan for " + other + ": wrong program"},
       {{unsafe, program}, ExitCode::No, "not resident"},
