@@ -28,5 +28,9 @@ int main(int count, char** values) {
   if (has_shown) std::fputs("\r\033[K", stderr);
   std::fputs(answer.text.c_str(), stdout);
   std::fputs(answer.error.c_str(), stderr);
+  if (std::fflush(stdout) != 0) {  // A full disk, and a script that trusts the exit code.
+    std::perror("fitstep: cannot write the answer");
+    return static_cast<int>(fitstep::ExitCode::BadInput);
+  }
   return static_cast<int>(answer.code);
 }
