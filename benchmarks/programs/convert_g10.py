@@ -190,7 +190,7 @@ def convert(kernels: list[Kernel], name: str) -> ProgramText:
 
 
 def main() -> int:
-    """2 if the trace cannot be read."""
+    """2 if the trace cannot be read or the program not written."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("trace", type=Path, metavar="TRACE")
     parser.add_argument("out", type=Path, metavar="OUT.program")
@@ -198,12 +198,12 @@ def main() -> int:
     try:
         text = args.trace.read_text(encoding="utf-8", errors="replace")
         kernels = TraceReader(str(args.trace), text).kernels()
+        program = convert(kernels, args.trace.stem)
+        comment = f"From a trace of G10 ({args.trace.name}); times are those of its kernels."
+        args.out.write_text(program.text(comment))
     except (OSError, TraceError) as error:
         print(f"convert_g10: {error}", file=sys.stderr)
         return 2
-    program = convert(kernels, args.trace.stem)
-    comment = f"From a trace of G10 ({args.trace.name}); times are those of its kernels."
-    args.out.write_text(program.text(comment))
     seconds = sum(k.cycles for k in kernels) * CYCLE_PS / 1e12
     size_bytes = sum(t.size_bytes for t, _ in tensors_of(kernels))
     print(f"{args.out}: {len(kernels)} kernels, {size_bytes} bytes of tensors, {seconds:.6f} s")

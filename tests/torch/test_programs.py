@@ -336,3 +336,15 @@ def test_a_trace_without_kernels_is_refused(tmp_path: Path) -> None:
     )  # fmt: skip
     assert missing.returncode == 2
     assert "/no/trace" in missing.stderr
+
+
+def test_a_program_of_a_trace_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "net.config").write_text(TRACE)
+    answer = subprocess.run(
+        [sys.executable, PROGRAMS / "convert_g10.py", tmp_path / "net.config", "/no/folder/x"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert answer.returncode == 2
+    assert answer.stderr.startswith("convert_g10: ")
+    assert answer.stderr.count("\n") == 1
+    assert "/no/folder/x" in answer.stderr
