@@ -1,4 +1,5 @@
 // `fitstep plan` and `fitstep curve`, on a chain of nine layers of 64 KiB.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -9,6 +10,7 @@
 #include "cli/command.h"
 #include "fitstep/base/interval.h"
 #include "fitstep/machine/machine.h"
+#include "fitstep/plan/verify.h"
 #include "fitstep/program/liveness.h"
 #include "fitstep/program/program.h"
 #include "fitstep/program/text.h"
@@ -138,6 +140,21 @@ TEST(PlanVerb, OffloadsToTheDiskWhatTheHostMayNotHold) {
   EXPECT_GT(on_both.at("bytes").at("offloaded_to_disk"), 0);
   EXPECT_LE(on_both.at("host_tier_bytes"), 2 * kUnit);
   EXPECT_EQ(plan_with("0", "0").at("outcome"), "gave up");
+}
+
+TEST(PlanVerb, MakesPlansThatVerifyWithinTheHostTierOnly) {
+  const std::string plan = testing::TempDir() + "fitstep_cli_test_host.plan";
+  const std::string program = program_file();
+  const Answer made = run_command({"plan", program, "--capacity", "448KiB", "--policy", "offload",
+                                   "--machine", "unit", "--output", plan, "--json"});
+  ASSERT_EQ(made.code, ExitCode::Yes) << made.error;
+  const auto host_bytes = json_of(made).at("host_tier_bytes").get<int64_t>();
+  const auto within = [&](int64_t bytes) {
+    return run_command({"verify", plan, program, "--host-capacity", fmt::format("{}", bytes)});
+  };
+  EXPECT_EQ(within(host_bytes).code, ExitCode::Yes);
+  EXPECT_EQ(within(host_bytes - 1).code, ExitCode::No);
+  EXPECT_TRUE(contains(within(host_bytes - 1).text, to_string(FaultKind::OverCapacity)));
 }
 
 TEST(PlanVerb, ShowsWhatGoesToTheDisk) {

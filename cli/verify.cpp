@@ -20,10 +20,19 @@
 namespace fitstep {
 namespace {
 
-// The device tier has what was asked for; a plan file does not say what the tiers below it have.
-Limits limits_for(int64_t device_bytes) {
+Result<int64_t> bytes_or(const std::string& text, int64_t otherwise) {
+  return text.empty() ? Result<int64_t>(otherwise) : parse_bytes(text);
+}
+
+// A plan file does not say what the tiers below the device have.
+Result<Limits> limits_for(const VerifyOptions& options, const Plan& plan) {
   constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
-  return Limits{.capacity_bytes = {device_bytes, kUnlimited, kUnlimited}};
+  Limits limits;
+  FITSTEP_TRY(const int64_t device, bytes_or(options.capacity, plan.certificate.capacity_bytes));
+  FITSTEP_TRY(const int64_t host, bytes_or(options.host_capacity, kUnlimited));
+  FITSTEP_TRY(const int64_t disk, bytes_or(options.disk_capacity, kUnlimited));
+  limits.capacity_bytes = {device, host, disk};
+  return limits;
 }
 
 std::string print_json(const std::vector<Fault>& faults, int64_t capacity_bytes) {
@@ -41,8 +50,9 @@ std::string print_text(const Plan& plan, const std::vector<Fault>& faults, int64
     return fmt::format("valid: height {} within {}\n", format_bytes(plan.certificate.height_bytes),
                        format_bytes(capacity_bytes));
   }
-  std::string text = fmt::format("not valid within {}: {}{} faults\n", format_bytes(capacity_bytes),
-                                 faults.size(), faults.size() < kMaxFaults ? "" : " or more");
+  std::string text = fmt::format("not valid within {}: {}{} {}\n", format_bytes(capacity_bytes),
+                                 faults.size(), faults.size() < kMaxFaults ? "" : " or more",
+                                 faults.size() == 1 ? "fault" : "faults");
   for (const Fault& fault : faults) {
     text += fmt::format("  {}: {}\n", to_string(fault.kind), fault.message);
   }
@@ -58,6 +68,10 @@ CLI::App* add_verify(CLI::App& app, VerifyOptions& options) {
   verb->add_option("program", options.program_path, "The program it is for")->required();
   verb->add_option("--capacity", options.capacity,
                    "Bytes of the device arena, such as 6GiB; what the plan was made for otherwise");
+  verb->add_option("--host-capacity", options.host_capacity,
+                   "Bytes of the host tier; any number otherwise");
+  verb->add_option("--disk-capacity", options.disk_capacity,
+                   "Bytes of the disk tier; any number otherwise");
   verb->add_flag("--json", options.as_json, "Print JSON");
   verb->footer(
       "Exit code: 0 valid, 1 faults, 2 input that cannot be read.\n"
@@ -71,13 +85,10 @@ Answer run_verify(const VerifyOptions& options) {
   if (!plan.has_value()) return bad_input(plan.error());
   const Result<Program> program = load_program(options.program_path);
   if (!program.has_value()) return bad_input(program.error());
-  int64_t capacity_bytes = plan->certificate.capacity_bytes;
-  if (!options.capacity.empty()) {
-    const Result<int64_t> parsed = parse_bytes(options.capacity);
-    if (!parsed.has_value()) return bad_input(parsed.error());
-    capacity_bytes = *parsed;
-  }
-  const std::vector<Fault> faults = verify(*program, *plan, limits_for(capacity_bytes));
+  const Result<Limits> limits = limits_for(options, *plan);
+  if (!limits.has_value()) return bad_input(limits.error());
+  const int64_t capacity_bytes = limits->capacity_bytes.front();
+  const std::vector<Fault> faults = verify(*program, *plan, *limits);
   return Answer{faults.empty() ? ExitCode::Yes : ExitCode::No,
                 options.as_json ? print_json(faults, capacity_bytes)
                                 : print_text(*plan, faults, capacity_bytes),

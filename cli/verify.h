@@ -11,7 +11,9 @@ namespace fitstep {
 struct VerifyOptions {
   std::string plan_path;
   std::string program_path;
-  std::string capacity;  // As people write it; empty: what the plan was made for.
+  std::string capacity;       // As people write them. Empty: what the plan was made for, ...
+  std::string host_capacity;  // ... and any number of bytes.
+  std::string disk_capacity;
   bool as_json = false;
 };
 

@@ -28,7 +28,7 @@ from pathlib import Path
 from program_text import ProgramText
 
 CYCLE_PS = 2500 / 3  # At 1.2 GHz.
-TENSOR = re.compile(r"tensor(\d+) Is weight \(global\)\?: ([01]), Size in byte: (\d+)")
+TENSOR = re.compile(r"tensor(\d+) Is weight \(global\)\?: ([01]), Size in byte: (\d+), Range:")
 KERNEL = re.compile(r"Kernel ID: *(\d+), Name: *(\S.*)")
 TIME = re.compile(r"Execution Time: *(\d+)$")
 KINDS = {  # By what a kernel's name begins with; the first that fits.

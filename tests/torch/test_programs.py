@@ -306,6 +306,7 @@ def test_a_trace_of_g10_becomes_a_program(tmp_path: Path) -> None:
         (4, "", "2: kernel Conv2d_Forward has no 'Execution Time'"),
         (6, "", "7: a tensor outside of 'Input Tensors' and 'Output Tensors'"),
         (7, "tensor0, 4096 bytes", "7: expected 'tensor<n> Is weight (global)?: <0 or 1>"),
+        (7, "tensor0 Is weight (global)?: 0, Size in byte: 40", "7: expected 'tensor<n> Is weight"),
         (7, "4096 bytes", "7: expected a tensor, found '4096 bytes'"),
         (9, "", "2: kernel Conv2d_Forward has no output"),
         (
