@@ -31,6 +31,7 @@ struct Task {
   int32_t level = 0;  // Which of the request's homes these are.
   Deadline deadline = {};
   bool improves = false;    // Goes on with more effort until the deadline.
+  bool climbs = false;      // Looks for the least height above the capacity.
   int64_t floor_bytes = 0;  // With these homes.
   std::vector<Culprit> culprits;
 };

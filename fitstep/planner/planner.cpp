@@ -94,7 +94,8 @@ class Planning {
   const std::vector<Culprit>& culprits() const { return culprits_; }
 
   // Candidates, all placed: bytes fall, time rises. Never empty. More homes go below as long as
-  // that helps; then, in a small program, single ones go there or come back.
+  // that helps; then, in a small program, single ones go there or come back. Where none is within
+  // the capacity, the last one says what would be.
   std::vector<Candidate> run() {
     std::vector<std::vector<StorageId>> levels(1);
     if (is_free_) levels = home_levels(values_);
@@ -117,6 +118,7 @@ class Planning {
     if (do_homes_matter || is_worth_more()) flip_homes();
     improve();
     fill_holes();
+    climb();
     if (pool_.least_bytes() == Pool::kNoBytes) add_all(search(tasks_.front()));
     return std::move(pool_).take();
   }
@@ -162,9 +164,7 @@ class Planning {
   // `is_last`: even if the floor says that it is in vain, for an answer to what would be possible.
   Found search_with(const std::vector<StorageId>& below, bool is_last) {
     const Task& task = add_task(below);
-    if (task.homes.host_bottom_bytes > offload_room_bytes(machine_, kHostTier)) {
-      return Found::OutOfReach;
-    }
+    if (!has_room_below(task)) return Found::OutOfReach;
     if (deadline_.has_passed() && has_answer()) return Found::OutOfReach;
     if (task.floor_bytes > capacity_bytes() && !is_last) return Found::OutOfReach;
     const int64_t before_ps = pool_.least_ps(capacity_bytes());
@@ -176,6 +176,20 @@ class Planning {
     }
     if (request_.capacity_bytes > 0) is_better = pool_.least_ps(capacity_bytes()) < before_ps;
     return is_better ? Found::Better : Found::NothingBetter;
+  }
+
+  bool has_room_below(const Task& task) const {
+    return task.homes.host_bottom_bytes <= offload_room_bytes(machine_, kHostTier);
+  }
+
+  // Without an answer: how much would do, with as many homes below as there is room for.
+  void climb() {
+    if (has_answer() || !moves_.offload) return;
+    const auto has_room = [this](const Task& task) { return has_room_below(task); };
+    const auto found = std::find_if(tasks_.rbegin(), tasks_.rend(), has_room);
+    if (found == tasks_.rend()) return;
+    found->climbs = true;
+    add_all(search(*found));
   }
 
   // With the time that is left, for the homes of the best so far.

@@ -55,6 +55,33 @@ TEST(MakePlan, SaysTooSmallOnlyBelowTheFloor) {
   EXPECT_EQ(answer.culprits[0].bytes, 4 * 64);
 }
 
+// Not merely what everything kept needs.
+TEST(MakePlan, SaysHowMuchWouldDoWhereItGivesUp) {
+  const Machine machine = unit_machine();
+  int32_t gave_up_count = 0;
+  int32_t lower_count = 0;
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    const Program program = random_program(seed, {.layers = 6});
+    const auto plan_for = [&](int64_t capacity_bytes) {
+      return make_plan(program, machine, {.capacity_bytes = capacity_bytes, .policy = "offload"});
+    };
+    const int64_t plenty_bytes = int64_t{1} << 40;
+    const int64_t kept_bytes =
+        plan_of(plan_for(plenty_bytes), program, plenty_bytes).certificate.height_bytes;
+    const Outcome none = plan_for(0);
+    ASSERT_TRUE(std::holds_alternative<TooSmall>(none));
+    const Outcome at_floor = plan_for(std::get<TooSmall>(none).floor_bytes);
+    const auto* gave_up = std::get_if<GaveUp>(&at_floor);
+    if (gave_up == nullptr) continue;
+    ++gave_up_count;
+    if (gave_up->least_found_bytes < kept_bytes) ++lower_count;
+    EXPECT_TRUE(std::holds_alternative<Fits>(plan_for(gave_up->least_found_bytes)))
+        << "seed " << seed;
+  }
+  EXPECT_GT(gave_up_count, 0);
+  EXPECT_GT(lower_count, gave_up_count / 2);
+}
+
 // A limit that has passed before the first plan: the first is still the answer.
 TEST(MakePlan, AnswersWithTheFirstPlanWhereTimeIsUp) {
   const Program program = chain_program({.layers = 24});

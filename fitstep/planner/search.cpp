@@ -43,6 +43,7 @@ class Search {
     const std::vector<int64_t> targets = ladder();
     int32_t failures = 0;
     if (!drafts_.has_choice() && !may_offload_) return std::move(pool_).take();
+    if (task_.climbs) return climb(targets);
     for (size_t i = first_rung(targets); i < targets.size(); ++i) {
       const int64_t least_bytes = pool_.least_bytes();
       const bool is_reached = reach(targets[i]);
@@ -65,6 +66,13 @@ class Search {
   // Once there is an answer, time may run out.
   bool is_over(int64_t target_bytes) const {
     return deadline_.has_passed() && pool_.least_ps(target_bytes) < Pool::kNoTime;
+  }
+
+  // To the lowest rung above the capacity that can be reached.
+  std::vector<Candidate> climb(const std::vector<int64_t>& targets) {
+    for (size_t i = first_rung(targets); i-- > 0 && !reach(targets[i]);) {
+    }
+    return std::move(pool_).take();
   }
 
   // First at the higher targets, where luck may lie; then with more effort at this one.
