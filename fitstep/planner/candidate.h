@@ -49,7 +49,8 @@ struct Candidate {
   Layouts layouts;    // Empty until placed.
   int64_t bytes = 0;  // Least height possible; once placed, the height. Homes included.
   int64_t predicted_ps = 0;
-  int32_t level = 0;  // The task's.
+  int32_t level = 0;               // The task's.
+  int64_t found_within_bytes = 0;  // A request for so much finds it; 0 for one of its height.
 };
 
 // Scheduled and measured, not placed. Nothing if the selection cannot be scheduled. With homes

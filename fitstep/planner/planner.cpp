@@ -359,7 +359,11 @@ Outcome make_plan(const Program& program, const Machine& machine, const PlanRequ
     if (candidate.bytes > request.capacity_bytes) continue;
     return Fits{.plan = planning.make_certified_plan(candidate, request.capacity_bytes)};
   }
-  return GaveUp{.least_found_bytes = candidates.back().bytes,
+  int64_t least_bytes = Pool::kNoBytes;
+  for (const Candidate& candidate : candidates) {
+    least_bytes = std::min(least_bytes, std::max(candidate.bytes, candidate.found_within_bytes));
+  }
+  return GaveUp{.least_found_bytes = least_bytes,
                 .floor_bytes = planning.floor_bytes(),
                 .culprits = planning.culprits()};
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -43,7 +44,7 @@ class Search {
     const std::vector<int64_t> targets = ladder();
     int32_t failures = 0;
     if (!drafts_.has_choice() && !may_offload_) return std::move(pool_).take();
-    if (task_.climbs) return climb(targets);
+    if (task_.climbs) return climb();
     for (size_t i = first_rung(targets); i < targets.size(); ++i) {
       const int64_t least_bytes = pool_.least_bytes();
       const bool is_reached = reach(targets[i]);
@@ -68,9 +69,13 @@ class Search {
     return deadline_.has_passed() && pool_.least_ps(target_bytes) < Pool::kNoTime;
   }
 
-  // To the lowest rung above the capacity that can be reached.
-  std::vector<Candidate> climb(const std::vector<int64_t>& targets) {
-    for (size_t i = first_rung(targets); i-- > 0 && !reach(targets[i]);) {
+  // In steps of the ladder, to the lowest capacity above the request's that can be reached.
+  std::vector<Candidate> climb() {
+    constexpr int32_t kMostSteps = 100;
+    auto target = static_cast<double>(task_.request.capacity_bytes);
+    for (int32_t i = 0; i < kMostSteps; ++i) {
+      target = std::max(target * kLadder, target + 1);
+      if (reach(static_cast<int64_t>(target))) break;
     }
     return std::move(pool_).take();
   }
@@ -113,7 +118,11 @@ class Search {
       targets.push_back(static_cast<int64_t>(target));
       target = std::max(target * kLadder, target + 1);
     }
-    std::reverse(targets.begin(), targets.end());
+    // With offload one target is the answer's: then it is all of the capacity.
+    const int64_t capacity_bytes = task_.request.capacity_bytes;
+    if (may_offload_ && capacity_bytes >= task_.floor_bytes) targets.push_back(capacity_bytes);
+    std::ranges::sort(targets, std::greater());
+    targets.erase(std::unique(targets.begin(), targets.end()), targets.end());
     return targets;
   }
 
@@ -195,8 +204,9 @@ class Search {
         place_candidate(task_, target_bytes, passes_ * effort_, *candidate);
         if (is_too_much_below(task_, *candidate)) break;
         const int64_t height_bytes = candidate->bytes;
-        pool_.add(std::move(*candidate));
         fits = height_bytes <= target_bytes;
+        if (may_offload_) candidate->found_within_bytes = fits ? target_bytes : Pool::kNoBytes;
+        pool_.add(std::move(*candidate));
         if (!fits && is_hopeless) break;  // Not even the least that is known to the selector.
         if (!fits && reached_bytes == 0) {
           too_high_bytes = aim_bytes;

@@ -220,23 +220,19 @@ class Session:
         if outcome[0] == "fits":
             return outcome[1]
         if outcome[0] == "too small":
-            heights = [plan.certificate()["height_bytes"] for plan in self._frontier(one)]
-            least = min(heights) if heights else None
+            floor = outcome[1]
+            at_floor = _core.plan_step(
+                one.step, torch.get_num_threads(), self.plan_options(one, floor, position)
+            )
+            least = at_floor[1] if at_floor[0] == "gave up" else floor
         else:
-            least = outcome[1]
-        floor = outcome[1] if outcome[0] == "too small" else outcome[2]
+            least, floor = outcome[1], outcome[2]
         raise BudgetTooSmall(
             self.budget_bytes,
             self.budget_for(floor, external_bytes),
-            None if least is None else self.budget_for(least, external_bytes),
+            self.budget_for(least, external_bytes),
             [describe(one.step, c) for c in outcome[-1]],
         )
-
-    def _frontier(self, one: Planned) -> list[Any]:
-        plans: list[Any] = _core.frontier_of(
-            one.step, torch.get_num_threads(), self.plan_options(one, 0)
-        )[1]
-        return plans
 
     def plan_options(
         self, one: Planned, capacity: int, position: tuple[int, int] = (0, 1)

@@ -4,7 +4,7 @@ import copy
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
@@ -60,8 +60,12 @@ signals.register_autograd(lambda _ctx, grad: grad)
 
 
 @pytest.fixture(autouse=True)
-def nothing_pending() -> None:
+def interruptible() -> Iterator[None]:
+    """Nothing is pending, and Ctrl-C acts: a shell's background jobs are started ignoring it."""
     pending.clear()
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def equal(a: list[Tensor], b: list[Tensor]) -> bool:
