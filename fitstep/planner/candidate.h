@@ -31,8 +31,8 @@ struct Task {
   int32_t level = 0;  // Which of the request's homes these are.
   Deadline deadline = {};
   bool improves = false;    // Goes on with more effort until the deadline.
-  bool climbs = false;      // Looks for the least height above the capacity.
   int64_t floor_bytes = 0;  // With these homes.
+  int64_t good_ps = 0;      // What takes longer is worth another look; 0 for nothing.
   std::vector<Culprit> culprits;
 };
 
@@ -49,8 +49,8 @@ struct Candidate {
   Layouts layouts;    // Empty until placed.
   int64_t bytes = 0;  // Least height possible; once placed, the height. Homes included.
   int64_t predicted_ps = 0;
-  int32_t level = 0;               // The task's.
-  int64_t found_within_bytes = 0;  // A request for so much finds it; 0 for one of its height.
+  int32_t level = 0;        // The task's.
+  int64_t asked_bytes = 0;  // The capacity whose request found it, where that matters; or 0.
 };
 
 // Scheduled and measured, not placed. Nothing if the selection cannot be scheduled. With homes

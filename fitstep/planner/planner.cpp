@@ -182,14 +182,30 @@ class Planning {
     return task.homes.host_bottom_bytes <= offload_room_bytes(machine_, kHostTier);
   }
 
-  // Without an answer: how much would do, with as many homes below as there is room for.
+  // Without an answer: what capacity would have one, with as many homes below as there is room for.
+  // What a search finds beside its target is no answer, because nobody would find it again.
   void climb() {
-    if (has_answer() || !moves_.offload) return;
+    if (has_answer() || !moves_.offload || request_.capacity_bytes <= 0) return;
+    constexpr int32_t kMostSteps = 100;
+    const double step = is_large(values_) ? 1.2 : 1.04;
     const auto has_room = [this](const Task& task) { return has_room_below(task); };
     const auto found = std::find_if(tasks_.rbegin(), tasks_.rend(), has_room);
     if (found == tasks_.rend()) return;
-    found->climbs = true;
-    add_all(search(*found));
+    Task task = *found;
+    auto capacity = static_cast<double>(request_.capacity_bytes);
+    for (int32_t i = 0; i < kMostSteps; ++i) {
+      capacity = std::max(capacity * step, capacity + 1);
+      task.request.capacity_bytes = static_cast<int64_t>(capacity);
+      std::vector<Candidate> candidates = search(task);
+      std::erase_if(candidates, [&](const Candidate& candidate) {
+        return candidate.bytes > task.request.capacity_bytes;
+      });
+      if (candidates.empty()) continue;
+      candidates.back().asked_bytes = task.request.capacity_bytes;
+      pool_ = Pool();
+      pool_.add(std::move(candidates.back()));
+      return;
+    }
   }
 
   // With the time that is left, for the homes of the best so far.
@@ -254,6 +270,7 @@ class Planning {
                       .culprits = {}});
     Task& task = tasks_.back();
     task.floor_bytes = floor_of(program_, task.homes, &task.culprits);
+    if (bound_ && !is_large(values_)) task.good_ps = bound_->ps / 100 * 103;
     if (request_.progress) {
       task.request.progress = [this, level](double share) {
         const double done = static_cast<double>(level) + share;
@@ -359,11 +376,8 @@ Outcome make_plan(const Program& program, const Machine& machine, const PlanRequ
     if (candidate.bytes > request.capacity_bytes) continue;
     return Fits{.plan = planning.make_certified_plan(candidate, request.capacity_bytes)};
   }
-  int64_t least_bytes = Pool::kNoBytes;
-  for (const Candidate& candidate : candidates) {
-    least_bytes = std::min(least_bytes, std::max(candidate.bytes, candidate.found_within_bytes));
-  }
-  return GaveUp{.least_found_bytes = least_bytes,
+  const Candidate& least = candidates.back();
+  return GaveUp{.least_found_bytes = std::max(least.bytes, least.asked_bytes),
                 .floor_bytes = planning.floor_bytes(),
                 .culprits = planning.culprits()};
 }

@@ -44,7 +44,6 @@ class Search {
     const std::vector<int64_t> targets = ladder();
     int32_t failures = 0;
     if (!drafts_.has_choice() && !may_offload_) return std::move(pool_).take();
-    if (task_.climbs) return climb();
     for (size_t i = first_rung(targets); i < targets.size(); ++i) {
       const int64_t least_bytes = pool_.least_bytes();
       const bool is_reached = reach(targets[i]);
@@ -56,6 +55,8 @@ class Search {
         task_.request.progress(static_cast<double>(i + 1) / static_cast<double>(targets.size()));
       }
       if (is_reached && targets[i] <= task_.request.capacity_bytes) {
+        const bool is_poor = task_.good_ps > 0 && pool_.least_ps(targets[i]) > task_.good_ps;
+        if (is_poor && may_offload_ && i + 1 < targets.size()) reach(targets[i + 1]);
         improve_until_deadline(targets, i);
         break;
       }
@@ -67,17 +68,6 @@ class Search {
   // Once there is an answer, time may run out.
   bool is_over(int64_t target_bytes) const {
     return deadline_.has_passed() && pool_.least_ps(target_bytes) < Pool::kNoTime;
-  }
-
-  // In steps of the ladder, to the lowest capacity above the request's that can be reached.
-  std::vector<Candidate> climb() {
-    constexpr int32_t kMostSteps = 100;
-    auto target = static_cast<double>(task_.request.capacity_bytes);
-    for (int32_t i = 0; i < kMostSteps; ++i) {
-      target = std::max(target * kLadder, target + 1);
-      if (reach(static_cast<int64_t>(target))) break;
-    }
-    return std::move(pool_).take();
   }
 
   // First at the higher targets, where luck may lie; then with more effort at this one.
@@ -205,7 +195,6 @@ class Search {
         if (is_too_much_below(task_, *candidate)) break;
         const int64_t height_bytes = candidate->bytes;
         fits = height_bytes <= target_bytes;
-        if (may_offload_) candidate->found_within_bytes = fits ? target_bytes : Pool::kNoBytes;
         pool_.add(std::move(*candidate));
         if (!fits && is_hopeless) break;  // Not even the least that is known to the selector.
         if (!fits && reached_bytes == 0) {

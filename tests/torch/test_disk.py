@@ -234,10 +234,11 @@ def test_a_full_drive_is_found_before_the_first_step(mlp_plan: Path, tmp_path: P
 
 
 def least(make: Callable[[], Job], **below: Any) -> int:
-    """The least budget for which a plan is found."""
-    job = make()
-    found = fitstep.curve(job.step, (job.x, job.y), effort=1, **below)
-    return found.points[-1].budget_bytes
+    """The least budget that works, as the error says."""
+    with pytest.raises(fitstep.BudgetTooSmall) as refused:
+        compiled(make(), 1, **below)
+    assert refused.value.least_found_bytes is not None
+    return refused.value.least_found_bytes
 
 
 @pytest.mark.parametrize(
