@@ -12,6 +12,7 @@
 
 #include "fitstep/planner/gaps.h"
 #include "fitstep/planner/load_tree.h"
+#include "fitstep/planner/tiers.h"
 
 namespace fitstep {
 namespace {

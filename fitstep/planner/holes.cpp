@@ -4,10 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <utility>
 #include <vector>
 
-#include "fitstep/base/interval.h"
+#include "fitstep/plan/layout.h"
 #include "fitstep/planner/candidate.h"
 #include "fitstep/planner/selection.h"
 #include "fitstep/planner/space.h"

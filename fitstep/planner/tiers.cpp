@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -46,13 +45,14 @@ int64_t round_trip_ps(const Machine& machine, TierId lower, int64_t size_bytes) 
 }
 
 LoadBelow::LoadBelow(const RoomBelow& room, size_t instances)
-    : room_(room), host_(nothing_at(instances)) {
-  if (room.disk_bytes > 0) disk_ = nothing_at(instances);
-}
+    : room_(room),
+      host_(nothing_at(instances)),
+      has_disk_(room.disk_bytes > 0),
+      disk_(nothing_at(has_disk_ ? instances : 0)) {}
 
 bool LoadBelow::fits(const Gap& gap, TierId tier) const {
-  if (tier == kDiskTier && !disk_) return false;
-  const LoadTree& tree = tier == kDiskTier ? *disk_ : host_;
+  if (tier == kDiskTier && !has_disk_) return false;
+  const LoadTree& tree = tier == kDiskTier ? disk_ : host_;
   const int64_t room_bytes = tier == kDiskTier ? room_.disk_bytes : room_.host_bytes;
   return tree.most(gap.before, gap.after) + bytes_on(tier, gap) <= room_bytes;
 }
@@ -62,12 +62,12 @@ bool LoadBelow::has_room(const Gap& gap) const {
 }
 
 void LoadBelow::add(const Gap& gap, TierId tier) {
-  (tier == kDiskTier ? *disk_ : host_).add(gap.before, gap.after, bytes_on(tier, gap));
+  (tier == kDiskTier ? disk_ : host_).add(gap.before, gap.after, bytes_on(tier, gap));
 }
 
 // With the rest of its last unit of alignment; a host alone is filled to the brim.
 int64_t LoadBelow::bytes_on(TierId tier, const Gap& gap) const {
-  if (!disk_) return gap.size_bytes;
+  if (!has_disk_) return gap.size_bytes;
   const int64_t unit_bytes = tier == kDiskTier ? kDiskAlignmentBytes : kAlignmentBytes;
   return (gap.size_bytes + unit_bytes - 1) / unit_bytes * unit_bytes;
 }

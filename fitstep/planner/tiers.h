@@ -8,7 +8,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -50,7 +49,8 @@ class LoadBelow {
 
   const RoomBelow room_;
   LoadTree host_;
-  std::optional<LoadTree> disk_;  // Where there is one.
+  bool has_disk_ = false;
+  LoadTree disk_;  // Of no instances without one.
 };
 
 enum class TierRule {

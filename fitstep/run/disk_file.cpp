@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <pthread.h>
-#include <sys/types.h>
 #include <unistd.h>
 #include <xxhash.h>
 
