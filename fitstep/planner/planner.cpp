@@ -128,6 +128,7 @@ class Planning {
 
  private:
   enum class Found { OutOfReach, NothingBetter, Better };
+  static constexpr int64_t kFar = 1030;  // Thousandths of the bound: beyond, more looks are taken.
 
   int64_t capacity_bytes() const {
     return request_.capacity_bytes > 0 ? request_.capacity_bytes : Pool::kNoBytes;
@@ -141,7 +142,7 @@ class Planning {
   // Where a search takes no time, or much may be faster.
   bool is_worth_more() const {
     constexpr Tick kSmall = 1'000;
-    return values_.tick_count() <= kSmall || !is_within(1030);
+    return values_.tick_count() <= kSmall || !is_within(kFar);
   }
   bool has_answer() const { return pool_.least_ps(capacity_bytes()) < Pool::kNoTime; }
   // Of the bound, in thousandths.
@@ -193,7 +194,7 @@ class Planning {
     if (found == tasks_.rend()) return;
     Task task = *found;
     auto capacity = static_cast<double>(request_.capacity_bytes);
-    for (int32_t i = 0; i < kMostSteps; ++i) {
+    for (int32_t i = 0; i < kMostSteps && !deadline_.has_passed(); ++i) {
       capacity = std::max(capacity * step, capacity + 1);
       task.request.capacity_bytes = static_cast<int64_t>(capacity);
       std::vector<Candidate> candidates = search(task);
@@ -216,7 +217,8 @@ class Planning {
     add_all(search(task));
   }
 
-  // A request may also use what lies between the rung that was reached and its capacity.
+  // More is evicted where layouts are too high: for the best, and for those that are just too
+  // large.
   void fill_holes() {
     constexpr int32_t kMostAbove = 4;
     if (!moves_.offload || request_.capacity_bytes <= 0 || !has_answer()) return;
@@ -270,7 +272,7 @@ class Planning {
                       .culprits = {}});
     Task& task = tasks_.back();
     task.floor_bytes = floor_of(program_, task.homes, &task.culprits);
-    if (bound_ && !is_large(values_)) task.good_ps = bound_->ps / 100 * 103;
+    if (bound_ && !is_large(values_)) task.good_ps = bound_->ps / 1000 * kFar;
     if (request_.progress) {
       task.request.progress = [this, level](double share) {
         const double done = static_cast<double>(level) + share;

@@ -66,6 +66,7 @@ struct TooSmall {
   std::vector<Culprit> culprits;  // Largest first.
 };
 struct GaveUp {
+  // With offload a capacity for which the same request finds a plan, not the height of that plan.
   int64_t least_found_bytes = 0;
   int64_t floor_bytes = 0;
   std::vector<Culprit> culprits;
@@ -86,9 +87,10 @@ struct Frontier {
   std::vector<Culprit> culprits;
 };
 
-// Plans for a fixed ladder of targets (floor x 1.04^k and the least height found), independent of
-// the capacity asked, so that more capacity is never predicted slower. Every plan is verified.
-// Stops early once a target below `request.capacity_bytes` is not needed for the answer to it.
+// Plans for a fixed ladder of targets (floor x 1.04^k and the least height found), so that in a
+// whole frontier, of a request without a capacity, more is never predicted slower. Every plan is
+// verified. With a capacity and offload, that is the first target; below it the search stops as
+// soon as there is an answer.
 //
 // REQUIRES: validate(program) holds.
 Frontier make_frontier(const Program& program, const Machine& machine, const PlanRequest& request);

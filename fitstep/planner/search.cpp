@@ -55,6 +55,7 @@ class Search {
         task_.request.progress(static_cast<double>(i + 1) / static_cast<double>(targets.size()));
       }
       if (is_reached && targets[i] <= task_.request.capacity_bytes) {
+        // A lower target may do better by luck.
         const bool is_poor = task_.good_ps > 0 && pool_.least_ps(targets[i]) > task_.good_ps;
         if (is_poor && may_offload_ && i + 1 < targets.size()) reach(targets[i + 1]);
         improve_until_deadline(targets, i);
@@ -213,9 +214,9 @@ class Search {
     return reached_bytes > 0;
   }
 
-  // Whatever a selection drops, the rest of the bytes may go below. Dropping little
-  // leaves much to copy, dropping much takes time to make again; which is best shows only when it
-  // is tried, and not every one that looks fast can be placed.
+  // Whatever a selection drops, the rest of the bytes may go below. Dropping little leaves much to
+  // copy, dropping much takes time to make again; which is best shows only when it is tried, and
+  // not every one that looks fast can be placed.
   bool reach_with_drafts(int64_t target_bytes) {
     const int32_t most_placed = 6 * effort_;
     struct Estimate {
