@@ -12,7 +12,15 @@ from typing import Any
 import pytest
 import torch
 from fitstep.zoo.bits import differences
-from test_offload import JOBS, STEPS, Job, compiled, mlp, offloaded_plan
+from test_offload import (
+    JOBS,
+    STEPS,
+    Job,
+    assert_failed_steps_change_nothing,
+    compiled,
+    mlp,
+    offloaded_plan,
+)
 
 import fitstep
 
@@ -75,19 +83,9 @@ def on_disk(job: Job, plan: Path, folder: Path, **options: Any) -> fitstep.Step:
 def test_a_failed_step_changes_nothing_and_the_next_is_right(
     mlp_plan: Path, tmp_path: Path
 ) -> None:
-    """A target out of range stops the loss's kernel while copies are on their way."""
     ours = mlp()
     step = on_disk(ours, mlp_plan, tmp_path)
-    ours.train(step, 2)
-    for _ in range(5):
-        with pytest.raises(fitstep.StepFailed, match="out of bounds") as raised:
-            step(ours.x, ours.y + 99)
-        assert raised.value.unusable == ()
-    found = ours.train(step, 2)
-    step.close()
-    plain = mlp()
-    plain.train(plain.step, 2)
-    assert differences(found, plain.train(plain.step, 2)) == []
+    assert_failed_steps_change_nothing(ours, step, 5)
 
 
 def break_file(folder: Path, how: str) -> Callable[[], None]:
@@ -241,9 +239,7 @@ def least(make: Callable[[], Job], **below: Any) -> int:
     return refused.value.least_found_bytes
 
 
-@pytest.mark.parametrize(
-    ("kind", "host"), [("mlp", None), ("conv", None), ("mlp", "20%")]
-)
+@pytest.mark.parametrize(("kind", "host"), [("mlp", None), ("conv", None), ("mlp", "20%")])
 def test_least_budgets_with_a_disk_give_equal_bits(kind: str, host: str | None) -> None:
     below: dict[str, Any] = {"disk_budget": "500%", "host_budget": host}
     budget = least(JOBS[kind], **below)

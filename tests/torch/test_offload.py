@@ -129,13 +129,11 @@ def test_everything_goes_through_the_host_tier_with_equal_bits(kind: str, tmp_pa
     assert "evicted" in str(report)
 
 
-def test_a_failed_step_changes_nothing_and_the_next_is_right(tmp_path: Path) -> None:
-    """A target out of range stops the loss's kernel while copies are on their way."""
-    plan = offloaded_plan(mlp, tmp_path / "offloaded.plan")
-    ours = mlp()
-    step = compiled(ours, "900%", plan=plan, host_budget="900%")
+def assert_failed_steps_change_nothing(ours: Job, step: fitstep.Step, failures: int) -> None:
+    """Trains an mlp(), with steps between whose targets are out of range: the loss's kernel stops
+    while copies are on their way."""
     ours.train(step, 2)
-    for _ in range(20):
+    for _ in range(failures):
         with pytest.raises(fitstep.StepFailed, match="out of bounds") as raised:
             step(ours.x, ours.y + 99)
         assert raised.value.unusable == ()
@@ -144,6 +142,13 @@ def test_a_failed_step_changes_nothing_and_the_next_is_right(tmp_path: Path) -> 
     plain = mlp()
     plain.train(plain.step, 2)
     assert differences(found, plain.train(plain.step, 2)) == []
+
+
+def test_a_failed_step_changes_nothing_and_the_next_is_right(tmp_path: Path) -> None:
+    plan = offloaded_plan(mlp, tmp_path / "offloaded.plan")
+    ours = mlp()
+    step = compiled(ours, "900%", plan=plan, host_budget="900%")
+    assert_failed_steps_change_nothing(ours, step, 20)
 
 
 def test_a_plan_that_evicts_needs_a_host_tier_of_its_size(tmp_path: Path) -> None:
