@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
 #include "fitstep/base/bytes.h"
 #include "fitstep/plan/plan_file.h"
 #include "fitstep/planner/planner.h"
@@ -100,16 +104,15 @@ py::list culprits(const std::vector<Culprit>& all) {
 }
 
 // Counts of instances: (first runs, recomputes).
+// Ops that run once, and runs beyond the first of the others.
 py::tuple run_counts(const Plan& plan, const StepProgram& step) {
-  std::vector<bool> seen(step.program.ops.size(), false);
-  int64_t first = 0;
-  int64_t again = 0;
+  std::vector<int64_t> runs(step.program.ops.size(), 0);
   for (const Action& action : plan.lane(Lane::Compute)) {
-    if (action.kind != Action::Kind::Run) continue;
-    (seen[action.run.op.index()] ? again : first) += 1;
-    seen[action.run.op.index()] = true;
+    if (action.kind == Action::Kind::Run) ++runs[action.run.op.index()];
   }
-  return py::make_tuple(first, again);
+  int64_t again = 0;
+  for (const int64_t count : runs) again += std::max<int64_t>(count - 1, 0);
+  return py::make_tuple(std::ranges::count(runs, 1), again);
 }
 
 PlanRequest request_from(const StepProgram& step, const py::dict& options) {

@@ -152,13 +152,13 @@ def make_report(step: Step, session: Session) -> Report:
         measured = step.measured.get(id(variant))
         misplaced += planned.variant.misplaced() if planned.variant is not None else 0
         external = planned.external_bytes
-        recomputed = planned.plan.run_counts(variant.step)[1]
+        kept, recomputed = planned.plan.run_counts(variant.step)
         offloaded = planned.plan.offloaded()
         reports.append(
             VariantReport(
                 label=variant.recording.label,
                 ops=variant.step.op_count(),
-                kept_ops=variant.step.op_count() - recomputed,
+                kept_ops=kept,
                 recomputed_ops=recomputed,
                 evicted_bytes=offloaded["evicted_bytes"],
                 prefetched_bytes=offloaded["prefetched_bytes"],

@@ -187,6 +187,29 @@ def test_a_report_has_predicted_beside_measured() -> None:
     assert json.loads(report.to_json())["variants"][1]["runs"] == 2
 
 
+def test_a_report_counts_what_is_run_more_often_than_there_are_ops() -> None:
+    scale = nn.Parameter(torch.tensor(0.9))
+    optimizer = torch.optim.SGD([scale], lr=0.1)
+    x = torch.randn(64, 1024)
+
+    def deep(x: Tensor) -> Tensor:
+        optimizer.zero_grad()
+        for _ in range(40):
+            x = torch.tanh(x * scale)
+        loss = x.sum()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    with pytest.raises(fitstep.BudgetTooSmall) as refused:
+        fitstep.compile(deep, example=(x,), budget=1)
+    with compiled(deep, (x,), budget=refused.value.least_found_bytes) as step:
+        step(x)
+        only = step.report().variants[0]
+    assert only.recomputed_ops > only.ops
+    assert 0 < only.kept_ops < only.ops
+
+
 def test_a_saved_plan_runs_again(tmp_path: Path) -> None:
     job = Job()
     with compiled(job.step, (job.x, job.y)) as step:
