@@ -35,7 +35,7 @@ class WorkerProcess:
         self.started = self._answer()
 
     def ask(self, question: str) -> Any:
-        """Sends one of step, peak, bits; waits for the answer."""
+        """Sends one of step, turn, peak, bits; waits for the answer."""
         assert self._process.stdin is not None
         self._process.stdin.write(question + "\n")
         self._process.stdin.flush()
