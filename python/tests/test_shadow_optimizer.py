@@ -8,6 +8,7 @@ import pytest
 import torch
 from fitstep.errors import CaptureError, GuardError
 from fitstep.shadow import ShadowOptimizer, grad_mask, match, storages_of
+from fitstep.shadow.replica import Replica
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.optim.optimizer import register_optimizer_step_pre_hook
@@ -93,6 +94,47 @@ def test_a_loaded_state_is_seen(kind):
     optimizer.load_state_dict(saved)
     for _ in range(7):
         record_and_match(optimizer, shadow)
+
+
+class Own(optim.SGD):
+    """Somebody's optimizer: its code may look anywhere."""
+
+    def step(self, closure=None):
+        return super().step(closure)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "again"),
+    [
+        (optim.SGD, {"momentum": 0.9, "weight_decay": 0.0}, 0),
+        (optim.SGD, {"weight_decay": 0.0}, 0),
+        (optim.Adam, {}, 4),  # Its bias corrections are others in every step.
+        (Own, {"momentum": 0.9}, 4),
+    ],
+)
+def test_code_runs_again_only_where_its_numbers_may_be_others(kind, options, again, monkeypatch):
+    runs = 0
+
+    def counted(self, tape, original=Replica._run):
+        nonlocal runs
+        runs += 1
+        return original(self, tape)
+
+    monkeypatch.setattr(Replica, "_run", counted)
+    optimizer = kind(with_gradients((2, 2), (3,)), lr=0.1, **options)
+    shadow = ShadowOptimizer(optimizer)
+    for _ in range(3):
+        record_and_match(optimizer, shadow)
+    runs = 0
+    for _ in range(2):
+        record_and_match(optimizer, shadow)
+    assert runs == again
+    optimizer.param_groups[0].update(lr=0.2, weight_decay=0.5)
+    runs = 0
+    record_and_match(optimizer, shadow)
+    assert runs == 2
+    optimizer.param_groups[0].update(weight_decay=-0.5)
+    record_and_match(optimizer, shadow)
 
 
 @settings(max_examples=30, deadline=None)
