@@ -120,7 +120,8 @@ class Replica:
         if not type(self._real).__module__.startswith("torch.optim."):
             return None
         state = self.state().items()
-        if any(not isinstance(v, torch.Tensor) or is_scalar(v, self._parameter.ndim) for _, v in state):
+        ndim = self._parameter.ndim
+        if any(not isinstance(v, torch.Tensor) or is_scalar(v, ndim) for _, v in state):
             return None
         group = self.optimizer.param_groups[0]
         if any(isinstance(value, torch.Tensor) for value in group.values()):
