@@ -25,12 +25,19 @@
 #include "fitstep/planner/planner.h"
 #include "fitstep/program/liveness.h"
 #include "fitstep/program/program.h"
+#include "fitstep/run/lane_copies.h"
 
 namespace fitstep {
 namespace {
 
 constexpr size_t kColumns = 64;
 constexpr int kRows = 12;
+
+struct CurvePoint {
+  Certificate certificate;
+  int64_t host_tier_bytes = 0;  // What the plan has there.
+  int64_t disk_tier_bytes = 0;
+};
 
 struct Curve {
   std::string program_path;
@@ -41,18 +48,18 @@ struct Curve {
   int64_t external_bytes = 0;
   int64_t floor_bytes = 0;  // Of the arena.
   int64_t bound_ps = 0;     // Of a step without any limit.
-  std::vector<Certificate> points;
+  std::vector<CurvePoint> points;
 
-  int64_t budget_bytes(const Certificate& point) const {
-    return budget_for(point.height_bytes, external_bytes);
+  int64_t budget_bytes(const CurvePoint& point) const {
+    return budget_for(point.certificate.height_bytes, external_bytes);
   }
 };
 
 // The first, the last, and what lies evenly between them.
-std::vector<Certificate> thin_out(const std::vector<Certificate>& points, size_t most) {
+std::vector<CurvePoint> thin_out(const std::vector<CurvePoint>& points, size_t most) {
   if (most == 0 || points.size() <= most) return points;
   if (most == 1) return {points.front()};
-  std::vector<Certificate> some;
+  std::vector<CurvePoint> some;
   some.reserve(most);
   for (size_t i = 0; i < most; ++i) some.push_back(points[i * (points.size() - 1) / (most - 1)]);
   return some;
@@ -71,7 +78,11 @@ Curve make_curve(const CurveOptions& options, const Program& program, const Mach
               .floor_bytes = frontier.floor_bytes,
               .bound_ps = frontier.bound_ps,
               .points = {}};
-  for (const Point& point : frontier.points) curve.points.push_back(point.plan.certificate);
+  for (const Point& point : frontier.points) {
+    curve.points.push_back({.certificate = point.plan.certificate,
+                            .host_tier_bytes = tier_bytes(point.plan, kHostTier),
+                            .disk_tier_bytes = tier_bytes(point.plan, kDiskTier)});
+  }
   return curve;
 }
 
@@ -84,9 +95,9 @@ std::string draw(const Curve& curve) {
   for (size_t i = 0; i < kColumns; ++i) {
     const double share = static_cast<double>(i + 1) / kColumns;
     const auto budget_bytes = static_cast<int64_t>(share * static_cast<double>(most_bytes));
-    for (const Certificate& point : curve.points) {  // Fastest first.
+    for (const CurvePoint& point : curve.points) {  // Fastest first.
       if (curve.budget_bytes(point) > std::max<int64_t>(budget_bytes, 0)) continue;
-      columns[i] = {.value = point.predicted_ps, .bound = point.bound_ps};
+      columns[i] = {.value = point.certificate.predicted_ps, .bound = point.certificate.bound_ps};
       break;
     }
   }
@@ -95,7 +106,7 @@ std::string draw(const Curve& curve) {
          fmt::format("  {:>11}  0{:>{}}\n", "", end, kColumns - 1);
 }
 
-std::string print_text(const Curve& curve, const std::vector<Certificate>& shown) {
+std::string print_text(const Curve& curve, const std::vector<CurvePoint>& shown) {
   std::string text = fmt::format(
       "{} on machine {}, {}, policy {}\nplain peak {}, floor {} ({} of it), compute bound {}\n\n",
       curve.program_path, curve.machine, curve.times, curve.policy,
@@ -103,29 +114,40 @@ std::string print_text(const Curve& curve, const std::vector<Certificate>& shown
       format_bytes(budget_for(curve.floor_bytes, curve.external_bytes)),
       format_share(budget_for(curve.floor_bytes, curve.external_bytes), curve.plain_peak_bytes),
       format_seconds(curve.bound_ps));
-  text += fmt::format("  {:>12} {:>9} {:>12} {:>12} {:>12} {:>8}\n", "budget", "of plain", "height",
-                      "predicted", "bound", "ratio");
-  for (const Certificate& point : shown) {
+  const bool has_host = std::ranges::any_of(shown, &CurvePoint::host_tier_bytes);
+  const bool has_disk = std::ranges::any_of(shown, &CurvePoint::disk_tier_bytes);
+  const auto below = [&](const std::string& host, const std::string& disk) {
+    return (has_host ? fmt::format(" {:>12}", host) : "") +
+           (has_disk ? fmt::format(" {:>12}", disk) : "");
+  };
+  text += fmt::format("  {:>12} {:>9} {:>12}{} {:>12} {:>12} {:>8}\n", "budget", "of plain",
+                      "height", below("host", "disk"), "predicted", "bound", "ratio");
+  for (const CurvePoint& point : shown) {
+    const Certificate& it = point.certificate;
     const int64_t budget_bytes = curve.budget_bytes(point);
-    text += fmt::format("  {:>12} {:>9} {:>12} {:>12} {:>12} {:>8}\n", format_bytes(budget_bytes),
-                        format_share(budget_bytes, curve.plain_peak_bytes),
-                        format_bytes(point.height_bytes), format_seconds(point.predicted_ps),
-                        format_seconds(point.bound_ps),
-                        format_ratio(point.predicted_ps, point.bound_ps));
+    text += fmt::format(
+        "  {:>12} {:>9} {:>12}{} {:>12} {:>12} {:>8}\n", format_bytes(budget_bytes),
+        format_share(budget_bytes, curve.plain_peak_bytes), format_bytes(it.height_bytes),
+        below(format_bytes(point.host_tier_bytes), format_bytes(point.disk_tier_bytes)),
+        format_seconds(it.predicted_ps), format_seconds(it.bound_ps),
+        format_ratio(it.predicted_ps, it.bound_ps));
   }
   return text + "\ntime of a step over the budget (# bound, + predicted)\n" + draw(curve);
 }
 
-std::string print_json(const Curve& curve, const std::vector<Certificate>& shown) {
+std::string print_json(const Curve& curve, const std::vector<CurvePoint>& shown) {
   Json points = Json::array();
-  for (const Certificate& point : shown) {
+  for (const CurvePoint& point : shown) {
+    const Certificate& it = point.certificate;
     points.push_back({{"budget_bytes", curve.budget_bytes(point)},
-                      {"height_bytes", point.height_bytes},
-                      {"peak_bytes", point.peak_bytes},
-                      {"predicted_ps", point.predicted_ps},
-                      {"bound_ps", point.bound_ps},
-                      {"bound", point.bound},
-                      {"moves", point.moves}});
+                      {"height_bytes", it.height_bytes},
+                      {"peak_bytes", it.peak_bytes},
+                      {"host_tier_bytes", point.host_tier_bytes},
+                      {"disk_tier_bytes", point.disk_tier_bytes},
+                      {"predicted_ps", it.predicted_ps},
+                      {"bound_ps", it.bound_ps},
+                      {"bound", it.bound},
+                      {"moves", it.moves}});
   }
   return to_text({{"program", curve.program_path},
                   {"machine", curve.machine},
@@ -164,8 +186,7 @@ Answer run_curve(const CurveOptions& options, const Progress& progress) {
   if (!machine.has_value()) return bad_input(machine.error());
   const Program program = timed(std::move(read).value(), *machine, options.machine);
   const Curve curve = make_curve(options, program, *machine, progress);
-  const std::vector<Certificate> shown =
-      thin_out(curve.points, static_cast<size_t>(options.points));
+  const std::vector<CurvePoint> shown = thin_out(curve.points, static_cast<size_t>(options.points));
   return Answer{ExitCode::Yes,
                 options.as_json ? print_json(curve, shown) : print_text(curve, shown), ""};
 }

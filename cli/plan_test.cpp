@@ -272,5 +272,27 @@ TEST(CurveVerb, PrintsATableAndAChart) {
   EXPECT_EQ(json.at("points").back(), all.at("points").back());
 }
 
+TEST(CurveVerb, SaysWhatThePlansHaveOnTheTiersBelow) {
+  const auto curve = [](const std::string& host, const std::string& disk, bool as_json) {
+    std::vector<std::string> words = {
+        "curve",   program_file(),  "--machine", "unit",          "--policy",
+        "offload", "--host-budget", host,        "--disk-budget", disk};
+    if (as_json) words.emplace_back("--json");
+    return run_command(words);
+  };
+  const auto on_host = json_of(curve("1GiB", "0", true)).at("points").back();
+  EXPECT_GT(on_host.at("host_tier_bytes"), 0);
+  EXPECT_EQ(on_host.at("disk_tier_bytes"), 0);
+  const auto on_disk = json_of(curve("0", "1GiB", true)).at("points").back();
+  EXPECT_EQ(on_disk.at("host_tier_bytes"), 0);
+  EXPECT_GT(on_disk.at("disk_tier_bytes"), 0);
+  const auto has_column = [&](const Answer& answer, const char* tier) {
+    return contains(answer.text.substr(0, answer.text.find("ratio")), std::string(tier) + "  ");
+  };
+  EXPECT_TRUE(has_column(curve("1GiB", "0", false), "host"));
+  EXPECT_FALSE(has_column(curve("1GiB", "0", false), "disk"));
+  EXPECT_TRUE(has_column(curve("0", "1GiB", false), "disk"));
+}
+
 }  // namespace
 }  // namespace fitstep

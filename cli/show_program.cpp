@@ -138,7 +138,7 @@ std::string print_text(const Program& program, const Facts& facts) {
   put_bytes("plain peak", facts.plain_peak_bytes, "plain PyTorch, everything included");
   put_bytes("keep all", facts.keep_all_bytes, "peak in the arena with everything kept");
   put_bytes("inputs, outputs", facts.external_bytes, "and constants: outside the arena");
-  put_bytes("floor", facts.floor_bytes, "no plan's arena is smaller");
+  put_bytes("floor", facts.floor_bytes, "of the arena while all homes are there");
   if (!facts.culprits.empty()) {
     const Op& op = program.ops[facts.culprits.front().op.index()];
     text += fmt::format("{:30}because of {}\n", "", place_of(op));
