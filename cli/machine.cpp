@@ -29,6 +29,22 @@ std::string capacity_of(const Machine& machine, size_t tier) {
   return is_known ? format_bytes(machine.tiers[tier].capacity_bytes) : "-";
 }
 
+// The first tier below the device that may hold bytes; the device itself where there is none.
+size_t next_tier(const Machine& machine) {
+  for (size_t tier = 1; tier < machine.tiers.size(); ++tier) {
+    if (!machine.tiers[tier].is_closed) return tier;
+  }
+  return 0;
+}
+
+// What brings bytes to a tier.
+Link link_to(const Machine& machine, size_t tier) {
+  for (const Link& link : machine.links) {
+    if (link.upper.index() + 1 == tier) return link;
+  }
+  return {};
+}
+
 std::string list_text() {
   std::string text = fmt::format("{:<18}{:>12}{:>12}{:>9}{:>9}{:>9}{:>9}\n", "name", "device",
                                  "next tier", "evict", "prefetch", "memory", "FP32");
@@ -37,7 +53,8 @@ std::string list_text() {
   for (const Profile& profile : profiles()) {
     const Result<Machine> machine = named_machine(profile.name);
     if (!machine.has_value()) continue;  // A test reads them all.
-    const Link link = machine->links.empty() ? Link{} : machine->links.front();
+    const size_t next = next_tier(*machine);
+    const Link link = link_to(*machine, next);
     const Roofline roofline = machine->roofline.value_or(Roofline{});
     const std::string flops =
         machine->roofline
@@ -45,7 +62,7 @@ std::string list_text() {
             : "-";
     text += fmt::format(
         "{:<18}{:>12}{:>12}{:>9}{:>9}{:>9}{:>9}\n", profile.name, capacity_of(*machine, 0),
-        capacity_of(*machine, 1), rate_of(link.evict.alone_bytes_per_s),
+        next == 0 ? "-" : capacity_of(*machine, next), rate_of(link.evict.alone_bytes_per_s),
         rate_of(link.prefetch.alone_bytes_per_s), rate_of(roofline.memory_bytes_per_s), flops);
   }
   return text + "\nfitstep machine NAME prints one, with the source of each figure\n";

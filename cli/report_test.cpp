@@ -182,7 +182,9 @@ TEST(ProvenVerbs, RefuseWhatIsNotAPlanOfThisProgram) {
       {{good, "/none"}, ExitCode::BadInput, "cannot open /none"},
       {{good, other}, ExitCode::No, "is not a valid plan for " + other + ": wrong program"},
       {{unsafe, program}, ExitCode::No, "not resident"},
-      {{good, program, "--machine", "local-example"}, ExitCode::Yes, ""},
+      {{good, program, "--machine", "titan-x-maxwell"}, ExitCode::Yes, ""},
+      // Its host tier is closed: what is below the device is a disk.
+      {{good, program, "--machine", "local-example"}, ExitCode::No, "over capacity"},
       {{good, program, "--machine", ""}, ExitCode::BadInput, "has no links for that"},
       {{good, program, "--machine", "unit", "--host-budget", "1"}, ExitCode::No, "over capacity"},
   };

@@ -59,7 +59,8 @@ TEST(Machine, UnitProfileIsTheUnitMachine) {
 TEST(Machine, LocalProfileIsReadable) {
   const Result<Machine> parsed = parse_machine(read_profile("local-example.json"));
   ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
-  EXPECT_EQ(parsed->tiers.size(), 2);
+  EXPECT_EQ(room_bytes(*parsed, TierId(1)), 0) << "RAM is the device here";
+  EXPECT_EQ(room_bytes(*parsed, TierId(2)), 83'103'256'576);
 }
 
 // The full machine with one piece replaced, and what the error must say.
