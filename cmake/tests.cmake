@@ -10,7 +10,11 @@ list(FILTER support_sources EXCLUDE REGEX "_(test|tool|fuzz)\\.cpp$")
 if(support_sources)
   add_library(fitstep_test_support STATIC ${support_sources})
   target_link_libraries(fitstep_test_support PUBLIC
-    fitstep_planner fitstep_run GTest::gtest rapidcheck)
+    fitstep_planner fitstep_run fitstep_cuda GTest::gtest rapidcheck)
+  if(TARGET fitstep_cuda_runtime)  # Where there is a GPU, it has to keep the contract too.
+    target_compile_definitions(fitstep_test_support PRIVATE FITSTEP_HAS_CUDA)
+    target_link_libraries(fitstep_test_support PRIVATE fitstep_cuda_runtime)
+  endif()
 else()
   add_library(fitstep_test_support INTERFACE)
 endif()

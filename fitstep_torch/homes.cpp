@@ -42,7 +42,7 @@ Result<std::unique_ptr<Homes>> Homes::open(const HomesOptions& options) {
 Status Homes::reserve_host(int64_t size_bytes) {
   if (size_bytes == 0 || (host_ != nullptr && host_->size_bytes() >= size_bytes)) return Done{};
   host_.reset();  // First, or both would be there at once.
-  FITSTEP_TRY(host_, Arena::make(device_, size_bytes));
+  FITSTEP_TRY(host_, Arena::make(device_, size_bytes, kHostTier));
   return Done{};
 }
 

@@ -74,7 +74,7 @@ def headers(options: Options) -> bool:
     include = ["-I.", "-isystem", ".deps/usr/include"]
     commands = [
         ["c++", "-std=c++20", "-fsyntax-only", *include, "-x", "c++", "-include", name, "/dev/null"]
-        for name in tracked("fitstep/*.h", "tests/*.h")
+        for name in tracked("fitstep/*.h", "fitstep_cuda/*.h", "tests/*.h")
     ]
     return all(run_all(commands, options.jobs))
 
@@ -91,7 +91,8 @@ def clang_tidy(options: Options) -> bool:
         for entry in database
         if Path(entry["file"]).is_relative_to(ROOT)
     }
-    patterns = ["fitstep/*.cpp", "cli/*.cpp"] + (["fitstep_torch/*.cpp"] if options.torch else [])
+    patterns = ["fitstep/*.cpp", "fitstep_cuda/*.cpp", "cli/*.cpp"]
+    patterns += ["fitstep_torch/*.cpp"] if options.torch else []
     names = [
         name for name in tracked(*patterns) if name in compiled and not name.endswith("_test.cpp")
     ]

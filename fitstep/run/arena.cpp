@@ -11,11 +11,12 @@
 
 namespace fitstep {
 
-Result<std::unique_ptr<Arena>> Arena::make(std::shared_ptr<Device> device, int64_t size_bytes) {
+Result<std::unique_ptr<Arena>> Arena::make(std::shared_ptr<Device> device, int64_t size_bytes,
+                                           TierId tier) {
   if (size_bytes <= 0) {
     return Error{ErrorCode::BadInput, fmt::format("an arena of {} bytes cannot be", size_bytes)};
   }
-  FITSTEP_TRY(char* base, device->reserve(size_bytes));
+  FITSTEP_TRY(char* base, device->reserve(tier, size_bytes));
   return std::unique_ptr<Arena>(new Arena(std::move(device), base, size_bytes));
 }
 

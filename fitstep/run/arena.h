@@ -15,8 +15,9 @@ namespace fitstep {
 
 class Arena {
  public:
-  // Reserves `size_bytes` on `device`.
-  static Result<std::unique_ptr<Arena>> make(std::shared_ptr<Device> device, int64_t size_bytes);
+  // Reserves `size_bytes` of a tier of `device`.
+  static Result<std::unique_ptr<Arena>> make(std::shared_ptr<Device> device, int64_t size_bytes,
+                                             TierId tier = kDeviceTier);
 
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;

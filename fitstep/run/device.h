@@ -114,8 +114,9 @@ class Device {
 
   virtual std::string name() const = 0;
 
-  // Reserves `size_bytes`, aligned to a page. The bytes need not be backed before they are touched.
-  virtual Result<char*> reserve(int64_t size_bytes) = 0;
+  // Reserves `size_bytes` of the device or the host tier, aligned to a page. The bytes need not be
+  // backed before they are touched.
+  virtual Result<char*> reserve(TierId tier, int64_t size_bytes) = 0;
 
   // Gives back what reserve() returned. Never fails.
   virtual void release(char* base, int64_t size_bytes) = 0;

@@ -73,7 +73,7 @@ class HostLanes final : public CopyLanes, private LaneWork {
 
 HostDevice::HostDevice(std::optional<DiskFileOptions> disk) : disk_options_(std::move(disk)) {}
 
-Result<char*> HostDevice::reserve(int64_t size_bytes) {
+Result<char*> HostDevice::reserve(TierId /*tier*/, int64_t size_bytes) {  // All are RAM.
   void* base = mmap(nullptr, static_cast<size_t>(size_bytes), PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (base == MAP_FAILED) {

@@ -23,7 +23,7 @@ class HostDevice final : public Device {
   std::string name() const override { return "cpu"; }
 
   // A private mapping: a forked child that writes to it gets its own copy, never the parent's.
-  Result<char*> reserve(int64_t size_bytes) override;
+  Result<char*> reserve(TierId tier, int64_t size_bytes) override;
   void release(char* base, int64_t size_bytes) override;
   void discard(char* begin, int64_t size_bytes) override;
   void set_in_forks(char* begin, int64_t size_bytes, bool is_in_forks) override;

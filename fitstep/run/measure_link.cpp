@@ -154,7 +154,7 @@ Result<Blocks> reserve_blocks(int64_t block_bytes) {
   const auto device = std::make_shared<HostDevice>();
   Blocks blocks;
   FITSTEP_TRY(blocks.device, Arena::make(device, 2 * block_bytes));
-  FITSTEP_TRY(blocks.host, Arena::make(device, 2 * block_bytes));
+  FITSTEP_TRY(blocks.host, Arena::make(device, 2 * block_bytes, kHostTier));
   blocks.block_bytes = block_bytes;
   for (const Arena* arena : {blocks.device.get(), blocks.host.get()}) {
     std::memset(arena->base(), 1, static_cast<size_t>(arena->size_bytes()));

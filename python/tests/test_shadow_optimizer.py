@@ -99,9 +99,6 @@ def test_a_loaded_state_is_seen(kind):
 class Own(optim.SGD):
     """Somebody's optimizer: its code may look anywhere."""
 
-    def step(self, closure=None):
-        return super().step(closure)
-
 
 @pytest.mark.parametrize(
     ("kind", "options", "again"),

@@ -1,7 +1,7 @@
-// What every device promises. A new device joins the list at the end and has to pass all of it.
+// What every device promises. A new device joins devices() of tests/support/device_subjects.cpp and
+// has to pass all of it.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -13,52 +13,46 @@
 #include "fitstep/plan/plan.h"
 #include "fitstep/run/arena.h"
 #include "fitstep/run/device.h"
-#include "fitstep/run/disk_file.h"
-#include "fitstep/run/host_device.h"
-#include "tests/support/mock_device.h"
+#include "tests/support/device_subjects.h"
 
 namespace fitstep {
 namespace {
 
 constexpr int64_t kPage = 4096;
 
-struct Kind {
-  std::string name;
-  std::shared_ptr<Device> (*make)() = nullptr;
-};
-
-class DeviceContract : public testing::TestWithParam<Kind> {
+class DeviceContract : public testing::TestWithParam<DeviceKind> {
  protected:
-  std::shared_ptr<Device> device_ = GetParam().make();
+  std::unique_ptr<Subject> subject_ = GetParam().make();
+  Device& device_ = subject_->device();
 };
 
-TEST_P(DeviceContract, HasAName) { EXPECT_EQ(device_->name(), GetParam().name); }
+TEST_P(DeviceContract, HasAName) { EXPECT_EQ(device_.name(), GetParam().device_name); }
 
 TEST_P(DeviceContract, ReservesUsableBytesAlignedToAPage) {
   for (const int64_t size_bytes : {int64_t{1}, kPage, 3 * kPage + 1}) {
-    const Result<char*> base = device_->reserve(size_bytes);
+    const Result<char*> base = device_.reserve(kDeviceTier, size_bytes);
     ASSERT_TRUE(base.has_value()) << base.error().message;
     EXPECT_EQ(reinterpret_cast<uintptr_t>(*base) % kPage, 0U);
-    std::fill(*base, *base + size_bytes, 'x');
-    EXPECT_EQ(std::count(*base, *base + size_bytes, 'x'), size_bytes);
-    device_->release(*base, size_bytes);
+    subject_->fill(*base, size_bytes, 'x');
+    EXPECT_EQ(subject_->count(*base, size_bytes, 'x'), size_bytes);
+    device_.release(*base, size_bytes);
   }
 }
 
 TEST_P(DeviceContract, ReservationsAreApart) {
-  const Result<char*> first = device_->reserve(kPage);
-  const Result<char*> second = device_->reserve(kPage);
+  const Result<char*> first = device_.reserve(kDeviceTier, kPage);
+  const Result<char*> second = device_.reserve(kDeviceTier, kPage);
   ASSERT_TRUE(first.has_value() && second.has_value());
-  std::fill(*first, *first + kPage, 'a');
-  std::fill(*second, *second + kPage, 'b');
-  EXPECT_EQ(std::count(*first, *first + kPage, 'a'), kPage);
-  device_->release(*first, kPage);
-  EXPECT_EQ(std::count(*second, *second + kPage, 'b'), kPage);
-  device_->release(*second, kPage);
+  subject_->fill(*first, kPage, 'a');
+  subject_->fill(*second, kPage, 'b');
+  EXPECT_EQ(subject_->count(*first, kPage, 'a'), kPage);
+  device_.release(*first, kPage);
+  EXPECT_EQ(subject_->count(*second, kPage, 'b'), kPage);
+  device_.release(*second, kPage);
 }
 
 TEST_P(DeviceContract, MoreThanThereIsIsAnErrorWithTheNumber) {
-  const Result<char*> base = device_->reserve(std::numeric_limits<int64_t>::max() / 2);
+  const Result<char*> base = device_.reserve(kDeviceTier, std::numeric_limits<int64_t>::max() / 2);
   ASSERT_FALSE(base.has_value());
   EXPECT_NE(base.error().message.find("4611686018427387903"), std::string::npos);
 }
@@ -67,25 +61,25 @@ TEST_P(DeviceContract, MoreThanThereIsIsAnErrorWithTheNumber) {
 // again.
 TEST_P(DeviceContract, DiscardTouchesNothingOutside) {
   constexpr int64_t kAll = 4 * kPage;
-  const Result<char*> base = device_->reserve(kAll);
+  const Result<char*> base = device_.reserve(kDeviceTier, kAll);
   ASSERT_TRUE(base.has_value());
   const std::vector<int64_t> edges = {0, 1, 64, kPage - 1, kPage, kPage + 1, 2 * kPage, kAll};
   for (const int64_t begin : edges) {
     for (const int64_t end : edges) {
       if (end < begin) continue;
-      std::fill(*base, *base + kAll, 'x');
-      device_->discard(*base + begin, end - begin);
-      EXPECT_EQ(std::count(*base, *base + begin, 'x'), begin) << begin << "-" << end;
-      EXPECT_EQ(std::count(*base + end, *base + kAll, 'x'), kAll - end) << begin << "-" << end;
-      std::fill(*base + begin, *base + end, 'y');
-      EXPECT_EQ(std::count(*base + begin, *base + end, 'y'), end - begin);
+      subject_->fill(*base, kAll, 'x');
+      device_.discard(*base + begin, end - begin);
+      EXPECT_EQ(subject_->count(*base, begin, 'x'), begin) << begin << "-" << end;
+      EXPECT_EQ(subject_->count(*base + end, kAll - end, 'x'), kAll - end) << begin << "-" << end;
+      subject_->fill(*base + begin, end - begin, 'y');
+      EXPECT_EQ(subject_->count(*base + begin, end - begin, 'y'), end - begin);
     }
   }
-  device_->release(*base, kAll);
+  device_.release(*base, kAll);
 }
 
 TEST_P(DeviceContract, AnArenaRefusesWhatLiesOutside) {
-  const Result<std::unique_ptr<Arena>> made = Arena::make(device_, 1024);
+  const Result<std::unique_ptr<Arena>> made = Arena::make(subject_->shared(), 1024);
   ASSERT_TRUE(made.has_value());
   const Arena& arena = **made;
   EXPECT_EQ(arena.address(0, 1024).value(), arena.base());
@@ -97,21 +91,21 @@ TEST_P(DeviceContract, AnArenaRefusesWhatLiesOutside) {
         {0, -1},
         {std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::max()}})
     EXPECT_FALSE(arena.address(offset, size).has_value()) << offset << " + " << size;
-  EXPECT_FALSE(Arena::make(device_, 0).has_value());
+  EXPECT_FALSE(Arena::make(subject_->shared(), 0).has_value());
 }
 
 // Two arenas of four pages, and lanes that send bytes between them.
 class LaneContract : public DeviceContract {
  protected:
   void SetUp() override {
-    upper_ = Arena::make(device_, 4 * kPage).value();
-    lower_ = Arena::make(device_, 4 * kPage).value();
-    std::fill_n(upper_->base(), 4 * kPage, '-');
-    std::fill_n(lower_->base(), 4 * kPage, '-');
+    upper_ = Arena::make(subject_->shared(), 4 * kPage).value();
+    lower_ = Arena::make(subject_->shared(), 4 * kPage, kHostTier).value();
+    subject_->fill(upper_->base(), 4 * kPage, '-');
+    subject_->fill(lower_->base(), 4 * kPage, '-');
   }
 
   std::unique_ptr<CopyLanes> open(LaneCopies copies) {
-    Result<std::unique_ptr<CopyLanes>> lanes = device_->open_lanes(std::move(copies));
+    Result<std::unique_ptr<CopyLanes>> lanes = device_.open_lanes(std::move(copies));
     EXPECT_TRUE(lanes.has_value()) << lanes.error().message;
     return std::move(lanes).value();
   }
@@ -154,11 +148,10 @@ class LaneContract : public DeviceContract {
   }
 
   void write(int64_t page, char byte) const {
-    std::fill_n(upper_->base() + page * kPage, kPage, byte);
+    subject_->fill(upper_->base() + page * kPage, kPage, byte);
   }
-  static bool holds(const Arena& arena, int64_t page, char byte) {
-    return std::count(arena.base() + page * kPage, arena.base() + (page + 1) * kPage, byte) ==
-           kPage;
+  bool holds(const Arena& arena, int64_t page, char byte) const {
+    return subject_->count(arena.base() + page * kPage, kPage, byte) == kPage;
   }
 
   std::unique_ptr<Arena> upper_;
@@ -218,7 +211,7 @@ TEST_P(LaneContract, DrainSleepsUntilTheLastCopyHasEnded) {
   }
   const auto lanes = open(std::move(copies));
   ASSERT_TRUE(lanes->begin().has_value());
-  std::fill_n(upper_->base(), 4 * kPage, 'a');
+  subject_->fill(upper_->base(), 4 * kPage, 'a');
   lanes->compute_ended();
   EXPECT_FALSE(lanes->drain().has_value());
   for (int64_t page = 0; page < 4; ++page) EXPECT_TRUE(holds(*lower_, page, 'a'));
@@ -245,7 +238,7 @@ TEST_P(LaneContract, WhatHasStoppedBeginsNothingAndRunsTheNextStep) {
   const auto lanes =
       open({evict(0, {computed(1)}), evict(1, {computed(2)})}, {prefetch(2, {evicted(2)})});
   for (int round = 0; round < 20; ++round) {
-    std::fill_n(lower_->base(), 4 * kPage, '-');
+    subject_->fill(lower_->base(), 4 * kPage, '-');
     ASSERT_TRUE(lanes->begin().has_value());
     write(0, 'a');
     lanes->compute_ended();
@@ -346,18 +339,6 @@ TEST_P(LaneContract, AFileGrowsWithThePlansThatUseIt) {
     EXPECT_FALSE((*lanes)->drain().has_value());
   }
   EXPECT_TRUE(holds(*upper_, 3, 'a'));
-}
-
-DiskFileOptions temporary_file() { return {.folder = testing::TempDir(), .piece_bytes = kPage}; }
-
-std::vector<Kind> devices() {
-  return {Kind{"cpu",
-               []() -> std::shared_ptr<Device> {
-                 return std::make_shared<HostDevice>(temporary_file());
-               }},
-          Kind{"mock", []() -> std::shared_ptr<Device> {
-                 return std::make_shared<MockDevice>(MockOptions{.seed = 1});
-               }}};
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, LaneContract, testing::ValuesIn(devices()),

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -63,7 +64,7 @@ Status HashStep::reserve() {
         tier == 0 ? plan_.certificate.height_bytes : tier_bytes(plan_, TierId(tier));
     arenas_.emplace_back();
     if (size_bytes > 0) {
-      FITSTEP_TRY(arenas_.back(), Arena::make(device_, size_bytes));
+      FITSTEP_TRY(arenas_.back(), Arena::make(device_, size_bytes, TierId(tier)));
     }
     tiers.push_back(arenas_.back().get());
   }
@@ -73,7 +74,14 @@ Status HashStep::reserve() {
   return Done{};
 }
 
+void HashStep::set_queue(std::function<void(std::function<void()>)> launch,
+                         std::function<void()> settle) {
+  launch_ = std::move(launch);
+  settle_ = std::move(settle);
+}
+
 void HashStep::fill() {
+  settle_();
   for (size_t i = 0; i < program_.storages.size(); ++i) {
     const Storage& storage = program_.storages[i];
     external_[i].assign(static_cast<size_t>(storage.size_bytes), '\0');
@@ -91,6 +99,7 @@ void HashStep::fill() {
 std::optional<Stopped> HashStep::step() { return execute(plan_, *this, lanes_.get()); }
 
 std::vector<std::string> HashStep::contents() const {
+  settle_();
   std::vector<std::string> found(program_.storages.size());
   for (size_t i = 0; i < found.size(); ++i) {
     if (is_external(program_.storages[i].kind)) found[i] = external_[i];
@@ -138,6 +147,11 @@ uint64_t HashStep::hash_reads(const Run& run, const Form& form) const {
 
 Status HashStep::run(int32_t position) {
   if (position == failing_) return Error{ErrorCode::Device, "the op failed"};
+  launch_([this, position] { run_op(position); });
+  return Done{};
+}
+
+void HashStep::run_op(int32_t position) {
   const Run& it = plan_.lane(Lane::Compute)[static_cast<size_t>(position)].run;
   const Form& form = program_.ops[it.op.index()].forms[static_cast<size_t>(it.form)];
   const uint64_t hash = hash_reads(it, form);
@@ -152,13 +166,12 @@ Status HashStep::run(int32_t position) {
     derive(hash ^ (storage.index() * 1000 + 1), address(it.writes[i]),
            program_.storages[storage.index()].size_bytes);
   }
-  return Done{};
 }
 
 Status HashStep::copy(int32_t position) {
-  const Copy& it = plan_.lane(Lane::Compute)[static_cast<size_t>(position)].copy;
+  const Copy it = plan_.lane(Lane::Compute)[static_cast<size_t>(position)].copy;
   const int64_t size_bytes = plan_.residencies[it.source.index()].size_bytes;
-  std::copy_n(address(it.source), size_bytes, address(it.target));
+  launch_([=, this] { std::copy_n(address(it.source), size_bytes, address(it.target)); });
   return Done{};
 }
 

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -29,6 +30,10 @@ class HashStep final : public Kernels {
   static Result<std::unique_ptr<HashStep>> make(const Program& program, const Plan& plan,
                                                 std::shared_ptr<Device> device);
 
+  // Ops go through `launch`, which may run them later in their order; `settle` sleeps until all
+  // have run. Without this they run at once.
+  void set_queue(std::function<void(std::function<void()>)> launch, std::function<void()> settle);
+
   // Every storage that has a content at start gets it, in its home or outside; the same for all
   // plans of a program.
   void fill();
@@ -49,6 +54,7 @@ class HashStep final : public Kernels {
       : program_(program), plan_(plan), device_(std::move(device)) {}
 
   Status reserve();
+  void run_op(int32_t position);
   char* address(ResidencyId id) const;
   uint64_t hash_reads(const Run& run, const Form& form) const;
 
@@ -59,6 +65,8 @@ class HashStep final : public Kernels {
   std::unique_ptr<CopyLanes> lanes_;
   mutable std::vector<std::string> external_;  // By storage.
   int32_t failing_ = -1;
+  std::function<void(std::function<void()>)> launch_ = [](const auto& op) { op(); };
+  std::function<void()> settle_ = [] {};
 };
 
 }  // namespace fitstep

@@ -179,7 +179,7 @@ MockDevice::~MockDevice() {
   FITSTEP_CHECK(reserved_.empty(), "memory of the device is still reserved");
 }
 
-Result<char*> MockDevice::reserve(int64_t size_bytes) {
+Result<char*> MockDevice::reserve(TierId /*tier*/, int64_t size_bytes) {
   constexpr int64_t kMostBytes = int64_t{1} << 32;
   const bool fails = reserves_++ == options_.failing_reserve;
   if (fails || size_bytes > kMostBytes) {

@@ -35,7 +35,7 @@ class MockDevice final : public Device {
   ~MockDevice() override;
 
   std::string name() const override { return "mock"; }
-  Result<char*> reserve(int64_t size_bytes) override;
+  Result<char*> reserve(TierId tier, int64_t size_bytes) override;
   void release(char* base, int64_t size_bytes) override;
   void discard(char* begin, int64_t size_bytes) override;
   void set_in_forks(char* begin, int64_t size_bytes, bool is_in_forks) override;

@@ -1,0 +1,59 @@
+// The few calls of the CUDA runtime that a device is made of, as an interface: `runtime.h` has the
+// real ones, and tests have some that need no GPU.
+//
+//   stream   a queue: what is put into it runs in order, some time later
+//   event    a place in a queue: reached when all in front of it has run
+//
+//   stream 1   [ op ] [ op ] (event)
+//   stream 2          ....... wait [ copy ]       no thread sleeps for this
+//
+// A call that fails says so at once or, if it only queued what fails later, from any later call on:
+// such errors never go away.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "fitstep/base/result.h"
+
+// As the runtime names them, so that its header is needed in one file only.
+struct CUstream_st;
+struct CUevent_st;
+
+namespace fitstep::cuda {
+
+using Stream = CUstream_st*;
+using Event = CUevent_st*;
+
+class Calls {
+ public:
+  Calls() = default;
+  Calls(const Calls&) = delete;
+  Calls& operator=(const Calls&) = delete;
+  virtual ~Calls() = default;
+
+  virtual std::string device_name() const = 0;
+
+  // Memory of the GPU, and page-locked memory of the host; aligned to 256 bytes and to a page.
+  virtual Result<char*> allocate(int64_t size_bytes) = 0;
+  virtual Result<char*> allocate_pinned(int64_t size_bytes) = 0;
+  virtual void free(char* begin) = 0;
+  virtual void free_pinned(char* begin) = 0;
+
+  // Streams that do not wait for the default stream; events that take no time.
+  virtual Result<Stream> make_stream() = 0;
+  virtual Result<Event> make_event() = 0;
+  virtual void destroy(Stream stream) = 0;
+  virtual void destroy(Event event) = 0;
+
+  // These put something into a stream and return. Host memory of a copy is page-locked and stays.
+  virtual Status copy(char* target, const char* source, int64_t size_bytes, Stream stream) = 0;
+  virtual Status record(Event event, Stream stream) = 0;
+  virtual Status wait(Stream stream, Event event) = 0;
+
+  // Sleeps until the event is reached, or the stream is empty.
+  virtual Status synchronize(Event event) = 0;
+  virtual Status synchronize(Stream stream) = 0;
+};
+
+}  // namespace fitstep::cuda

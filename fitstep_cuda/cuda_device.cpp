@@ -1,0 +1,96 @@
+#include "fitstep_cuda/cuda_device.h"
+
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "fitstep/base/check.h"
+#include "fitstep/base/id.h"
+#include "fitstep/base/result.h"
+#include "fitstep/plan/plan.h"
+#include "fitstep/run/device.h"
+#include "fitstep/run/disk_file.h"
+#include "fitstep_cuda/cuda.h"
+#include "fitstep_cuda/cuda_lanes.h"
+
+namespace fitstep::cuda {
+
+Result<std::shared_ptr<CudaDevice>> CudaDevice::make(std::shared_ptr<Calls> calls,
+                                                     CudaDeviceOptions options) {
+  if (options.staging_bytes <= 0 || options.staging_bytes % kDiskBlockBytes != 0) {
+    return Error{ErrorCode::BadInput, fmt::format("staging of {} bytes is not in blocks of {}",
+                                                  options.staging_bytes, kDiskBlockBytes)};
+  }
+  std::shared_ptr<CudaDevice> made(new CudaDevice(std::move(calls), std::move(options)));
+  made->streams_[static_cast<size_t>(Lane::Compute)] = made->options_.compute;
+  for (const Lane lane : kCopyLanes) {
+    FITSTEP_TRY(made->streams_[static_cast<size_t>(lane)], made->calls_->make_stream());
+  }
+  return made;
+}
+
+CudaDevice::~CudaDevice() {
+  for (const Lane lane : kCopyLanes) {
+    if (stream(lane) != nullptr) calls_->destroy(stream(lane));
+  }
+}
+
+Result<char*> CudaDevice::reserve(TierId tier, int64_t size_bytes) {
+  const bool is_host = tier != kDeviceTier;
+  FITSTEP_TRY(char* base,
+              is_host ? calls_->allocate_pinned(size_bytes) : calls_->allocate(size_bytes));
+  const std::lock_guard guard(mutex_);
+  reserved_.emplace(base, tier);
+  return base;
+}
+
+void CudaDevice::release(char* base, int64_t /*size_bytes*/) {
+  const std::unique_lock guard(mutex_);
+  const auto found = reserved_.find(base);
+  FITSTEP_CHECK(found != reserved_.end(), "a release of what was not reserved");
+  const bool is_host = found->second != kDeviceTier;
+  reserved_.erase(found);
+  if (is_host) {
+    calls_->free_pinned(base);
+  } else {
+    calls_->free(base);
+  }
+}
+
+void CudaDevice::discard(char* /*begin*/, int64_t /*size_bytes*/) {}
+
+void CudaDevice::set_in_forks(char* /*begin*/, int64_t /*size_bytes*/, bool /*is_in_forks*/) {}
+
+Result<std::unique_ptr<CopyLanes>> CudaDevice::open_lanes(LaneCopies copies) {
+  if (!copies.of(Lane::DiskWrite).empty()) {
+    FITSTEP_TRY_STATUS(reserve_disk(file_bytes(copies)));
+  }
+  return CudaLanes::make(shared_from_this(), std::move(copies));
+}
+
+Status CudaDevice::reserve_disk(int64_t size_bytes) {
+  const std::lock_guard guard(mutex_);
+  if (!options_.disk.has_value()) {
+    return Error{ErrorCode::Mismatch, "the plan copies to a file, and no folder for one was given"};
+  }
+  if (disk_ == nullptr) {
+    FITSTEP_TRY(disk_, DiskFile::open(*options_.disk));
+  }
+  return disk_->reserve(size_bytes);
+}
+
+bool CudaDevice::begin_step() {
+  const std::lock_guard guard(mutex_);
+  return !std::exchange(is_running_, true);
+}
+
+void CudaDevice::end_step() {
+  const std::lock_guard guard(mutex_);
+  is_running_ = false;
+}
+
+}  // namespace fitstep::cuda

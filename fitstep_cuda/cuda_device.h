@@ -1,0 +1,72 @@
+// A GPU as a device: its memory and page-locked memory of the host, and lanes that are streams.
+//
+//   compute stream   the caller's: ops are put into it, and the lanes' waits between them
+//   evict, prefetch  a stream each: copies between the tiers
+//   disk lanes       a stream and a thread each: copies to a small page-locked block and from there
+//                    to the file
+//
+// Whatever lanes do, ops and copies wait for each other by events in the streams; no thread sleeps
+// inside a step but for the file.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "fitstep/base/result.h"
+#include "fitstep/plan/plan.h"
+#include "fitstep/run/device.h"
+#include "fitstep/run/disk_file.h"
+#include "fitstep_cuda/cuda.h"
+
+namespace fitstep::cuda {
+
+struct CudaDeviceOptions {
+  Stream compute = nullptr;  // Into which the ops go; the device does not own it.
+  std::optional<DiskFileOptions> disk;
+  int64_t staging_bytes = int64_t{4} << 20;  // Page-locked; for each disk lane; whole blocks.
+};
+
+class CudaDevice final : public Device, public std::enable_shared_from_this<CudaDevice> {
+ public:
+  static Result<std::shared_ptr<CudaDevice>> make(std::shared_ptr<Calls> calls,
+                                                  CudaDeviceOptions options);
+  ~CudaDevice() override;
+
+  std::string name() const override { return "cuda"; }
+  Result<char*> reserve(TierId tier, int64_t size_bytes) override;
+  void release(char* base, int64_t size_bytes) override;
+  // Both kinds of memory stay as they are: they cannot be given back in parts, and a forked child
+  // has no use of a GPU.
+  void discard(char* begin, int64_t size_bytes) override;
+  void set_in_forks(char* begin, int64_t size_bytes, bool is_in_forks) override;
+  Result<std::unique_ptr<CopyLanes>> open_lanes(LaneCopies copies) override;
+
+  // For lanes.
+  Calls& calls() { return *calls_; }
+  const CudaDeviceOptions& options() const { return options_; }
+  Stream stream(Lane lane) const { return streams_.at(static_cast<size_t>(lane)); }
+  DiskFile& disk() { return *disk_; }
+  bool begin_step();  // False while another step runs.
+  void end_step();
+
+ private:
+  CudaDevice(std::shared_ptr<Calls> calls, CudaDeviceOptions options)
+      : calls_(std::move(calls)), options_(std::move(options)) {}
+
+  Status reserve_disk(int64_t size_bytes);
+
+  std::shared_ptr<Calls> calls_;
+  CudaDeviceOptions options_;
+  std::array<Stream, kLaneCount> streams_{};  // By lane; that of compute is the caller's.
+  std::mutex mutex_;                          // Guards what follows.
+  std::map<char*, TierId> reserved_;
+  bool is_running_ = false;
+  std::shared_ptr<DiskFile> disk_;  // Null before the first plan that uses it.
+};
+
+}  // namespace fitstep::cuda

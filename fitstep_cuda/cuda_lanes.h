@@ -1,0 +1,101 @@
+// The copy lanes of one plan on a GPU.
+//
+//   host thread    begin   op op ended op ended op wait ...        puts things into streams
+//   compute        [start] f0 (1)  f1 (2)   ....... (evict 1) b1
+//   evict          (start) .. (compute 1) [ a0 ] (evict 1)
+//
+// A copy is queued as soon as all that it waits for is queued: the streams keep the order from then
+// on. "Queued" is counted by lane. What a disk lane writes counts once it is in the file, which its
+// thread has to see; so who waits for the file may sleep, and nobody else does.
+#pragma once
+
+#include <pthread.h>
+
+#include <array>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "fitstep/base/result.h"
+#include "fitstep/plan/plan.h"
+#include "fitstep/run/device.h"
+#include "fitstep_cuda/cuda.h"
+
+namespace fitstep::cuda {
+
+class CudaDevice;
+
+class CudaLanes final : public CopyLanes {
+ public:
+  // REQUIRES: the device's file has room for what the copies write there.
+  static Result<std::unique_ptr<CopyLanes>> make(std::shared_ptr<CudaDevice> device,
+                                                 LaneCopies copies);
+  ~CudaLanes() override;
+
+  Status begin() override;
+  void compute_ended() override;
+  bool wait(Mark mark) override;
+  void stop() override;
+  std::optional<LaneFailure> drain() override;
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+  struct DiskLane {
+    Lane lane = Lane::DiskWrite;
+    CudaLanes* lanes = nullptr;
+    char* staging = nullptr;
+    Event staged = nullptr;  // The last piece is in the staging block, or out of it.
+    pthread_t thread = {};
+    bool is_started = false;
+    bool has_step = false;
+  };
+
+  CudaLanes(std::shared_ptr<CudaDevice> device, LaneCopies copies);
+
+  Status prepare();
+  Status make_events();
+  Status make_op_event(Mark mark);
+  Status start_thread(DiskLane& disk);
+  Status start_streams();
+
+  static void* run_thread(void* disk);
+  void serve(DiskLane& disk);
+  void run_step(Lock& lock, DiskLane& disk);
+  Status write_file(DiskLane& disk, int32_t position);
+  Status read_file(DiskLane& disk, int32_t position);
+
+  bool is_queued(Mark mark) const { return queued_of(mark.lane) >= mark.count; }
+  bool are_queued(const std::vector<Mark>& marks) const;
+  bool is_at_end() const;
+  void queue_copies();
+  bool queue_next(Lane lane);
+  Status queue_waits(Lane lane, const std::vector<Mark>& waits);
+  Status queue_copy(Lane lane, int32_t position);
+  void fail(Lane lane, int32_t position, const Error& error);
+
+  int32_t& queued_of(Lane lane) { return queued_.at(static_cast<size_t>(lane)); }
+  int32_t queued_of(Lane lane) const { return queued_.at(static_cast<size_t>(lane)); }
+  const std::vector<LaneCopy>& copies_of(Lane lane) const { return copies_.of(lane); }
+  // Null where nobody waits in a stream: no op's end is asked for, or the lane writes the file.
+  Event event_of(Mark mark) const;
+
+  std::shared_ptr<CudaDevice> device_;
+  LaneCopies copies_;
+  std::array<std::vector<Event>, kLaneCount> events_;  // By lane and position.
+  Event start_ = nullptr;                              // All of the step before has run.
+  std::array<DiskLane, 2> disk_;
+  std::vector<std::vector<uint64_t>> checksums_;  // By residency in the file, by piece.
+
+  std::mutex mutex_;  // Guards what follows, and the streams' order.
+  std::condition_variable changed_;
+  std::array<int32_t, kLaneCount> queued_{};
+  std::optional<LaneFailure> failure_;  // The step's first.
+  bool is_stopped_ = false;
+  bool is_closing_ = false;
+};
+
+}  // namespace fitstep::cuda

@@ -1,0 +1,131 @@
+#include "fitstep_cuda/runtime.h"
+
+#include <cuda_runtime_api.h>
+#include <driver_types.h>
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "fitstep/base/result.h"
+#include "fitstep_cuda/cuda.h"
+
+namespace fitstep::cuda {
+namespace {
+
+Error error_of(const std::string& what, cudaError_t code) {
+  return {ErrorCode::Device, fmt::format("{} failed: {} ({})", what, cudaGetErrorString(code),
+                                         cudaGetErrorName(code))};
+}
+
+Status status_of(const char* what, cudaError_t code) {
+  if (code != cudaSuccess) return error_of(what, code);
+  return Done{};
+}
+
+// Calls act on the thread's current device, and threads start with device 0.
+class Runtime final : public Calls {
+ public:
+  Runtime(int32_t index, std::string name) : index_(index), name_(std::move(name)) {}
+
+  std::string device_name() const override { return name_; }
+
+  Result<char*> allocate(int64_t size_bytes) override {
+    enter();
+    void* begin = nullptr;
+    const cudaError_t code = cudaMalloc(&begin, static_cast<size_t>(size_bytes));
+    if (code == cudaSuccess) return static_cast<char*>(begin);
+    cudaGetLastError();  // Too much is no reason to fail later: this one can be forgotten.
+    return error_of(fmt::format("reserving {} bytes of GPU memory", size_bytes), code);
+  }
+
+  Result<char*> allocate_pinned(int64_t size_bytes) override {
+    enter();
+    void* begin = nullptr;
+    const cudaError_t code =
+        cudaHostAlloc(&begin, static_cast<size_t>(size_bytes), cudaHostAllocDefault);
+    if (code == cudaSuccess) return static_cast<char*>(begin);
+    cudaGetLastError();
+    return error_of(fmt::format("page-locking {} bytes of memory", size_bytes), code);
+  }
+
+  void free(char* begin) override {
+    enter();
+    cudaFree(begin);
+  }
+
+  void free_pinned(char* begin) override {
+    enter();
+    cudaFreeHost(begin);
+  }
+
+  Result<Stream> make_stream() override {
+    enter();
+    cudaStream_t stream = nullptr;
+    const cudaError_t code = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+    if (code != cudaSuccess) return error_of("making a stream", code);
+    return stream;
+  }
+
+  Result<Event> make_event() override {
+    enter();
+    cudaEvent_t event = nullptr;
+    const cudaError_t code = cudaEventCreateWithFlags(
+        &event, static_cast<unsigned>(cudaEventDisableTiming) | cudaEventBlockingSync);
+    if (code != cudaSuccess) return error_of("making an event", code);
+    return event;
+  }
+
+  void destroy(Stream stream) override { cudaStreamDestroy(stream); }
+  void destroy(Event event) override { cudaEventDestroy(event); }
+
+  Status copy(char* target, const char* source, int64_t size_bytes, Stream stream) override {
+    enter();
+    return status_of("a copy", cudaMemcpyAsync(target, source, static_cast<size_t>(size_bytes),
+                                               cudaMemcpyDefault, stream));
+  }
+  Status record(Event event, Stream stream) override {
+    enter();
+    return status_of("recording an event", cudaEventRecord(event, stream));
+  }
+  Status wait(Stream stream, Event event) override {
+    enter();
+    return status_of("a wait for an event", cudaStreamWaitEvent(stream, event, 0));
+  }
+  Status synchronize(Event event) override {
+    return status_of("what was queued on the GPU", cudaEventSynchronize(event));
+  }
+  Status synchronize(Stream stream) override {
+    return status_of("what was queued on the GPU", cudaStreamSynchronize(stream));
+  }
+
+ private:
+  void enter() const { cudaSetDevice(index_); }
+
+  int32_t index_;
+  std::string name_;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<Calls>> open_gpu(int32_t index) {
+  int count = 0;
+  if (const cudaError_t code = cudaGetDeviceCount(&count); code != cudaSuccess) {
+    cudaGetLastError();
+    return error_of("looking for GPUs", code);
+  }
+  if (index < 0 || index >= count) {
+    return Error{ErrorCode::BadInput,
+                 fmt::format("there is no GPU {}: this machine has {}", index, count)};
+  }
+  cudaDeviceProp properties{};
+  if (const cudaError_t code = cudaGetDeviceProperties(&properties, index); code != cudaSuccess) {
+    return error_of(fmt::format("asking what GPU {} is", index), code);
+  }
+  return std::shared_ptr<Calls>(new Runtime(index, properties.name));
+}
+
+}  // namespace fitstep::cuda

@@ -1,0 +1,106 @@
+// The calls of the CUDA runtime without a GPU: streams run in this process, in any order that their
+// events allow.
+//
+//   stream 1   | op | copy, first half | ... | copy, second half |
+//   stream 2        | wait for event 3 |                           dice by seed say who goes next
+//
+// Nothing runs when it is queued. With every call a few steps are made, of whichever streams dice
+// choose; who synchronizes makes steps until what he waits for has happened. A copy leaves rubbish
+// in its target between its halves. An error of a copy is told by a later call, and by every call
+// after that.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "fitstep/base/result.h"
+#include "fitstep_cuda/cuda.h"
+
+namespace fitstep::cuda {
+
+struct FakeCudaOptions {
+  uint64_t seed = 0;
+  int32_t failing_call = -1;  // The n-th that queues or synchronizes something; it and all later.
+  int32_t failing_copy = -1;  // The n-th that runs.
+  int32_t failing_allocation = -1;
+};
+
+class FakeCuda final : public Calls {
+ public:
+  explicit FakeCuda(const FakeCudaOptions& options);
+  ~FakeCuda() override;  // Checks that everything was given back.
+
+  std::string device_name() const override { return "fake"; }
+  Result<char*> allocate(int64_t size_bytes) override;
+  Result<char*> allocate_pinned(int64_t size_bytes) override;
+  void free(char* begin) override;
+  void free_pinned(char* begin) override;
+  Result<Stream> make_stream() override;
+  Result<Event> make_event() override;
+  void destroy(Stream stream) override;
+  void destroy(Event event) override;
+  Status copy(char* target, const char* source, int64_t size_bytes, Stream stream) override;
+  Status record(Event event, Stream stream) override;
+  Status wait(Stream stream, Event event) override;
+  Status synchronize(Event event) override;
+  Status synchronize(Stream stream) override;
+
+  // Puts an op into a stream, as a kernel launch does.
+  void launch(Stream stream, std::function<void()> op);
+
+  int32_t calls() const { return calls_; }
+  int32_t copies() const { return copies_; }
+
+ private:
+  struct FakeEvent {
+    int64_t recorded = 0;  // How often it was put into a stream,
+    int64_t reached = 0;   // and the last of these that was reached.
+  };
+  struct Command {
+    std::function<void()> op;  // Empty for others.
+    // Reaches that recording of the event, or runs once it is reached. Events that were destroyed
+    // live on in streams.
+    std::shared_ptr<FakeEvent> recorded = nullptr;
+    std::shared_ptr<FakeEvent> awaited = nullptr;
+    int64_t recording = 0;
+    char* target = nullptr;  // Of a copy.
+    const char* source = nullptr;
+    int64_t size_bytes = 0;
+    std::string first_half;  // Once it has begun.
+    bool has_begun = false;
+  };
+  struct FakeStream {
+    std::deque<Command> commands;
+  };
+
+  static FakeStream& of(Stream stream);
+  std::shared_ptr<FakeEvent> of(Event event) const;
+  Result<char*> reserve(int64_t size_bytes);
+  void give_back(char* begin);
+  Status enter();
+  uint64_t dice(uint64_t sides);
+  bool step();
+  void step(FakeStream& stream);
+  void run_copy(FakeStream& stream);
+  Status run_until(const std::function<bool()>& is_there);
+
+  mutable std::mutex mutex_;
+  FakeCudaOptions options_;
+  uint64_t state_ = 0;
+  int32_t calls_ = 0;
+  int32_t copies_ = 0;
+  int32_t allocations_ = 0;
+  std::optional<Error> error_;
+  std::vector<std::unique_ptr<FakeStream>> streams_;
+  std::vector<std::shared_ptr<FakeEvent>> events_;
+  std::set<char*> memory_;
+};
+
+}  // namespace fitstep::cuda
