@@ -84,6 +84,7 @@ class Cutter {
       const int32_t source = piece(gap.stay, gap.before);
       const int32_t target = below_[index(copy.gap)];
       result_.stays[index(source)].end = timing_.left_at[index(copy.gap)];
+      result_.stays[index(source)].end_step = timing_.left_step[index(copy.gap)];
       if (!gap.has_home) result_.stays[index(target)].begin = copy.moment;
       result_.lane(lane).push_back(
           {.source = source, .target = target, .ends_source = true, .ended = copy.ended});
@@ -96,6 +97,7 @@ class Cutter {
       const bool is_last =
           !gaps_[gap].has_home && (gap + 1 == gaps_.size() || below_[gap + 1] != below_[gap]);
       result_.stays[index(back_[gap])].begin = copy.moment;
+      result_.stays[index(back_[gap])].begin_step = copy.step;
       if (is_last) result_.stays[index(below_[gap])].end = timing_.copied_at[gap];
       result_.lane(lane).push_back({.source = below_[gap],
                                     .target = back_[gap],

@@ -10,7 +10,7 @@
 
 namespace fitstep {
 
-std::vector<Gap> find_gaps(const Values& values, const Schedule& schedule) {
+std::vector<Gap> find_gaps(const Values& values, const Schedule& schedule, bool with_empty) {
   std::vector<Gap> open(schedule.stays.size());  // By stay: the gap that its last use may begin.
   std::vector<char> is_open(schedule.stays.size(), 0);
   std::vector<Gap> gaps;
@@ -21,7 +21,7 @@ std::vector<Gap> find_gaps(const Values& values, const Schedule& schedule) {
     const bool has_home = of.home != kNone;
     if (values.has_own_place(of.storage) && !has_home) return;
     Gap& gap = open[stay];
-    if (is_open[stay] != 0 && position - gap.before >= 2) {
+    if (is_open[stay] != 0 && position - gap.before >= (with_empty ? 1 : 2)) {
       gap.after = position;
       gaps.push_back(gap);
     }

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <limits>
 #include <optional>
 #include <span>
 #include <utility>
@@ -202,6 +203,72 @@ class Chooser {
   std::vector<Gap> best_gaps_;
 };
 
+// All sets of a few gaps, each timed in a few ways.
+class Lister {
+ public:
+  Lister(const Values& values, const Machine& machine, const Schedule& schedule, const Space& space,
+         const OffloadLimits& limits)
+      : machine_(machine),
+        load_(with_holes(space, limits.hole_bytes)),
+        limits_(limits),
+        gaps_(find_gaps(values, schedule, true)),
+        duration_ps_(durations(values, machine, schedule)) {
+    if (idle_count() > kMostGaps) gaps_ = find_gaps(values, schedule);
+  }
+
+  struct Timed {
+    std::vector<Gap> gaps;
+    Timing timing;
+  };
+
+  // The fastest first.
+  std::vector<Timed> run() {
+    const size_t idle = idle_count();
+    if (idle > kMostGaps || limits_.below.host_bytes == 0) return {};
+    for (uint32_t set = 0; set >> idle == 0; ++set) {
+      std::vector<int32_t> chosen;
+      for (size_t i = 0; i < idle; ++i) {
+        if ((set >> i & 1U) != 0) chosen.push_back(static_cast<int32_t>(i));
+      }
+      time(with_homes(gaps_, chosen));
+    }
+    std::ranges::stable_sort(timed_, {}, [](const Timed& it) { return it.timing.total_ps; });
+    return std::move(timed_);
+  }
+
+ private:
+  static constexpr size_t kMostGaps = 10;
+
+  size_t idle_count() const {
+    return static_cast<size_t>(std::ranges::count(gaps_, Gap::Kind::Idle, &Gap::kind));
+  }
+
+  void time(const std::vector<Gap>& gaps) {
+    if (gaps.empty()) return;
+    for (const Moment most_ahead : {std::numeric_limits<Moment>::max(), 3, 1, 0}) {
+      for (const bool last_leaves_first : {false, true}) {
+        std::optional<Timing> timing = time_offload({.gaps = gaps,
+                                                     .duration_ps = duration_ps_,
+                                                     .load_bytes = load_.live_bytes,
+                                                     .boundary_bytes = load_.boundary_bytes,
+                                                     .limit_bytes = limits_.device_bytes,
+                                                     .most_ahead = most_ahead,
+                                                     .last_leaves_first = last_leaves_first},
+                                                    machine_);
+        if (!timing) return;
+        if (timing->total_ps < limits_.too_slow_ps) timed_.push_back({gaps, std::move(*timing)});
+      }
+    }
+  }
+
+  const Machine& machine_;
+  const Load load_;
+  const OffloadLimits& limits_;
+  std::vector<Gap> gaps_;
+  const std::vector<int64_t> duration_ps_;
+  std::vector<Timed> timed_;
+};
+
 }  // namespace
 
 bool can_offload(const Machine& machine) {
@@ -221,6 +288,17 @@ std::optional<Offload> make_offload(const Values& values, const Machine& machine
   if (!best) return std::nullopt;
   return Offload{.schedule = cut_stays(schedule, chooser.best_gaps(), *best),
                  .total_ps = best->total_ps};
+}
+
+std::vector<Offload> every_offload(const Values& values, const Machine& machine,
+                                   const Schedule& schedule, const Space& space,
+                                   const OffloadLimits& limits) {
+  std::vector<Offload> found;
+  for (const Lister::Timed& it : Lister(values, machine, schedule, space, limits).run()) {
+    found.push_back(
+        {.schedule = cut_stays(schedule, it.gaps, it.timing), .total_ps = it.timing.total_ps});
+  }
+  return found;
 }
 
 }  // namespace fitstep

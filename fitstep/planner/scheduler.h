@@ -33,7 +33,8 @@ namespace fitstep {
 inline constexpr int32_t kNone = -1;
 
 // Where bytes come and go beside instances: moment 2q is the pause in front of instance q, in which
-// there may be a stall; moment 2q + 1 is instance q itself.
+// there may be a stall; moment 2q + 1 is instance q itself. Evictions that end in a pause cut it
+// into steps, so that what comes may lie where something has left.
 using Moment = int32_t;
 constexpr Moment pause_before(int32_t instance) { return 2 * instance; }
 constexpr Moment moment_of(int32_t instance) { return 2 * instance + 1; }
@@ -56,8 +57,10 @@ struct Stay {
   int32_t first = kNone;       // Instances that use it; kNone if none does.
   int32_t last = kNone;
   TierId tier = kDeviceTier;
-  Moment begin = kNone;  // Where a copy makes it; else its first instance does.
-  Moment end = kNone;    // Where a copy ends it; else its last instance does.
+  Moment begin = kNone;    // Where a copy makes it; else its first instance does.
+  Moment end = kNone;      // Where a copy ends it; else its last instance does.
+  int32_t begin_step = 0;  // Within these: a pause has a step behind each eviction ending in it.
+  int32_t end_step = 0;
 };
 
 // A copy beside the instances, from stay to stay.

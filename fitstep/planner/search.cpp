@@ -25,6 +25,8 @@ namespace {
 constexpr double kLadder = 1.04;
 constexpr int64_t kFlippedOps = 20'000;  // In all tries of local moves together.
 constexpr int32_t kPassesPerEffort = 8;
+constexpr Tick kTinyOps = 16;
+constexpr int32_t kTinyTries = 300;  // Layouts for one target.
 
 class Search {
  public:
@@ -133,7 +135,8 @@ class Search {
       is_reached |= reach(target_bytes, way);
     }
     if (is_reached && may_offload_ && drafts_.has_choice()) flip_values(target_bytes);
-    return is_reached;
+    if (may_offload_ && task_.values.tick_count() <= kTinyOps) try_every_offload(target_bytes);
+    return is_reached || pool_.least_ps(target_bytes) < Pool::kNoTime;
   }
 
   // Local moves, for programs so small that one value more or less shows: drops what the best so
@@ -154,6 +157,23 @@ class Search {
       for (const Selection& selection : drafts_.flips().around(best)) {
         if (tries-- <= 0 || is_over(target_bytes)) return;
         has_helped |= try_to_offload(target_bytes, selection);
+      }
+    }
+  }
+
+  // In a tiny program the fastest copies may leave no layout, and slower ones may.
+  void try_every_offload(int64_t target_bytes) {
+    std::vector<const Selection*> selections = {&kept_.selection};
+    if (drafts_.has_choice()) selections = drafts_.all(target_bytes);
+    int32_t tries = kTinyTries;
+    for (const Selection* selection : selections) {
+      const std::optional<Candidate> base = schedule_candidate(task_, *selection);
+      if (!base || is_plan_within(*base, target_bytes)) continue;
+      for (Candidate& candidate :
+           every_offload_candidate(task_, *base, target_bytes, pool_.least_ps(target_bytes))) {
+        if (candidate.predicted_ps >= pool_.least_ps(target_bytes) || tries-- <= 0) break;
+        place_candidate(task_, target_bytes, passes_, candidate);
+        if (!is_too_much_below(task_, candidate)) pool_.add(std::move(candidate));
       }
     }
   }

@@ -34,7 +34,7 @@ class SpaceMaker {
     add_scratch();
     measure();
     peak_of_blocks_bytes_ = space_.peak_bytes;
-    if (!rests_.empty()) {
+    if (!space_.rests.empty()) {
       space_.live_bytes.clear();
       space_.boundary_bytes.clear();
       space_.peak_bytes = 0;
@@ -57,11 +57,26 @@ class SpaceMaker {
     return &values_.op_at(instance.tick).forms[static_cast<size_t>(instance.form)];
   }
 
+  // By instance: in its pause.
+  std::vector<int32_t> count_steps() const {
+    std::vector<int32_t> steps(schedule_.instances.size(), 0);
+    const auto count = [&](Moment moment, int32_t step) {
+      if (step > 0) steps[index(moment / 2)] = std::max(steps[index(moment / 2)], step);
+    };
+    for (const Stay& stay : schedule_.stays) {
+      count(stay.begin, stay.begin_step);
+      count(stay.end, stay.end_step);
+    }
+    return steps;
+  }
+
   void find_fine_ticks() {
     Tick tick = 0;
+    const std::vector<int32_t> steps = count_steps();
     for (const Instance& instance : schedule_.instances) {
+      const int32_t pause_ticks = schedule_.has_transfers() ? 1 + steps[pause_.size()] : 0;
       pause_.push_back(tick);
-      tick += schedule_.has_transfers() ? 1 : 0;
+      tick += pause_ticks;
       start_.push_back(tick);
       const Form* form = form_of(instance);
       tick += form == nullptr ? 1 : sequence_length(*form);
@@ -70,14 +85,14 @@ class SpaceMaker {
     start_.push_back(tick);
   }
 
-  Tick tick_of(Moment moment) const {
+  Tick tick_of(Moment moment, int32_t step) const {
     const auto instance = static_cast<size_t>(moment / 2);
-    return moment % 2 == 0 ? pause_[instance] : start_[instance];
+    return moment % 2 == 0 ? pause_[instance] + step : start_[instance];
   }
 
   // An output with a request is born with it, everything else with its first instance.
   Tick birth(const Stay& stay, int32_t stay_index) const {
-    if (stay.begin != kNone) return tick_of(stay.begin);
+    if (stay.begin != kNone) return tick_of(stay.begin, stay.begin_step);
     const auto first = static_cast<size_t>(stay.first);
     const Instance& instance = schedule_.instances[first];
     const Form* form = form_of(instance);
@@ -106,7 +121,8 @@ class SpaceMaker {
         continue;
       }
       if (stay.first == kNone) continue;
-      const Tick end = stay.end != kNone ? tick_of(stay.end) : pause_[index(stay.last) + 1];
+      const Tick end =
+          stay.end != kNone ? tick_of(stay.end, stay.end_step) : pause_[index(stay.last) + 1];
       space_.block_of_stay[i] = static_cast<int32_t>(space_.blocks.size());
       space_.blocks.push_back(
           {.size_bytes = size_bytes,
@@ -167,7 +183,8 @@ class SpaceMaker {
     Block& merged = space_.blocks[static_cast<size_t>(block)];
     merged.live.end = std::max(merged.live.end, old.live.end);
     const int64_t rest_bytes = size_bytes(given) - size_bytes(taker);
-    if (rest_bytes > 0) rests_.push_back({.block = block, .begin = end, .size_bytes = rest_bytes});
+    if (rest_bytes > 0)
+      space_.rests.push_back({.block = block, .begin = end, .size_bytes = rest_bytes});
     old.size_bytes = 0;  // Stays in the list as nothing, so that other indices hold.
     of_taker = block;
   }
@@ -198,7 +215,7 @@ class SpaceMaker {
       born[index(block.live.begin)] += block.size_bytes;
       gone[index(block.live.end)] += block.size_bytes;
     }
-    for (const Rest& rest : rests_) {
+    for (const Rest& rest : space_.rests) {
       if (!measure_without_rests_) break;
       gone[index(rest.begin)] += rest.size_bytes;
       gone[index(space_.blocks[index(rest.block)].live.end)] -= rest.size_bytes;
@@ -220,13 +237,6 @@ class SpaceMaker {
       space_.peak_bytes = std::max(space_.peak_bytes, most_bytes);
     }
   }
-
-  // Of a block, nobody's from a tick on.
-  struct Rest {
-    int32_t block = 0;
-    Tick begin = 0;
-    int64_t size_bytes = 0;
-  };
 
   // Remembers for each block at which instance its address was last handed on.
   struct Taken {
@@ -250,7 +260,6 @@ class SpaceMaker {
   mutable Taken taken_;
   bool takes_larger_ = false;
   mutable bool has_larger_ = false;
-  std::vector<Rest> rests_;
   int64_t peak_of_blocks_bytes_ = 0;
   bool measure_without_rests_ = false;
 };
@@ -275,11 +284,14 @@ Interval request_live(const Form& form, const Request& request) {
 Space make_space(const Values& values, const Schedule& schedule) {
   SpaceMaker maker(values, schedule, false);
   Space space = maker.run();
+  constexpr size_t kTiny = 16;      // Instances; then rests can be used.
   constexpr size_t kQuick = 5'000;  // Instances; with more, the second look costs too much.
   if (!maker.has_larger() || schedule.instances.size() > kQuick) return space;
   SpaceMaker other_maker(values, schedule, true);
   const Space other = other_maker.run();
-  return other_maker.peak_of_blocks_bytes() < space.peak_bytes ? other : space;
+  const bool is_tiny = schedule.instances.size() <= kTiny;
+  const int64_t other_bytes = is_tiny ? other.peak_bytes : other_maker.peak_of_blocks_bytes();
+  return other_bytes < space.peak_bytes ? other : space;
 }
 
 std::optional<Space> make_other_space(const Values& values, const Schedule& schedule) {

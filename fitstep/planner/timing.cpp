@@ -28,7 +28,6 @@ struct Way {
   std::vector<int32_t> evict_order = {};
   std::vector<int32_t> prefetch_order = {};
   std::vector<int32_t> needed = {};  // By instance: prefetches that have ended when it starts.
-  std::vector<int32_t> evicted_at_pause = {};   // By instance: ended when its pause begins.
   std::vector<int32_t> prefetched_at_end = {};  // By instance: ended when it ends.
   int32_t evicted = 0;
   int32_t evicted_at_start = 0;  // When the instance that runs started.
@@ -58,6 +57,7 @@ class Replay {
     tree_ = LoadTree(load_);
     timing_.ended.resize(load_.size());
     timing_.left_at.assign(task.gaps.size(), 0);
+    timing_.left_step.assign(task.gaps.size(), 0);
     timing_.copied_at.assign(task.gaps.size(), 0);
   }
 
@@ -122,7 +122,6 @@ class Replay {
 
   void put_in_order(Way& way) {
     way.needed.assign(load_.size(), 0);
-    way.evicted_at_pause.assign(load_.size() + 1, 0);
     way.prefetched_at_end.assign(load_.size(), 0);
     std::ranges::stable_sort(way.prefetch_order, {}, [&](int32_t i) { return gap(i).after; });
     size_t back = 0;
@@ -131,8 +130,10 @@ class Replay {
       while (back < way.prefetch_order.size() && is_back(back)) ++back;
       way.needed[i] = static_cast<int32_t>(back);
     }
-    std::ranges::stable_sort(way.evict_order, {},
-                             [&](int32_t i) { return std::pair(gap(i).before, gap(i).after); });
+    const int32_t sign = task_.last_leaves_first ? -1 : 1;
+    std::ranges::stable_sort(way.evict_order, {}, [&](int32_t i) {
+      return std::pair(gap(i).before, sign * gap(i).after);
+    });
   }
 
   void start_op() {
@@ -152,6 +153,7 @@ class Replay {
       way.evicted_at_start = way.evicted;
     }
     clock_.start(Lane::Compute, {.own_ps = task_.duration_ps[op]});
+    step_ = 0;
     ++next_;
   }
 
@@ -182,6 +184,7 @@ class Replay {
     const int32_t coming = way.prefetch_order[way.prefetch_head];
     const Gap& it = gap(coming);
     if (has_left_[index(coming)] == 0) return;
+    if (pause_before(it.after) - now() > task_.most_ahead) return;
     const bool runs = is_op_running();
     const int64_t here = runs ? load_[index(next_ - 1)] : boundary_[index(next_)];
     const int64_t bytes = here + early_bytes_ + leaving_bytes_ + it.size_bytes;
@@ -190,12 +193,11 @@ class Replay {
     ++way.prefetch_head;
     tree_.add(next_, it.after, it.size_bytes);
     early_bytes_ += it.size_bytes;
-    TimedCopy copy{.gap = coming, .moment = now()};
+    TimedCopy copy{.gap = coming, .moment = now(), .step = step_};
     copy.ended[static_cast<size_t>(Lane::Compute)] = done();
     // Whoever left by any way has made room for it; its own bytes have left by this one.
     for (const Way& other : ways_) {
-      copy.ended[static_cast<size_t>(other.down)] =
-          runs ? other.evicted_at_start : other.evicted_at_pause[index(next_)];
+      copy.ended[static_cast<size_t>(other.down)] = runs ? other.evicted_at_start : other.evicted;
     }
     int32_t& evicted = copy.ended[static_cast<size_t>(way.down)];
     evicted = std::max(evicted, evict_position_[index(coming)]);
@@ -217,9 +219,9 @@ class Replay {
       way.is_prefetching = clock_.is_busy(way.up);
     }
     if (!clock_.advance()) return false;
-    const Moment free = (was_op ? moment_of(next_ - 1) : pause_before(next_)) + 1;
+    const Moment free = pause_before(next_) + (was_op ? 0 : 1);
     for (Way& way : ways_) {
-      if (way.is_evicting && !clock_.is_busy(way.down)) end_evict(way, free);
+      if (way.is_evicting && !clock_.is_busy(way.down)) end_evict(way, was_op);
       if (way.is_prefetching && !clock_.is_busy(way.up)) {
         timing_.copied_at[index(copies(way.up).back().gap)] = free;
         ++way.prefetched;
@@ -229,9 +231,11 @@ class Replay {
     return true;
   }
 
-  void end_evict(Way& way, Moment free) {
+  void end_evict(Way& way, bool was_op) {
     const int32_t left = copies(way.down).back().gap;
-    timing_.left_at[index(left)] = free;
+    timing_.left_at[index(left)] = pause_before(next_);
+    const bool is_in_pause = !was_op && next_ < count();  // Nothing comes behind the last op.
+    timing_.left_step[index(left)] = is_in_pause ? ++step_ : 0;
     leaving_bytes_ -= gap(left).size_bytes;
     has_left_[index(left)] = 1;
     evict_position_[index(left)] = ++way.evicted;
@@ -239,7 +243,6 @@ class Replay {
 
   void end_op(int32_t instance) {
     for (Way& way : ways_) {
-      way.evicted_at_pause[index(instance) + 1] = way.evicted;
       way.prefetched_at_end[index(instance)] = way.prefetched;
       for (; way.release_head < way.evict_order.size(); ++way.release_head) {
         const int32_t released = way.evict_order[way.release_head];
@@ -266,6 +269,7 @@ class Replay {
   LoadTree tree_;                        // The load, and what was prefetched early.
   Timing timing_;
   int32_t next_ = 0;           // Instance to start.
+  int32_t step_ = 0;           // Evictions that have ended in this pause; 0 beside an instance.
   int64_t early_bytes_ = 0;    // Prefetched, or being prefetched, for an instance not yet started.
   int64_t leaving_bytes_ = 0;  // Of evictions that have not ended.
 };

@@ -18,6 +18,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <vector>
@@ -35,11 +36,17 @@ struct TimingTask {
   std::span<const int64_t> load_bytes;      // By instance, with nothing evicted.
   std::span<const int64_t> boundary_bytes;  // In the pause before each instance, the same.
   int64_t limit_bytes = 0;
+  // No prefetch starts earlier than so many moments in front of its use; 0: in the pause there.
+  // What comes later is in the way of less.
+  Moment most_ahead = std::numeric_limits<Moment>::max();
+  // Of what leaves behind the same instance, what comes back last leaves first, not last.
+  bool last_leaves_first = false;
 };
 
 struct TimedCopy {
   int32_t gap = 0;
-  Moment moment = 0;  // At which it starts.
+  Moment moment = 0;  // At which it starts ...
+  int32_t step = 0;   // ... behind so many evictions that have ended in this pause.
   Ended ended{};
 };
 
@@ -49,8 +56,9 @@ struct Timing {
   std::array<std::vector<TimedCopy>, kLaneCount> copies;
   std::vector<Ended> ended;  // By instance.
   // By gap.
-  std::vector<Moment> left_at;    // From here on its bytes are free.
-  std::vector<Moment> copied_at;  // From here on the prefetch has ended.
+  std::vector<Moment> left_at;     // From here on its bytes are free, in a pause from ...
+  std::vector<int32_t> left_step;  // ... this step of it on.
+  std::vector<Moment> copied_at;   // From here on the prefetch has ended.
 
   const std::vector<TimedCopy>& lane(Lane which) const {
     return copies.at(static_cast<size_t>(which));
