@@ -182,9 +182,10 @@ class Chooser {
                                                  .duration_ps = duration_ps_,
                                                  .load_bytes = load_.live_bytes,
                                                  .boundary_bytes = load_.boundary_bytes,
-                                                 .limit_bytes = limits_.device_bytes},
+                                                 .limit_bytes = limits_.device_bytes,
+                                                 .too_slow_ps = least_ps_},
                                                 machine_);
-    if (!timing || timing->total_ps >= least_ps_) return;
+    if (!timing) return;
     least_ps_ = timing->total_ps;
     best_ = std::move(timing);
     best_gaps_ = gaps;
@@ -252,11 +253,11 @@ class Lister {
                                                      .load_bytes = load_.live_bytes,
                                                      .boundary_bytes = load_.boundary_bytes,
                                                      .limit_bytes = limits_.device_bytes,
+                                                     .too_slow_ps = limits_.too_slow_ps,
                                                      .most_ahead = most_ahead,
                                                      .last_leaves_first = last_leaves_first},
                                                     machine_);
-        if (!timing) return;
-        if (timing->total_ps < limits_.too_slow_ps) timed_.push_back({gaps, std::move(*timing)});
+        if (timing) timed_.push_back({gaps, std::move(*timing)});
       }
     }
   }

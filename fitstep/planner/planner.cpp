@@ -129,6 +129,7 @@ class Planning {
  private:
   enum class Found { OutOfReach, NothingBetter, Better };
   static constexpr int64_t kFar = 1030;  // Thousandths of the bound: beyond, more looks are taken.
+  static constexpr int64_t kNear = 1010;  // Below, single homes are tried in small programs only.
 
   int64_t capacity_bytes() const {
     return request_.capacity_bytes > 0 ? request_.capacity_bytes : Pool::kNoBytes;
@@ -141,9 +142,9 @@ class Planning {
   }
   // Where a search takes no time, or much may be faster.
   bool is_worth_more() const {
-    constexpr Tick kSmall = 1'000;
-    return values_.tick_count() <= kSmall || !is_within(kFar);
+    return is_small() || !is_within(kFar);
   }
+  bool is_small() const { return values_.tick_count() <= 1'000; }
   bool has_answer() const { return pool_.least_ps(capacity_bytes()) < Pool::kNoTime; }
   // Of the bound, in thousandths.
   bool is_within(int64_t share) const {
@@ -243,6 +244,7 @@ class Planning {
     constexpr int64_t kFlippedOps = 8'000;  // In all tries together.
     constexpr int64_t kMostFlips = 24;
     if (!is_free_ || request_.capacity_bytes <= 0 || !has_answer()) return;
+    if (!is_small() && is_within(kNear)) return;
     int64_t tries = std::min(kFlippedOps / (values_.tick_count() + 1), kMostFlips);
     std::vector<StorageId> homes = all_homes(program_);
     const auto size_of = [&](StorageId id) { return program_.storages[id.index()].size_bytes; };
@@ -273,6 +275,7 @@ class Planning {
     Task& task = tasks_.back();
     task.floor_bytes = floor_of(program_, task.homes, &task.culprits);
     if (bound_ && !is_large(values_)) task.good_ps = bound_->ps / 1000 * kFar;
+    if (request_.capacity_bytes > 0) task.known_ps = pool_.least_ps(request_.capacity_bytes);
     if (request_.progress) {
       task.request.progress = [this, level](double share) {
         const double done = static_cast<double>(level) + share;

@@ -56,9 +56,10 @@ class Search {
       if (task_.request.progress) {
         task_.request.progress(static_cast<double>(i + 1) / static_cast<double>(targets.size()));
       }
-      if (is_reached && targets[i] <= task_.request.capacity_bytes) {
+      const bool has_answer = is_reached || task_.known_ps < Pool::kNoTime;
+      if (has_answer && targets[i] <= task_.request.capacity_bytes) {
         // A lower target may do better by luck.
-        const bool is_poor = task_.good_ps > 0 && pool_.least_ps(targets[i]) > task_.good_ps;
+        const bool is_poor = task_.good_ps > 0 && least_ps(targets[i]) > task_.good_ps;
         if (is_poor && may_offload_ && i + 1 < targets.size()) reach(targets[i + 1]);
         improve_until_deadline(targets, i);
         break;
@@ -68,9 +69,16 @@ class Search {
   }
 
  private:
+  // What has to be beaten; very long if there is nothing yet.
+  int64_t least_ps(int64_t target_bytes) const {
+    const int64_t found_ps = pool_.least_ps(target_bytes);
+    const bool is_within = target_bytes <= task_.request.capacity_bytes;
+    return is_within ? std::min(found_ps, task_.known_ps) : found_ps;
+  }
+
   // Once there is an answer, time may run out.
   bool is_over(int64_t target_bytes) const {
-    return deadline_.has_passed() && pool_.least_ps(target_bytes) < Pool::kNoTime;
+    return deadline_.has_passed() && least_ps(target_bytes) < Pool::kNoTime;
   }
 
   // First at the higher targets, where luck may lie; then with more effort at this one.
@@ -135,8 +143,9 @@ class Search {
       is_reached |= reach(target_bytes, way);
     }
     if (is_reached && may_offload_ && drafts_.has_choice()) flip_values(target_bytes);
-    if (may_offload_ && task_.values.tick_count() <= kTinyOps) try_every_offload(target_bytes);
-    return is_reached || pool_.least_ps(target_bytes) < Pool::kNoTime;
+    const bool is_tiny = task_.values.tick_count() <= kTinyOps;
+    if (may_offload_ && is_tiny) is_reached |= try_every_offload(target_bytes);
+    return is_reached;
   }
 
   // Local moves, for programs so small that one value more or less shows: drops what the best so
@@ -162,31 +171,33 @@ class Search {
   }
 
   // In a tiny program the fastest copies may leave no layout, and slower ones may.
-  void try_every_offload(int64_t target_bytes) {
+  bool try_every_offload(int64_t target_bytes) {
     std::vector<const Selection*> selections = {&kept_.selection};
     if (drafts_.has_choice()) selections = drafts_.all(target_bytes);
     int32_t tries = kTinyTries;
+    const int64_t before_ps = least_ps(target_bytes);
     for (const Selection* selection : selections) {
       const std::optional<Candidate> base = schedule_candidate(task_, *selection);
       if (!base || is_plan_within(*base, target_bytes)) continue;
       for (Candidate& candidate :
-           every_offload_candidate(task_, *base, target_bytes, pool_.least_ps(target_bytes))) {
-        if (candidate.predicted_ps >= pool_.least_ps(target_bytes) || tries-- <= 0) break;
+           every_offload_candidate(task_, *base, target_bytes, least_ps(target_bytes))) {
+        if (candidate.predicted_ps >= least_ps(target_bytes) || tries-- <= 0) break;
         place_candidate(task_, target_bytes, passes_, candidate);
         if (!is_too_much_below(task_, candidate)) pool_.add(std::move(candidate));
       }
     }
+    return least_ps(target_bytes) < before_ps;
   }
 
   // Whether that is faster than all others.
   bool try_to_offload(int64_t target_bytes, const Selection& selection) {
-    const int64_t least_ps = pool_.least_ps(target_bytes);
+    const int64_t before_ps = least_ps(target_bytes);
     const std::optional<Candidate> base = schedule_candidate(task_, selection);
     if (!base || is_plan_within(*base, target_bytes)) return false;
     place_within(target_bytes, [&](int64_t aim_bytes) {
-      return offload_candidate(task_, *base, aim_bytes, pool_.least_ps(target_bytes));
+      return offload_candidate(task_, *base, aim_bytes, least_ps(target_bytes));
     });
-    return pool_.least_ps(target_bytes) < least_ps;
+    return least_ps(target_bytes) < before_ps;
   }
 
   bool reach(int64_t target_bytes, Way way) {
@@ -194,7 +205,7 @@ class Search {
     return place_within(target_bytes, [&](int64_t aim_bytes) {
       return way == Way::Recompute
                  ? recompute_for(aim_bytes)
-                 : offload_candidate(task_, kept_, aim_bytes, pool_.least_ps(target_bytes));
+                 : offload_candidate(task_, kept_, aim_bytes, least_ps(target_bytes));
     });
   }
 
@@ -251,17 +262,17 @@ class Search {
       std::optional<Candidate> base = schedule_candidate(task_, *drafts[i]);
       if (!base || is_plan_within(*base, target_bytes)) continue;
       const std::optional<Candidate> candidate =
-          offload_candidate(task_, *base, target_bytes, pool_.least_ps(target_bytes));
+          offload_candidate(task_, *base, target_bytes, least_ps(target_bytes));
       if (candidate) estimates.push_back({candidate->predicted_ps, std::move(*base)});
     }
     std::ranges::stable_sort(estimates, {}, &Estimate::predicted_ps);
     bool is_reached = false;
     int32_t placed = 0;
     for (const Estimate& estimate : estimates) {
-      if (estimate.predicted_ps >= pool_.least_ps(target_bytes) || placed == most_placed) break;
+      if (estimate.predicted_ps >= least_ps(target_bytes) || placed == most_placed) break;
       ++placed;
       is_reached |= place_within(target_bytes, [&](int64_t aim_bytes) {
-        return offload_candidate(task_, estimate.base, aim_bytes, pool_.least_ps(target_bytes));
+        return offload_candidate(task_, estimate.base, aim_bytes, least_ps(target_bytes));
       });
     }
     return is_reached;

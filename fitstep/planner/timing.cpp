@@ -56,6 +56,7 @@ class Replay {
     for (Way& way : ways_) put_in_order(way);
     tree_ = LoadTree(load_);
     timing_.ended.resize(load_.size());
+    for (const int64_t ps : task.duration_ps) remaining_ps_ += ps;
     timing_.left_at.assign(task.gaps.size(), 0);
     timing_.left_step.assign(task.gaps.size(), 0);
     timing_.copied_at.assign(task.gaps.size(), 0);
@@ -64,6 +65,7 @@ class Replay {
   std::optional<Timing> run() {
     if (tree_.most(0, count()) > task_.limit_bytes) return std::nullopt;
     do {
+      if (clock_.now_ps() + remaining_ps_ >= task_.too_slow_ps) return std::nullopt;
       start_op();
       for (Way& way : ways_) start_evict(way);
       for (Way& way : ways_) start_prefetch(way);
@@ -74,6 +76,7 @@ class Replay {
                     "an offload that waits for itself");
     }
     timing_.total_ps = clock_.now_ps();
+    if (timing_.total_ps >= task_.too_slow_ps) return std::nullopt;
     return std::move(timing_);
   }
 
@@ -153,6 +156,7 @@ class Replay {
       way.evicted_at_start = way.evicted;
     }
     clock_.start(Lane::Compute, {.own_ps = task_.duration_ps[op]});
+    remaining_ps_ -= task_.duration_ps[op];
     step_ = 0;
     ++next_;
   }
@@ -268,6 +272,7 @@ class Replay {
   std::vector<char> has_left_;           // By gap.
   LoadTree tree_;                        // The load, and what was prefetched early.
   Timing timing_;
+  int64_t remaining_ps_ = 0;  // Of instances not yet started, with nothing in their way.
   int32_t next_ = 0;           // Instance to start.
   int32_t step_ = 0;           // Evictions that have ended in this pause; 0 beside an instance.
   int64_t early_bytes_ = 0;    // Prefetched, or being prefetched, for an instance not yet started.

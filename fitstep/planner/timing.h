@@ -36,6 +36,7 @@ struct TimingTask {
   std::span<const int64_t> load_bytes;      // By instance, with nothing evicted.
   std::span<const int64_t> boundary_bytes;  // In the pause before each instance, the same.
   int64_t limit_bytes = 0;
+  int64_t too_slow_ps = std::numeric_limits<int64_t>::max();
   // No prefetch starts earlier than so many moments in front of its use; 0: in the pause there.
   // What comes later is in the way of less.
   Moment most_ahead = std::numeric_limits<Moment>::max();
@@ -68,7 +69,8 @@ struct Timing {
 // Whether the bytes below are still right from the gap before, so that nothing has to be evicted.
 bool is_clean(std::span<const Gap> gaps, size_t gap);
 
-// Nothing if the load is above the limit with all of the gaps' bytes away.
+// Nothing if the load is above the limit with all of the gaps' bytes away, or if it takes as long as
+// `too_slow_ps`.
 std::optional<Timing> time_offload(const TimingTask& task, const Machine& machine);
 
 }  // namespace fitstep
