@@ -83,11 +83,16 @@ class Cutter {
       const Gap& gap = gaps_[index(copy.gap)];
       const int32_t source = piece(gap.stay, gap.before);
       const int32_t target = below_[index(copy.gap)];
-      result_.stays[index(source)].end = timing_.left_at[index(copy.gap)];
-      result_.stays[index(source)].end_step = timing_.left_step[index(copy.gap)];
+      const bool is_beside = gap.evict_beside != kNone;
+      if (is_beside) {
+        result_.stays[index(source)].last = gap.before;
+      } else {
+        result_.stays[index(source)].end = timing_.left_at[index(copy.gap)];
+        result_.stays[index(source)].end_step = timing_.left_step[index(copy.gap)];
+      }
       if (!gap.has_home) result_.stays[index(target)].begin = copy.moment;
       result_.lane(lane).push_back(
-          {.source = source, .target = target, .ends_source = true, .ended = copy.ended});
+          {.source = source, .target = target, .ends_source = !is_beside, .ended = copy.ended});
     }
   }
 

@@ -24,6 +24,17 @@ struct Gap {
   int64_t size_bytes = 0;
   bool has_home = false;    // On the host tier, so that no other bytes are needed there.
   TierId tier = kHostTier;  // Where its bytes go if they go.
+
+  // What a policy wants beyond that; by default copies run as early as they can.
+  //
+  // The copy down may start beside this instance already, in front of `before`: which then is the
+  // one that waits for its end and gives the bytes free. None of these instances writes the stay.
+  int32_t evict_beside = kNone;
+  // The copy back starts beside this instance, up to `after`, or later.
+  int32_t prefetch_from = 0;
+
+  // The first instance beside which the copy down may start.
+  int32_t evict_from() const { return evict_beside == kNone ? before + 1 : evict_beside; }
 };
 
 // Of the stays that have an address of their own in the arena, in order of stays, then instances.

@@ -26,8 +26,10 @@ struct Way {
   Lane down = Lane::Evict;
   Lane up = Lane::Prefetch;
   std::vector<int32_t> evict_order = {};
+  std::vector<int32_t> release_order = {};
   std::vector<int32_t> prefetch_order = {};
   std::vector<int32_t> needed = {};  // By instance: prefetches that have ended when it starts.
+  std::vector<int32_t> gone = {};    // By instance: evictions that have, if it gives bytes free.
   std::vector<int32_t> prefetched_at_end = {};  // By instance: ended when it ends.
   int32_t evicted = 0;
   int32_t evicted_at_start = 0;  // When the instance that runs started.
@@ -126,24 +128,35 @@ class Replay {
   void put_in_order(Way& way) {
     way.needed.assign(load_.size(), 0);
     way.prefetched_at_end.assign(load_.size(), 0);
-    std::ranges::stable_sort(way.prefetch_order, {}, [&](int32_t i) { return gap(i).after; });
+    std::ranges::stable_sort(way.prefetch_order, {}, [&](int32_t i) {
+      return std::pair(gap(i).after, gap(i).prefetch_from);
+    });
     size_t back = 0;
     for (size_t i = 0; i < load_.size(); ++i) {
       const auto is_back = [&](size_t k) { return index(gap(way.prefetch_order[k]).after) <= i; };
       while (back < way.prefetch_order.size() && is_back(back)) ++back;
       way.needed[i] = static_cast<int32_t>(back);
     }
+    way.release_order = way.evict_order;
+    std::ranges::stable_sort(way.release_order, {},
+                             [&](int32_t i) { return std::pair(gap(i).before, gap(i).after); });
     const int32_t sign = task_.last_leaves_first ? -1 : 1;
     std::ranges::stable_sort(way.evict_order, {}, [&](int32_t i) {
-      return std::pair(gap(i).before, sign * gap(i).after);
+      return std::pair(gap(i).evict_from(), sign * gap(i).after);
     });
+    way.gone.assign(load_.size(), 0);
+    int32_t position = 0;
+    for (const int32_t i : way.evict_order) {
+      if (!is_clean(task_.gaps, index(i))) ++position;
+      if (gap(i).evict_beside != kNone) way.gone[index(gap(i).before)] = position;
+    }
   }
 
   void start_op() {
     if (is_op_running() || next_ == count()) return;
     const size_t op = index(next_);
     for (const Way& way : ways_) {
-      if (way.prefetched < way.needed[op]) return;
+      if (way.prefetched < way.needed[op] || way.evicted < way.gone[op]) return;
     }
     const int64_t bytes = load_[op] + early_bytes_ - arriving_[op];
     if (bytes + leaving_bytes_ > task_.limit_bytes) return;
@@ -172,13 +185,13 @@ class Replay {
     }
     if (clock_.is_busy(way.down) || way.evict_head == way.evict_order.size()) return;
     const int32_t leaving = way.evict_order[way.evict_head];
-    const int32_t before = gap(leaving).before;
-    if (before >= done()) return;
+    const int32_t from = gap(leaving).evict_from();
+    if (from > done()) return;
     ++way.evict_head;
-    TimedCopy copy{.gap = leaving, .moment = pause_before(before + 1)};
-    copy.ended[static_cast<size_t>(Lane::Compute)] = before + 1;
-    // What was prefetched when the last use ended: its bytes below may be taken now.
-    copy.ended[static_cast<size_t>(way.up)] = way.prefetched_at_end[index(before)];
+    TimedCopy copy{.gap = leaving, .moment = pause_before(from)};
+    copy.ended[static_cast<size_t>(Lane::Compute)] = from;
+    // What was prefetched when the instance in front ended: its bytes below may be taken now.
+    if (from > 0) copy.ended[static_cast<size_t>(way.up)] = way.prefetched_at_end[index(from - 1)];
     copies(way.down).push_back(copy);
     clock_.start(way.down, copy_of(way, leaving, Direction::Evict));
   }
@@ -187,7 +200,7 @@ class Replay {
     if (clock_.is_busy(way.up) || way.prefetch_head == way.prefetch_order.size()) return;
     const int32_t coming = way.prefetch_order[way.prefetch_head];
     const Gap& it = gap(coming);
-    if (has_left_[index(coming)] == 0) return;
+    if (has_left_[index(coming)] == 0 || done() < it.prefetch_from) return;
     if (pause_before(it.after) - now() > task_.most_ahead) return;
     const bool runs = is_op_running();
     const int64_t here = runs ? load_[index(next_ - 1)] : boundary_[index(next_)];
@@ -237,24 +250,26 @@ class Replay {
 
   void end_evict(Way& way, bool was_op) {
     const int32_t left = copies(way.down).back().gap;
+    evict_position_[index(left)] = ++way.evicted;
+    if (gap(left).evict_beside != kNone) return;  // Who waits for it gives the bytes free.
     timing_.left_at[index(left)] = pause_before(next_);
     const bool is_in_pause = !was_op && next_ < count();  // Nothing comes behind the last op.
     timing_.left_step[index(left)] = is_in_pause ? ++step_ : 0;
     leaving_bytes_ -= gap(left).size_bytes;
     has_left_[index(left)] = 1;
-    evict_position_[index(left)] = ++way.evicted;
   }
 
   void end_op(int32_t instance) {
     for (Way& way : ways_) {
       way.prefetched_at_end[index(instance)] = way.prefetched;
-      for (; way.release_head < way.evict_order.size(); ++way.release_head) {
-        const int32_t released = way.evict_order[way.release_head];
+      for (; way.release_head < way.release_order.size(); ++way.release_head) {
+        const int32_t released = way.release_order[way.release_head];
         if (gap(released).before > instance) break;
-        if (is_clean(task_.gaps, index(released))) {
+        const bool clean = is_clean(task_.gaps, index(released));
+        if (clean || gap(released).evict_beside != kNone) {
           timing_.left_at[index(released)] = pause_before(instance + 1);
           has_left_[index(released)] = 1;
-          evict_position_[index(released)] = evict_position_[index(released) - 1];
+          if (clean) evict_position_[index(released)] = evict_position_[index(released) - 1];
         } else {
           leaving_bytes_ += gap(released).size_bytes;
         }
