@@ -6,6 +6,7 @@
 #include <limits>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "fitstep/base/interval.h"
@@ -54,6 +55,7 @@ struct Candidate {
   int64_t predicted_ps = 0;
   int32_t level = 0;        // The task's.
   int64_t asked_bytes = 0;  // The capacity whose request found it, where that matters; or 0.
+  std::string says;         // What a policy did, for the certificate.
 };
 
 // Scheduled and measured, not placed. Nothing if the selection cannot be scheduled. With homes

@@ -37,20 +37,6 @@ bool is_within_reach(const Machine& machine, TierId tier) {
   return true;
 }
 
-std::vector<int64_t> durations(const Values& values, const Machine& machine,
-                               const Schedule& schedule) {
-  std::vector<int64_t> duration_ps;
-  duration_ps.reserve(schedule.instances.size());
-  for (const Instance& instance : schedule.instances) {
-    int64_t form_ps = 0;
-    if (instance.kind != Instance::Kind::SaveGenerator) {
-      form_ps = values.op_at(instance.tick).forms[static_cast<size_t>(instance.form)].time_ps;
-    }
-    duration_ps.push_back(form_ps + machine.launch_ps);
-  }
-  return duration_ps;
-}
-
 // The load, and in front of each arrival from a home below and behind each departure to one the
 // bytes on their way, as long as a copy takes: what evicts for these leaves room for them.
 std::vector<int64_t> with_ways(std::span<const int64_t> load_bytes, std::span<const Gap> gaps,
@@ -128,7 +114,7 @@ class Chooser {
         load_(with_holes(space, limits.hole_bytes)),
         limits_(limits),
         gaps_(find_gaps(values, schedule)),
-        duration_ps_(durations(values, machine, schedule)),
+        duration_ps_(instance_durations_ps(values, machine, schedule)),
         start_ps_{0},
         least_ps_(limits.too_slow_ps) {
     for (const int64_t ps : duration_ps_) start_ps_.push_back(start_ps_.back() + ps);
@@ -274,6 +260,20 @@ class Lister {
 
 bool can_offload(const Machine& machine) {
   return offload_room_bytes(machine, kHostTier) > 0 || offload_room_bytes(machine, kDiskTier) > 0;
+}
+
+std::vector<int64_t> instance_durations_ps(const Values& values, const Machine& machine,
+                                           const Schedule& schedule) {
+  std::vector<int64_t> duration_ps;
+  duration_ps.reserve(schedule.instances.size());
+  for (const Instance& instance : schedule.instances) {
+    int64_t form_ps = 0;
+    if (instance.kind != Instance::Kind::SaveGenerator) {
+      form_ps = values.op_at(instance.tick).forms[static_cast<size_t>(instance.form)].time_ps;
+    }
+    duration_ps.push_back(form_ps + machine.launch_ps);
+  }
+  return duration_ps;
 }
 
 int64_t offload_room_bytes(const Machine& machine, TierId tier) {

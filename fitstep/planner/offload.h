@@ -32,6 +32,10 @@ struct Offload {
 // Whether the machine has a tier below that links lead to and that may hold bytes.
 bool can_offload(const Machine& machine);
 
+// By instance, launches included.
+std::vector<int64_t> instance_durations_ps(const Values& values, const Machine& machine,
+                                           const Schedule& schedule);
+
 // Bytes that plans may have on a tier below; none where no links lead there.
 int64_t offload_room_bytes(const Machine& machine, TierId tier);
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -29,6 +28,7 @@
 #include "fitstep/planner/needs.h"
 #include "fitstep/planner/offload.h"
 #include "fitstep/planner/order.h"
+#include "fitstep/planner/policies/policies.h"
 #include "fitstep/planner/pool.h"
 #include "fitstep/planner/search.h"
 #include "fitstep/planner/selection.h"
@@ -39,9 +39,6 @@
 
 namespace fitstep {
 namespace {
-
-constexpr std::array<const char*, 5> kPolicyNames = {"auto", "none", "recompute", "offload",
-                                                     "recompute-sqrt"};
 
 // Storages that may have their home below: all, or, where the request says where they are, those
 // that it has there.
@@ -58,8 +55,13 @@ std::vector<StorageId> may_be_below(const Program& program, const Machine& machi
 
 Moves moves_of(const Program& program, const Machine& machine, const PlanRequest& request) {
   const std::string& policy = request.policy;
-  Moves moves{.recompute = policy != "none" && policy != "offload",
-              .offload = can_offload(machine) && (policy == "auto" || policy == "offload")};
+  const Policy* published = find_policy(policy);
+  const bool offloads =
+      published != nullptr ? published->offloads : policy == "auto" || policy == "offload";
+  Moves moves{.recompute = policy != "none" && policy != "offload" &&
+                           (published == nullptr || !published->offloads),
+              .offload = can_offload(machine) && offloads};
+  if (published != nullptr) return moves;  // They leave homes where they are.
   const std::vector<StorageId> mobile = may_be_below(program, machine, request);
   if (!moves.offload || mobile.empty()) return moves;
   moves.is_mobile.assign(program.storages.size(), 0);
@@ -145,6 +147,8 @@ class Planning {
     return is_small() || !is_within(kFar);
   }
   bool is_small() const { return values_.tick_count() <= 1'000; }
+  // For what to offload: a published policy has decided it.
+  bool may_search() const { return moves_.offload && find_policy(request_.policy) == nullptr; }
   bool has_answer() const { return pool_.least_ps(capacity_bytes()) < Pool::kNoTime; }
   // Of the bound, in thousandths.
   bool is_within(int64_t share) const {
@@ -187,7 +191,7 @@ class Planning {
   // Without an answer: what capacity would have one, with as many homes below as there is room for.
   // What a search finds beside its target is no answer, because nobody would find it again.
   void climb() {
-    if (has_answer() || !moves_.offload || request_.capacity_bytes <= 0) return;
+    if (has_answer() || !may_search() || request_.capacity_bytes <= 0) return;
     constexpr int32_t kMostSteps = 100;
     const double step = is_large(values_) ? 1.2 : 1.04;
     const auto has_room = [this](const Task& task) { return has_room_below(task); };
@@ -222,7 +226,7 @@ class Planning {
   // large.
   void fill_holes() {
     constexpr int32_t kMostAbove = 4;
-    if (!moves_.offload || request_.capacity_bytes <= 0 || !has_answer()) return;
+    if (!may_search() || request_.capacity_bytes <= 0 || !has_answer()) return;
     struct Base {
       const Task* task = nullptr;
       Selection selection;
@@ -311,6 +315,7 @@ Plan Planning::make_certified_plan(const Candidate& candidate, int64_t capacity_
   certificate.floor_bytes = floor_bytes_;
   certificate.capacity_bytes = std::max(capacity_bytes, certificate.height_bytes);
   certificate.moves = describe(moves_);
+  if (!candidate.says.empty()) certificate.moves += "; " + candidate.says;
   const bool is_known = bound_.has_value() && request_.capacity_bytes == certificate.capacity_bytes;
   const TimeBound bound = is_known ? *bound_ : bound_at(certificate.capacity_bytes);
   certificate.bound_ps = bound.ps;
@@ -330,8 +335,6 @@ Plan Planning::make_certified_plan(const Candidate& candidate, int64_t capacity_
 }
 
 }  // namespace
-
-std::span<const char* const> policy_names() { return kPolicyNames; }
 
 Frontier make_frontier(const Program& program, const Machine& machine, const PlanRequest& request) {
   Planning planning(program, machine, request);

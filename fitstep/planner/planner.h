@@ -50,6 +50,7 @@ struct PlanRequest {
 //   recompute        one of the two moves alone
 //   offload
 //   recompute-sqrt   every k-th narrow cut of n is kept, k = sqrt(n)
+//   vdnn-dyn, ...    what published systems do: policies/policies.h
 std::span<const char* const> policy_names();
 
 // An op that binds the floor or the least height found.

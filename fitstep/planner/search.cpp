@@ -14,6 +14,7 @@
 #include "fitstep/planner/deadline.h"
 #include "fitstep/planner/drafts.h"
 #include "fitstep/planner/offload.h"
+#include "fitstep/planner/policies/policies.h"
 #include "fitstep/planner/pool.h"
 #include "fitstep/planner/selection.h"
 #include "fitstep/planner/selector.h"
@@ -325,6 +326,7 @@ class Search {
 }  // namespace
 
 std::vector<Candidate> search(const Task& task) {
+  if (const Policy* policy = find_policy(task.request.policy)) return policy->plan(task);
   std::optional<Candidate> kept = schedule_candidate(task, keep_all(task.values));
   FITSTEP_CHECK(kept.has_value(), "a program that keeps everything needs nothing made again");
   const int32_t passes = kPassesPerEffort * 4 * task.request.effort;

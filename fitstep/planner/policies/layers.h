@@ -1,0 +1,52 @@
+// Layers: a step as published systems see it, one layer after another forward, then backward.
+//
+//   forward    | conv1 relu1 | conv2 relu2 | pool |                a layer begins with the op
+//   backward   | d pool | d relu2 d conv2 | d relu1 d conv1 |      that names it, or ends with it
+//
+//   saved      conv1's output: layer conv2 uses it last, layer d conv2 first
+//
+// A program has ops and no layers. What names one is a convolution, a matrix product, attention or
+// a pool; everything else belongs to the one before it, in the backward part to the one behind it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "fitstep/planner/gaps.h"
+#include "fitstep/planner/scheduler.h"
+#include "fitstep/planner/values.h"
+#include "fitstep/program/program.h"
+
+namespace fitstep {
+
+struct Layer {
+  int32_t begin = 0;  // Instances.
+  int32_t end = 0;
+  OpKind kind = OpKind::Other;  // Of the op that names it; Other for none.
+  bool is_forward = false;
+};
+
+// What the forward part leaves for the backward part.
+struct Saved {
+  Gap gap;
+  int32_t layer = 0;      // That uses it last in front of the gap,
+  int32_t needed_by = 0;  // and first behind it.
+  bool feeds_convolution = false;
+  bool feeds_pool = false;
+};
+
+struct Layers {
+  std::vector<Layer> layers;  // Every instance is in one.
+  std::vector<Saved> saved;   // In order of stays.
+
+  const Layer& operator[](int32_t layer) const { return layers[static_cast<size_t>(layer)]; }
+  int32_t count() const { return static_cast<int32_t>(layers.size()); }
+  // Of the forward part.
+  int32_t count_of(OpKind kind) const;
+};
+
+// `schedule` keeps everything.
+Layers find_layers(const Values& values, const Schedule& schedule);
+
+}  // namespace fitstep

@@ -1,0 +1,136 @@
+// What holds of every published policy: its plans are valid, keep their bytes in any order of the
+// lanes, and leave behind what plain execution leaves, on real memory.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "fitstep/machine/machine.h"
+#include "fitstep/plan/plan.h"
+#include "fitstep/planner/planner.h"
+#include "fitstep/planner/policies/policies.h"
+#include "fitstep/program/program.h"
+#include "fitstep/run/host_device.h"
+#include "tests/support/byte_run.h"
+#include "tests/support/expect_plan.h"
+#include "tests/support/hash_step.h"
+#include "tests/support/keep_all.h"
+#include "tests/support/layer_program.h"
+#include "tests/support/random_program.h"
+#include "tests/support/test_files.h"
+
+namespace fitstep {
+namespace {
+
+// Convolutions, pools and matrix products of several sizes and speeds.
+Program random_layers(uint64_t seed) {
+  std::vector<LayerOfTest> layers;
+  for (uint64_t i = 0; i < 4 + seed % 6; ++i) {
+    const uint64_t mixed = (seed * 31 + i * 17) % 23;
+    const OpKind kind = mixed % 5 == 4   ? OpKind::Matmul
+                        : mixed % 3 == 2 ? OpKind::Pool
+                                         : OpKind::Convolution;
+    layers.push_back({.kind = kind,
+                      .seconds = 1 + static_cast<int64_t>(mixed % 4),
+                      .units = 1 + static_cast<int64_t>(mixed % 3),
+                      .scratch_units = static_cast<int64_t>(mixed % 2)});
+  }
+  return layer_program(layers);
+}
+
+void expect_no_damage(const Program& program, const Plan& plan, uint64_t orders) {
+  int64_t arena_bytes = plan.certificate.height_bytes;
+  for (const int64_t bytes : limits_of(plan).capacity_bytes)
+    arena_bytes = std::max(arena_bytes, bytes);
+  for (uint64_t order = 0; order < orders; ++order) {
+    EXPECT_EQ(damage(program, plan, {.arena_bytes = arena_bytes, .seed = order}), "");
+  }
+}
+
+// Three steps on real memory.
+std::vector<std::string> bytes_after(const Program& program, const Plan& plan) {
+  auto step = HashStep::make(program, plan, std::make_shared<HostDevice>());
+  EXPECT_TRUE(step.has_value());
+  (*step)->fill();
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE((*step)->step().has_value());
+  return (*step)->contents();
+}
+
+// The policy's plans with all the room there is, and with what it needs at least.
+std::vector<Plan> plans_of(const Program& program, const char* policy) {
+  std::vector<Plan> plans;
+  const Frontier frontier = make_frontier(program, layer_machine(), {.policy = policy});
+  for (const Point& point : frontier.points) plans.push_back(point.plan);
+  EXPECT_FALSE(plans.empty());
+  const Outcome low = make_plan(program, layer_machine(),
+                                {.capacity_bytes = frontier.floor_bytes, .policy = policy});
+  int64_t least_bytes = frontier.floor_bytes;
+  if (const auto* gave_up = std::get_if<GaveUp>(&low)) least_bytes = gave_up->least_found_bytes;
+  const Outcome fits =
+      make_plan(program, layer_machine(), {.capacity_bytes = least_bytes, .policy = policy});
+  EXPECT_TRUE(std::holds_alternative<Fits>(fits)) << least_bytes;
+  if (const auto* found = std::get_if<Fits>(&fits)) plans.push_back(found->plan);
+  return plans;
+}
+
+void expect_sound(const Program& program, std::map<std::string, int64_t>& copies,
+                  uint64_t orders = 4) {
+  const std::vector<std::string> plain = bytes_after(program, keep_all(program));
+  for (const Policy& policy : published_policies()) {
+    SCOPED_TRACE(policy.name);
+    for (const Plan& plan : plans_of(program, policy.name)) {
+      expect_valid(program, plan);
+      expect_no_damage(program, plan, orders);
+      EXPECT_EQ(bytes_after(program, plan), plain);
+      copies[policy.name] += static_cast<int64_t>(plan.lane(Lane::Evict).size());
+    }
+  }
+}
+
+TEST(PoliciesProperty, PlansOfLayersAreSound) {
+  std::map<std::string, int64_t> copies;
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
+    SCOPED_TRACE(seed);
+    expect_sound(random_layers(seed), copies);
+  }
+  for (const Policy& policy : published_policies()) {
+    const std::string name = policy.name;
+    const bool moves =
+        policy.offloads && name.find("none") == std::string::npos && name != "layrub-intra";
+    EXPECT_EQ(copies[name] > 0, moves) << name;
+  }
+}
+
+TEST(PoliciesProperty, PlansOfAnyProgramAreSound) {
+  std::map<std::string, int64_t> copies;
+  for (uint64_t seed = 1; seed <= 8; ++seed) {
+    SCOPED_TRACE(seed);
+    const auto layers = 2 + static_cast<int32_t>(seed % 8);
+    expect_sound(random_program(seed, {.layers = layers, .unit_bytes = 64}), copies);
+  }
+  EXPECT_GT(copies["layrub"], 0);
+  EXPECT_GT(copies["tf-swap"], 0);
+}
+
+TEST(PoliciesProperty, PlansOfCapturedProgramsAreSound) {
+  std::map<std::string, int64_t> copies;
+  for (const char* name : {"mlp", "unet"}) {
+    SCOPED_TRACE(name);
+    expect_sound(
+        program_of(read_file(fmt::format("{}/tests/golden/{}.program", FITSTEP_SOURCE_DIR, name))),
+        copies, 1);
+  }
+  EXPECT_GT(copies["vdnn-all-m"], 0);
+  EXPECT_GT(copies["vdnn++-conv-p"], 0);
+}
+
+}  // namespace
+}  // namespace fitstep
