@@ -15,11 +15,6 @@
 namespace fitstep {
 namespace {
 
-bool names_a_layer(OpKind kind) {
-  return kind == OpKind::Convolution || kind == OpKind::Matmul || kind == OpKind::Attention ||
-         kind == OpKind::Pool;
-}
-
 class Finder {
  public:
   Finder(const Values& values, const Schedule& schedule)
@@ -133,6 +128,11 @@ class Finder {
 };
 
 }  // namespace
+
+bool names_a_layer(OpKind kind) {
+  return kind == OpKind::Convolution || kind == OpKind::Matmul || kind == OpKind::Attention ||
+         kind == OpKind::Pool;
+}
 
 int32_t Layers::count_of(OpKind kind) const {
   return static_cast<int32_t>(std::ranges::count_if(

@@ -20,6 +20,8 @@
 
 namespace fitstep {
 
+bool names_a_layer(OpKind kind);
+
 struct Layer {
   int32_t begin = 0;  // Instances.
   int32_t end = 0;

@@ -20,7 +20,7 @@ enum class FormRule { LeastScratch, Fastest };  // vDNN's (m) and (p).
 
 enum class Inputs {
   FreedByLastUse,
-  HeldByLayer,  // What a layer's backward part reads stays until all of that layer is done.
+  HeldByLayer,  // The input of a layer stays until all of its backward part is done.
 };
 
 class Stage {
