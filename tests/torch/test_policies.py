@@ -1,0 +1,117 @@
+"""Policies of published systems, on small models with a host tier: the bits of plain PyTorch."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from cases import CASES, Step, Trainee, build
+from equal_bits import Run, drive, train_plain
+from fitstep.zoo.bits import Fingerprint, differences, fingerprint
+from torch import Tensor, nn
+
+import fitstep
+from fitstep import _core, zoo
+
+STEPS = 3
+FAMILIES = ("vdnn", "vdnn++", "tf-swap", "layrub", "recompute-")
+
+
+def trained(case: str, policy: str, budget: str) -> tuple[Run, fitstep.Report]:
+    """Three steps of a case; of a plan that took the policy's word for everything."""
+    trainee: Trainee = build(CASES[case], tiny=True)
+    function = trainee.functions[0]
+    step = fitstep.compile(
+        function.call, function.example, budget, policy=policy, host_budget="900%", effort=1
+    )
+    run = drive(trainee, [step], STEPS)
+    report = step.report()
+    step.close()
+    return run, report
+
+
+@pytest.mark.parametrize(
+    ("case", "policy", "moves"),
+    # All of them run on programs of all kinds in tests/property/; these on real kernels.
+    [
+        ("vgg16", "vdnn-all-p", True),
+        ("vgg16", "recompute-cheap", False),
+        ("resnet50_nchw", "vdnn++-conv-p", True),
+        ("unet", "layrub", True),
+        ("unet", "vdnn-conv-m", True),
+        ("lstm", "layrub-inter", True),
+        ("lstm", "vdnn-all-m", False),  # Nothing convolves there.
+    ],
+)
+def test_a_policy_runs_with_equal_bits(case: str, policy: str, moves: bool) -> None:
+    run, report = trained(case, policy, "300%")
+    assert differences(run.bits, train_plain(case, STEPS).bits) == []
+    steady = report.variants[-1]
+    assert report.violations == 0
+    assert steady.evicted_bytes == steady.prefetched_bytes
+    assert (steady.evicted_bytes > 0) == moves
+    assert (steady.recomputed_ops > 0) <= (policy == "recompute-cheap")
+
+
+@pytest.mark.parametrize("policy", ["tf-swap", "vdnn++-dyn"])
+def test_a_policy_that_looks_at_the_budget_offloads_only_for_it(policy: str) -> None:
+    _, roomy = trained("unet", policy, "300%")
+    run, tight = trained("unet", policy, "80%")
+    assert roomy.variants[-1].evicted_bytes == 0 < tight.variants[-1].evicted_bytes
+    assert differences(run.bits, train_plain("unet", STEPS).bits) == []
+
+
+class Job:
+    """A model whose step takes what the benchmarks' nets of the papers take."""
+
+    def __init__(self, make: Callable[[], nn.Module], *example: Tensor) -> None:
+        torch.manual_seed(3)
+        self.model = make()
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.01, momentum=0.9)
+        self.example = example
+
+    def step(self, *example: Tensor) -> Tensor:
+        self.optimizer.zero_grad()
+        loss: Tensor = self.model(*example).square().mean()
+        loss.backward()
+        self.optimizer.step()
+        return loss
+
+    def train(self, step: Step) -> Fingerprint:
+        torch.manual_seed(4)
+        losses = [step(*self.example).detach().clone() for _ in range(STEPS)]
+        return fingerprint(model=self.model, optimizer=self.optimizer, losses=losses)
+
+
+def googlenet() -> Job:
+    return Job(lambda: zoo.googlenet(10), torch.linspace(-1, 1, 3 * 224 * 224).view(1, 3, 224, 224))
+
+
+def translation() -> Job:
+    words = torch.arange(12).view(2, 6) % 20
+    return Job(lambda: zoo.Seq2Seq(vocab=20, width=16, layers=1), words, words)
+
+
+@pytest.mark.parametrize(
+    ("make", "policy"),
+    [(googlenet, "vdnn-all-p"), (translation, "layrub"), (translation, "recompute-cheap")],
+)
+def test_a_policy_runs_inceptions_and_attention_with_equal_bits(
+    make: Callable[[], Job], policy: str
+) -> None:
+    ours = make()
+    step = fitstep.compile(
+        ours.step, ours.example, "300%", policy=policy, host_budget="900%", effort=1
+    )
+    found = ours.train(step)
+    evicted_bytes = step.report().variants[-1].evicted_bytes
+    step.close()
+    plain = make()
+    assert differences(found, plain.train(plain.step)) == []
+    assert (evicted_bytes > 0) == (policy != "recompute-cheap")
+
+
+def test_names_are_known_and_an_unknown_one_lists_them() -> None:
+    names = _core.policy_names()
+    assert all(any(name.startswith(family) for name in names) for family in FAMILIES)
+    with pytest.raises(ValueError, match="vdnn-dyn"):
+        fitstep.compile(googlenet().step, (), "1GiB", policy="vdnn")
