@@ -128,8 +128,8 @@ TEST(Command, RefusesBadInputWithTheFileInTheSentence) {
       {{"verify", plan}, "program is required"},
       {{"show"}, "file is required"},
       {{"show", program, "--seed"}, "not expected: --seed; see fitstep show --help"},
-      {{"shew", program}, "fitstep: shew is not a verb; there are plan, curve, "},
-      {{}, "fitstep: no verb; there are plan, curve, "},
+      {{"shew", program}, "fitstep: shew is not a verb; there are plan, compare, curve, "},
+      {{}, "fitstep: no verb; there are plan, compare, curve, "},
   };
   for (const Case& bad : cases) {
     const Answer answer = run_command(bad.arguments);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/compare.h"
 #include "cli/curve.h"
 #include "cli/files.h"
 #include "cli/layout.h"
@@ -46,6 +47,8 @@ Answer run_command(const std::vector<std::string>& arguments, const Progress& pr
   app.require_subcommand(1);
   PlanOptions plan;
   const CLI::App* plan_verb = add_plan(app, plan);
+  CompareOptions compare;
+  const CLI::App* compare_verb = add_compare(app, compare);
   CurveOptions curve;
   const CLI::App* curve_verb = add_curve(app, curve);
   SimulateOptions simulate;
@@ -72,6 +75,7 @@ Answer run_command(const std::vector<std::string>& arguments, const Progress& pr
     return Answer{ExitCode::Yes, text.str(), ""};
   }
   if (plan_verb->parsed()) return run_plan(plan, progress);
+  if (compare_verb->parsed()) return run_compare(compare, progress);
   if (curve_verb->parsed()) return run_curve(curve, progress);
   if (simulate_verb->parsed()) return run_simulate(simulate, progress);
   if (report_verb->parsed()) return run_report(report);

@@ -1,7 +1,7 @@
 // The command `fitstep` as a function, so that tests can call it.
 //
-//   fitstep <verb> FILE...      verbs: plan, curve, simulate, report, show, verify, machine,
-//                               layout
+//   fitstep <verb> FILE...      verbs: plan, compare, curve, simulate, report, show, verify,
+//                               machine, layout
 //
 // Every verb reads files, prints to `text`, says what is wrong in `error`, and has an exit code:
 // 0 yes, 1 no (nothing fits, a plan with faults, blocks that do not fit), 2 input that cannot be

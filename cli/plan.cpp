@@ -32,7 +32,12 @@ Result<Budget> read_budget(const PlanOptions& options, const Program& program) {
   return budget;
 }
 
+}  // namespace
+
 Result<Question> read_question(const PlanOptions& options, const Progress& progress) {
+  if (options.budget.empty() == options.capacity.empty()) {
+    return Error{ErrorCode::BadInput, "give either --budget or --capacity"};
+  }
   FITSTEP_TRY(Program program, load_program(options.program_path));
   FITSTEP_TRY(Machine machine, load_machine(options.machine));
   FITSTEP_TRY(const Budget budget, read_budget(options, program));
@@ -46,8 +51,6 @@ Result<Question> read_question(const PlanOptions& options, const Progress& progr
                   .budget = budget,
                   .request = std::move(request)};
 }
-
-}  // namespace
 
 CLI::App* add_plan(CLI::App& app, PlanOptions& options) {
   CLI::App* verb = app.add_subcommand("plan", "Find the fastest plan within a budget");
@@ -69,13 +72,16 @@ CLI::App* add_plan(CLI::App& app, PlanOptions& options) {
 }
 
 Answer run_plan(const PlanOptions& options, const Progress& progress) {
-  if (options.budget.empty() == options.capacity.empty()) {
-    return bad_input({ErrorCode::BadInput, "give either --budget or --capacity"});
-  }
-  const Result<Question> question = read_question(options, progress);
+  Result<Question> question = read_question(options, progress);
   if (!question.has_value()) return bad_input(question.error());
   Outcome outcome = make_plan(question->program, question->machine, question->request);
   auto* fits = std::get_if<Fits>(&outcome);
+  if (std::holds_alternative<GaveUp>(outcome) && question->request.policy != PlanRequest{}.policy) {
+    PlanRequest best = question->request;
+    best.policy = PlanRequest{}.policy;
+    question->does_best_fit =
+        std::holds_alternative<Fits>(make_plan(question->program, question->machine, best));
+  }
   if (fits != nullptr && options.machine.times != MachineOptions{}.times) {
     fits->plan.certificate.bound += "; " + question->times;
   }

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <CLI/App.hpp>
+#include <optional>
 #include <string>
 
 #include "cli/budget.h"
 #include "cli/command.h"
 #include "cli/machines.h"
 #include "cli/planner_options.h"
+#include "fitstep/base/result.h"
 #include "fitstep/machine/machine.h"
 #include "fitstep/planner/planner.h"
 #include "fitstep/program/program.h"
@@ -32,7 +34,11 @@ struct Question {
   std::string times;
   Budget budget;
   PlanRequest request;
+  std::optional<bool> does_best_fit;  // Whether `auto` finds a plan where another policy has not.
 };
+
+// Errors: files that cannot be read, and not exactly one of budget and capacity.
+Result<Question> read_question(const PlanOptions& options, const Progress& progress);
 
 CLI::App* add_plan(CLI::App& app, PlanOptions& options);
 Answer run_plan(const PlanOptions& options, const Progress& progress);

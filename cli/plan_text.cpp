@@ -124,12 +124,20 @@ std::string print(const Question& question, const TooSmall& small) {
          "\n" + print_culprits(question, small.culprits);
 }
 
+// A policy is what it is; only another one needs less.
+std::string print_advice(const Question& question, const GaveUp& gave_up) {
+  if (!question.does_best_fit) return "a larger --effort may find a lower plan\n";
+  return fmt::format("{} needs {} more than the arena has; auto {}\n", question.request.policy,
+                     format_bytes(gave_up.least_found_bytes - question.budget.capacity_bytes),
+                     *question.does_best_fit ? "finds a plan" : "finds none either");
+}
+
 std::string print(const Question& question, const GaveUp& gave_up) {
   return "gave up: " + print_question(question) + "\n" + print_budget(question) +
          line("found", gave_up.least_found_bytes,
               "the lowest plan found; it takes " + as_budget(question, gave_up.least_found_bytes)) +
          line("floor", gave_up.floor_bytes, "provably no plan needs less") + "\n" +
-         print_culprits(question, gave_up.culprits) + "a larger --effort may find a lower plan\n";
+         print_culprits(question, gave_up.culprits) + print_advice(question, gave_up);
 }
 
 Json to_json(const Program& program, const std::vector<Culprit>& culprits) {
@@ -198,6 +206,8 @@ std::string outcome_to_json(const Question& question, const Outcome& outcome,
             {"floor_bytes", gave_up.floor_bytes},
             {"floor_budget_bytes", budget_for(gave_up.floor_bytes, external_bytes)},
             {"culprits", to_json(question.program, gave_up.culprits)}};
+    root["missing_bytes"] = gave_up.least_found_bytes - question.budget.capacity_bytes;
+    if (question.does_best_fit) root["auto_fits"] = *question.does_best_fit;
   }
   return to_text(root);
 }
