@@ -15,6 +15,11 @@
 namespace fitstep {
 namespace {
 
+bool names_a_layer(OpKind kind) {
+  return kind == OpKind::Convolution || kind == OpKind::Matmul || kind == OpKind::Attention ||
+         kind == OpKind::Pool || kind == OpKind::Activation || kind == OpKind::Normalisation;
+}
+
 class Finder {
  public:
   Finder(const Values& values, const Schedule& schedule)
@@ -128,11 +133,6 @@ class Finder {
 };
 
 }  // namespace
-
-bool names_a_layer(OpKind kind) {
-  return kind == OpKind::Convolution || kind == OpKind::Matmul || kind == OpKind::Attention ||
-         kind == OpKind::Pool;
-}
 
 int32_t Layers::count_of(OpKind kind) const {
   return static_cast<int32_t>(std::ranges::count_if(

@@ -1,12 +1,14 @@
 // Layers: a step as published systems see it, one layer after another forward, then backward.
 //
-//   forward    | conv1 relu1 | conv2 relu2 | pool |                a layer begins with the op
-//   backward   | d pool | d relu2 d conv2 | d relu1 d conv1 |      that names it, or ends with it
+//   forward    | conv1 | relu1 | conv2 add | pool |            a layer begins with the op that
+//   names backward   | d pool | d add d conv2 | d relu1 | d conv1 |  it, in the backward part it
+//   ends so
 //
-//   saved      conv1's output: layer conv2 uses it last, layer d conv2 first
+//   saved      conv1's output, as relu1 leaves it: conv2 uses it last, d conv2 first
 //
-// A program has ops and no layers. What names one is a convolution, a matrix product, attention or
-// a pool; everything else belongs to the one before it, in the backward part to the one behind it.
+// A program has ops and no layers. What names one is a convolution, a matrix product, attention, a
+// pool, an activation or a normalisation; everything else belongs to the one before it, in the
+// backward part to the one behind it.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +21,6 @@
 #include "fitstep/program/program.h"
 
 namespace fitstep {
-
-bool names_a_layer(OpKind kind);
 
 struct Layer {
   int32_t begin = 0;  // Instances.

@@ -60,8 +60,7 @@ bool Stage::fits(const Candidate& candidate) const {
   return task_.request.capacity_bytes <= 0 || candidate.bytes <= task_.request.capacity_bytes;
 }
 
-// What crosses into the backward part, or comes back for it, and is what a layer's own op reads,
-// goes with that layer; what an activation in it reads, which works in place there, goes with that.
+// What crosses into the backward part, or comes back for it, goes with the layer that uses it last.
 void Stage::hold_inputs(Schedule& schedule) const {
   std::vector<int32_t> layer_of(schedule.instances.size());
   for (int32_t i = 0; i < layers_.count(); ++i) {
@@ -69,11 +68,8 @@ void Stage::hold_inputs(Schedule& schedule) const {
   }
   for (Stay& stay : schedule.stays) {
     if (stay.has_own_place || stay.first == kNone || stay.end != kNone) continue;
-    const auto use = static_cast<size_t>(stay.last);
-    const Layer& last = layers_[layer_of[use]];
-    if (last.is_forward || !names_a_layer(task_.values.op_at(schedule.instances[use].tick).kind)) {
-      continue;
-    }
+    const Layer& last = layers_[layer_of[static_cast<size_t>(stay.last)]];
+    if (last.is_forward || last.kind == OpKind::Other) continue;
     const bool is_saved =
         stay.begin != kNone || layers_[layer_of[static_cast<size_t>(stay.first)]].is_forward;
     if (is_saved) stay.last = last.end - 1;
