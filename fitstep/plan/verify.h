@@ -8,7 +8,8 @@
 //   2. No two residencies or scratch blocks share bytes while both may be live. "May" means by
 //      happens-before (lane order plus waits), never by predicted times.
 //   3. Every op runs once in its default (or an equal-bits) form, all that follow are pure or
-//      restoring forms; generator versions are drawn in program order.
+//      restoring forms; generator versions are drawn in program order. An optional op need not
+//      run: whoever reads what it makes must find it all the same.
 //   4. Capacities hold on every tier, alignment holds, waits are acyclic, every non-home residency
 //      is released, and the end state equals the start state.
 //   5. Each copy lane copies from and to its own tiers only; homes lie on the device or the host.

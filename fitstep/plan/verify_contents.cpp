@@ -274,7 +274,7 @@ class Execution {
 
   void check_end() {
     for (size_t i = 0; i < run_count_.size(); ++i) {
-      if (run_count_[i] > 0) continue;
+      if (run_count_[i] > 0 || subject_.program.ops[i].is_optional) continue;
       faults_.add(FaultKind::MissingOp, "op {} {} never runs", i, subject_.program.ops[i].name);
     }
     const std::vector<int32_t> last = last_versions(subject_.program);

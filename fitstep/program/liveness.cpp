@@ -61,6 +61,10 @@ std::vector<int64_t> held_bytes(const Program& program, const std::vector<Interv
     const auto tick = static_cast<Tick>(i);
     int64_t older = live;  // Held without being born in this kernel.
     requests.clear();
+    if (program.ops[i].is_optional) {
+      bytes[i] = live;
+      continue;
+    }
     for (Request request : program.ops[i].forms.front().requests) {
       if (!request.output.is_none()) {
         const Interval& output = held[request.output.index()];
@@ -90,7 +94,9 @@ std::vector<Interval> lifetimes(const Program& program) {
     interval.end = std::max(interval.end, tick + 1);
   };
   for (Tick tick = 0; tick < ticks; ++tick) {
-    const Form& form = program.ops[static_cast<size_t>(tick)].forms.front();
+    const Op& op = program.ops[static_cast<size_t>(tick)];
+    if (op.is_optional) continue;
+    const Form& form = op.forms.front();
     for (const Read& read : form.reads) {
       if (read.kind != ReadKind::ShapeOnly) use(read.storage, tick);
     }

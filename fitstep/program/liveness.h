@@ -1,4 +1,4 @@
-// Liveness: what a program holds, tick by tick, when nothing is planned.
+// Liveness: what a program holds, tick by tick, when nothing is planned and no optional op runs.
 //
 //   bytes
 //     3 |         +-- a2 ---+

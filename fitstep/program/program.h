@@ -14,6 +14,13 @@
 //
 // Random numbers are data too: a generator is a storage whose content is its state. An op that
 // draws reads version k of it and writes version k + 1.
+//
+// What some form reads instead of a larger storage is made by an optional op, which plain PyTorch
+// does not run: here `pack`, whose m says of each element of y on which side of zero it is. Either
+// b reads y, or pack and the other form of b run:
+//
+//   f --> y -----------------> b      default: reads the signs of y
+//          \--> pack --> m --->'      "from sign bits": reads m, 1/32 of the bytes
 #pragma once
 
 #include <cstdint>
@@ -137,6 +144,7 @@ struct Op {
   int32_t repeat = -1;  // Which repeat (recurring sub-sequence) it belongs to; -1 for none.
   bool is_random = false;
   bool must_not_move = false;
+  bool is_optional = false;  // Runs only where some form that was chosen reads what it writes.
   int64_t flops = 0;
   int64_t bytes = 0;  // Bytes that the kernel moves at least.
   std::vector<Form> forms;

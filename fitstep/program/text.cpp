@@ -99,6 +99,7 @@ class Printer {
     if (op.repeat != -1) put(" repeat {}", op.repeat);
     if (op.is_random) put(" random");
     if (op.must_not_move) put(" fixed");
+    if (op.is_optional) put(" optional");
     if (op.flops != 0) put(" flops {}", op.flops);
     if (op.bytes != 0) put(" bytes {}", op.bytes);
     put("\n");
@@ -183,7 +184,8 @@ std::string hash_program(const Program& program) {
   for (const Op& op : program.ops) {
     fingerprint.add(static_cast<int64_t>(op.kind));
     fingerprint.add(op.repeat);
-    fingerprint.add(int64_t{op.is_random} + 2 * int64_t{op.must_not_move});
+    fingerprint.add(int64_t{op.is_random} + 2 * int64_t{op.must_not_move} +
+                    4 * int64_t{op.is_optional});
     fingerprint.add(static_cast<int64_t>(op.forms.size()));
     for (const Form& form : op.forms) add_form(fingerprint, program, form);
   }

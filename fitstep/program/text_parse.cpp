@@ -128,6 +128,7 @@ Op read_op(LineReader& line) {
   if (line.accept("repeat")) op.repeat = read_small_number(line, "a repeat");
   op.is_random = line.accept("random");
   op.must_not_move = line.accept("fixed");
+  op.is_optional = line.accept("optional");
   if (line.accept("flops")) op.flops = read_number(line, "a number of flops");
   if (line.accept("bytes")) op.bytes = read_number(line, "a number of bytes");
   return op;

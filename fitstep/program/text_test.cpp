@@ -52,6 +52,24 @@ Program full_program() {
   return program;
 }
 
+TEST(Text, KeepsThatAnOpIsOptional) {
+  Program program{.name = "optional"};
+  program.storages = {{.name = "y", .size_bytes = 64, .has_content_at_start = true},
+                      {.name = "m", .size_bytes = 2}};
+  program.ops = {{.name = "pack", .kind = OpKind::Copy, .is_optional = true}};
+  program.ops[0].forms = {{.is_pure = true}};
+  program.ops[0].forms[0].reads = {{.storage = StorageId(0), .version = 0}};
+  program.ops[0].forms[0].writes = {{StorageId(1), 1, {}}};
+  const std::string text = print_program(program);
+  EXPECT_NE(text.find("op 0 \"pack\" copy optional\n"), std::string::npos);
+  const Result<Program> parsed = parse_program(text);
+  ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
+  EXPECT_EQ(parsed.value(), program);
+  Program other = program;
+  other.ops[0].is_optional = false;
+  EXPECT_NE(hash_program(other), hash_program(program));
+}
+
 TEST(Text, KeepsEveryField) {
   const Program program = full_program();
   const Result<Program> parsed = parse_program(print_program(program));

@@ -32,7 +32,10 @@ bool is_sane_size(int64_t bytes) { return bytes >= 0 && bytes <= kMostBytes; }
 class Validator {
  public:
   Validator(const Program& program, ProgramPlace& place)
-      : program_(program), place_(place), version_(program.storages.size(), 0) {}
+      : program_(program),
+        place_(place),
+        version_(program.storages.size(), 0),
+        is_optional_(program.storages.size(), 0) {}
 
   Status run() {
     FITSTEP_TRY_STATUS(check_storages());
@@ -42,6 +45,7 @@ class Validator {
       FITSTEP_TRY_STATUS(check_op(program_.ops[i]));
       for (const Write& write : program_.ops[i].forms.front().writes) {
         version_[write.storage.index()] = write.version;
+        if (program_.ops[i].is_optional) is_optional_[write.storage.index()] = 1;
       }
     }
     return Done{};
@@ -90,6 +94,39 @@ class Validator {
       place_.form = static_cast<int32_t>(i);
       FITSTEP_TRY_STATUS(check_form(op.forms[i], i));
       if (i > 0) FITSTEP_TRY_STATUS(check_same_writes(op.forms.front(), op.forms[i], i));
+      if (op.is_optional) FITSTEP_TRY_STATUS(check_leaves_no_trace(op.forms[i], i));
+    }
+    if (!op.is_optional) FITSTEP_TRY_STATUS(check_needs_no_optional(op.forms.front()));
+    return Done{};
+  }
+
+  // An optional op makes new storages of the step's own and nothing else.
+  Status check_leaves_no_trace(const Form& form, size_t form_index) const {
+    if (!form.is_pure) {
+      return bad_program("{} form {} is not pure, so the op is not optional", label_op(),
+                         form_index);
+    }
+    for (const Write& write : form.writes) {
+      const Storage& storage = program_.storages[write.storage.index()];
+      const bool is_new = write.version == 1 && !storage.has_content_at_start;
+      if (is_new && storage.kind == StorageKind::Temporary && !storage.is_persistent) continue;
+      return bad_program("{} form {} writes {}, which others know; an optional op makes new ones",
+                         label_op(), form_index, label(write.storage));
+    }
+    return Done{};
+  }
+
+  // Without any optional op the program still runs in its default forms.
+  Status check_needs_no_optional(const Form& form) const {
+    for (const Read& read : form.reads) {
+      if (is_optional_[read.storage.index()] == 0 || read.kind == ReadKind::ShapeOnly) continue;
+      return bad_program("{} form 0 reads {}, which only an optional op makes", label_op(),
+                         label(read.storage));
+    }
+    for (const Write& write : form.writes) {
+      if (is_optional_[write.storage.index()] == 0) continue;
+      return bad_program("{} form 0 writes {}, which an optional op makes", label_op(),
+                         label(write.storage));
     }
     return Done{};
   }
@@ -239,8 +276,9 @@ class Validator {
   }
 
   const Program& program_;
-  ProgramPlace& place_;           // Of what is being checked.
-  std::vector<int32_t> version_;  // Of every storage in front of the op that is being checked.
+  ProgramPlace& place_;            // Of what is being checked.
+  std::vector<int32_t> version_;   // Of every storage in front of the op that is being checked.
+  std::vector<char> is_optional_;  // By storage: whether an optional op has made it.
   size_t op_ = 0;
   int64_t storage_bytes_ = 0;
 };

@@ -57,6 +57,23 @@ const std::vector<Broken>& all_broken() {
        "op 0 (a, net.py:12) form 0: the storages and its requests have more than 2^62 bytes"},
       {"DeathBeforeBirth", [](Program& p) { p.storages[2].recorded = {3, 2}; },
        "storage 2 (z) was recorded from tick 3 to 2"},
+      {"OptionalOpThatOthersNeed",
+       [](Program& p) {
+         p.ops[0].is_optional = true;
+         p.ops[1].forms[0].writes.clear();
+         p.ops[2].forms.resize(1);
+         p.ops[2].forms[0].reads.erase(p.ops[2].forms[0].reads.begin());
+         p.ops[2].forms[0].writes[0].may_take = {};
+       },
+       "op 1 (b) form 0 reads storage 1 (y), which only an optional op makes"},
+      {"OptionalOpThatRunsOnce", [](Program& p) { p.ops[2].is_optional = true; },
+       "op 2 (c) form 0 is not pure, so the op is not optional"},
+      {"OptionalOpInPlace",
+       [](Program& p) {
+         p.ops[1].is_optional = true;
+         form_of(p, 1).is_pure = true;
+       },
+       "op 1 (b) form 0 writes storage 1 (y), which others know; an optional op makes new ones"},
       {"NoForm", [](Program& p) { p.ops[1].forms.clear(); }, "op 1 (b) has no form"},
       {"BadRepeat", [](Program& p) { p.ops[1].repeat = -2; }, "op 1 (b) belongs to repeat -2"},
       {"NegativeFlops", [](Program& p) { p.ops[1].flops = -3; }, "op 1 (b) has -3 flops"},
