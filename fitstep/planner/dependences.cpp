@@ -1,5 +1,6 @@
 #include "fitstep/planner/dependences.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -20,6 +21,21 @@ struct Users {
 
 using UsersOfStorages = std::vector<std::vector<Users>>;  // By storage and version.
 
+// What an optional op makes, only other forms read: in front of these it has to be too.
+void add_optional_reads(const Program& program, const Op& op, int32_t reader,
+                        UsersOfStorages& users) {
+  for (const Form& form : op.forms) {
+    if (&form == &op.forms[0]) continue;
+    for (const Read& read : form.reads) {
+      if (read.kind == ReadKind::ShapeOnly) continue;
+      Users& of = users[read.storage.index()][static_cast<size_t>(read.version)];
+      const bool is_packed =
+          of.maker != kNoOp && program.ops[static_cast<size_t>(of.maker)].is_optional;
+      if (is_packed && std::ranges::count(of.readers, reader) == 0) of.readers.push_back(reader);
+    }
+  }
+}
+
 UsersOfStorages find_users(const Program& program) {
   const std::vector<int32_t> last = last_versions(program);
   UsersOfStorages users(program.storages.size());
@@ -34,6 +50,7 @@ UsersOfStorages find_users(const Program& program) {
       if (read.kind != ReadKind::ShapeOnly) of(read.storage, read.version).readers.push_back(op);
     }
     for (const Write& write : form.writes) of(write.storage, write.version).maker = op;
+    add_optional_reads(program, program.ops[i], op, users);
   }
   return users;
 }

@@ -108,6 +108,7 @@ int64_t floor_of(const Program& program, const Homes& homes, std::vector<Culprit
   std::vector<Culprit> sets;
   int64_t floor = homes.end_bytes;
   for (size_t i = 0; i < program.ops.size(); ++i) {
+    if (program.ops[i].is_optional) continue;
     int64_t least_bytes = std::numeric_limits<int64_t>::max();
     for (const Form& form : program.ops[i].forms) {
       if (!is_usable(program.ops[i], form)) continue;

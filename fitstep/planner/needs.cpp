@@ -113,6 +113,14 @@ int64_t Needs::mobile_bytes(Tick tick) const {
 void Needs::add_op(Tick tick, int64_t launch_ps) {
   const Values& values = *values_;
   const Op& op = values.op_at(tick);
+  if (op.is_optional) {
+    before_ps_.push_back(before_ps_.back());
+    working_bytes_.push_back(0);
+    again_.emplace_back();
+    reads_.add({});
+    again_reads_.add({});
+    return;
+  }
   const std::vector<const Form*> usable = usable_forms(op);
   before_ps_.push_back(before_ps_.back() + least_ps(usable) + launch_ps);
   const std::vector<ValueId> sure =
@@ -198,7 +206,9 @@ std::vector<Tick> Needs::fullest_ticks(Tick begin, Tick end, size_t count) const
 
 int64_t compute_bound_ps(const Program& program, const Machine& machine) {
   int64_t sum_ps = 0;
-  for (const Op& op : program.ops) sum_ps += least_ps(usable_forms(op)) + machine.launch_ps;
+  for (const Op& op : program.ops) {
+    if (!op.is_optional) sum_ps += least_ps(usable_forms(op)) + machine.launch_ps;
+  }
   return sum_ps;
 }
 

@@ -14,7 +14,8 @@
 //            has a copy                   has a copy             stays away
 //
 // A plan may choose forms of equal bits, so an op's time and bytes are the least over them, and
-// only what every one of them reads counts as read. Ops come in order for the first time; runs that
+// only what every one of them reads counts as read. Optional ops need not run, so they take no time
+// and hold nothing. Ops come in order for the first time; runs that
 // make values again may stand anywhere behind the first one.
 #pragma once
 

@@ -25,9 +25,9 @@
 #include "fitstep/planner/floor.h"
 #include "fitstep/planner/holes.h"
 #include "fitstep/planner/homes.h"
+#include "fitstep/planner/in_order.h"
 #include "fitstep/planner/needs.h"
 #include "fitstep/planner/offload.h"
-#include "fitstep/planner/order.h"
 #include "fitstep/planner/policies/policies.h"
 #include "fitstep/planner/pool.h"
 #include "fitstep/planner/search.h"
@@ -78,13 +78,14 @@ std::string describe(const Moves& moves) {
 // A request with everything that follows from it before a search.
 class Planning {
  public:
-  Planning(const Program& program, const Machine& machine, const PlanRequest& request)
+  Planning(const Program& program, std::span<const OpId> order, const Machine& machine,
+           const PlanRequest& request)
       : program_(program),
         machine_(machine),
         request_(request),
         moves_(moves_of(program, machine, request)),
         program_hash_(hash_program(program)),
-        values_(program, make_order(program)),
+        values_(program, order),
         deadline_(request.time_limit_s),
         is_free_(request.homes.empty() && !moves_.is_mobile.empty()) {
     std::vector<StorageId> mobile;
@@ -94,6 +95,9 @@ class Planning {
 
   int64_t floor_bytes() const { return floor_bytes_; }  // Proven, wherever homes are.
   const std::vector<Culprit>& culprits() const { return culprits_; }
+  TimeBound bound_at(int64_t capacity_bytes) const {
+    return time_bound(values_, machine_, make_homes(program_, request_), capacity_bytes, moves_);
+  }
 
   // Candidates, all placed: bytes fall, time rises. Never empty. More homes go below as long as
   // that helps; then, in a small program, single ones go there or come back. Where none is within
@@ -161,10 +165,6 @@ class Planning {
     bool is_better = false;
     for (Candidate& candidate : candidates) is_better |= pool_.add(std::move(candidate));
     return is_better;
-  }
-
-  TimeBound bound_at(int64_t capacity_bytes) const {
-    return time_bound(values_, machine_, make_homes(program_, request_), capacity_bytes, moves_);
   }
 
   // `is_last`: even if the floor says that it is in vain, for an answer to what would be possible.
@@ -336,8 +336,9 @@ Plan Planning::make_certified_plan(const Candidate& candidate, int64_t capacity_
 
 }  // namespace
 
-Frontier make_frontier(const Program& program, const Machine& machine, const PlanRequest& request) {
-  Planning planning(program, machine, request);
+Frontier frontier_in_order(const Program& program, std::span<const OpId> order,
+                           const Machine& machine, const PlanRequest& request) {
+  Planning planning(program, order, machine, request);
   Frontier frontier{.floor_bytes = planning.floor_bytes(),
                     .bound_ps = compute_bound_ps(program, machine),
                     .points = {},
@@ -351,31 +352,10 @@ Frontier make_frontier(const Program& program, const Machine& machine, const Pla
   return frontier;
 }
 
-Outcome choose(const Frontier& frontier, int64_t capacity_bytes) {
-  if (capacity_bytes < frontier.floor_bytes) {
-    return TooSmall{.floor_bytes = frontier.floor_bytes, .culprits = frontier.culprits};
-  }
-  const Point* best = nullptr;
-  for (const Point& point : frontier.points) {
-    if (point.height_bytes > capacity_bytes) continue;
-    const bool is_better =
-        best == nullptr || point.predicted_ps < best->predicted_ps ||
-        (point.predicted_ps == best->predicted_ps && point.height_bytes < best->height_bytes);
-    if (is_better) best = &point;
-  }
-  if (best != nullptr) return Fits{.plan = best->plan};
-  int64_t least_bytes = frontier.points.empty() ? 0 : frontier.points.front().height_bytes;
-  for (const Point& point : frontier.points) {
-    least_bytes = std::min(least_bytes, point.height_bytes);
-  }
-  return GaveUp{.least_found_bytes = least_bytes,
-                .floor_bytes = frontier.floor_bytes,
-                .culprits = frontier.culprits};
-}
-
-// As make_frontier and choose, but only the chosen plan is assembled and verified.
-Outcome make_plan(const Program& program, const Machine& machine, const PlanRequest& request) {
-  Planning planning(program, machine, request);
+// As frontier_in_order and choose, but only the chosen plan is assembled and verified.
+Outcome plan_in_order(const Program& program, std::span<const OpId> order, const Machine& machine,
+                      const PlanRequest& request) {
+  Planning planning(program, order, machine, request);
   if (request.capacity_bytes < planning.floor_bytes()) {
     return TooSmall{.floor_bytes = planning.floor_bytes(), .culprits = planning.culprits()};
   }
@@ -388,6 +368,18 @@ Outcome make_plan(const Program& program, const Machine& machine, const PlanRequ
   return GaveUp{.least_found_bytes = std::max(least.bytes, least.asked_bytes),
                 .floor_bytes = planning.floor_bytes(),
                 .culprits = planning.culprits()};
+}
+
+Floor floor_in_order(const Program& program, std::span<const OpId> order, const Machine& machine,
+                     const PlanRequest& request) {
+  const Planning planning(program, order, machine, request);
+  return {.bytes = planning.floor_bytes(), .culprits = planning.culprits()};
+}
+
+TimeBound bound_in_order(const Program& program, std::span<const OpId> order,
+                         const Machine& machine, const PlanRequest& request,
+                         int64_t capacity_bytes) {
+  return Planning(program, order, machine, request).bound_at(capacity_bytes);
 }
 
 }  // namespace fitstep

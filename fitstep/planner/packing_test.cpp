@@ -1,0 +1,175 @@
+#include "fitstep/planner/packing.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "fitstep/base/id.h"
+#include "fitstep/machine/machine.h"
+#include "fitstep/plan/plan.h"
+#include "fitstep/planner/packing_sets.h"
+#include "fitstep/planner/planner.h"
+#include "fitstep/planner/reduced.h"
+#include "fitstep/program/program.h"
+#include "tests/support/expect_plan.h"
+#include "tests/support/with_packs.h"
+
+namespace fitstep {
+namespace {
+
+constexpr int64_t kUnit = 64;
+
+Machine test_machine() { return {.name = "unit", .tiers = {{.name = "device"}}}; }
+
+// The op of every run, in order.
+std::vector<std::string> runs_of(const Program& program, const Plan& plan) {
+  std::vector<std::string> names;
+  for (const Action& action : plan.lane(Lane::Compute)) {
+    names.push_back(program.ops[action.run.op.index()].name);
+  }
+  return names;
+}
+
+TEST(Packing, HoldsTheCodeWhereTheValueDoesNotFit) {
+  const Program program = program_of(kPacked);
+  const Outcome outcome = make_plan(program, test_machine(), {.capacity_bytes = 5 * kUnit});
+  const auto* fits = std::get_if<Fits>(&outcome);
+  ASSERT_NE(fits, nullptr);
+  const Plan& plan = fits->plan;
+  expect_valid(program, plan, {.capacity_bytes = {5 * kUnit}});
+  EXPECT_EQ(runs_of(program, plan),
+            (std::vector<std::string>{"f", "pack", "w", "d", "b"}));  // y goes before `big` comes.
+  EXPECT_EQ(plan.lane(Lane::Compute).back().run.form, 1);
+  EXPECT_EQ(plan.certificate.peak_bytes, 5 * kUnit);
+  EXPECT_EQ(plan.certificate.moves, "recompute + packing");
+}
+
+TEST(Packing, RunsNothingThatNobodyReadsWhereAllFits) {
+  const Program program = program_of(kPacked);
+  const Outcome outcome = make_plan(program, test_machine(), {.capacity_bytes = 8 * kUnit});
+  const auto* fits = std::get_if<Fits>(&outcome);
+  ASSERT_NE(fits, nullptr);
+  expect_valid(program, fits->plan, {.capacity_bytes = {8 * kUnit}});
+  EXPECT_EQ(runs_of(program, fits->plan), (std::vector<std::string>{"f", "w", "d", "b"}));
+  EXPECT_EQ(fits->plan.certificate.predicted_ps, 4 * kPicosecondsPerSecond);
+}
+
+TEST(Packing, IsAMoveOfAutoAlone) {
+  const Program program = program_of(kPacked);
+  for (const char* policy : {"none", "recompute", "recompute-sqrt"}) {
+    const Outcome outcome =
+        make_plan(program, test_machine(), {.capacity_bytes = 5 * kUnit, .policy = policy});
+    const auto* gave_up = std::get_if<GaveUp>(&outcome);
+    ASSERT_NE(gave_up, nullptr) << policy;
+    EXPECT_EQ(gave_up->least_found_bytes, 8 * kUnit);
+  }
+}
+
+// f makes 4 units, w makes 4, b needs the code and nothing else: 5 when pack runs.
+TEST(Packing, MakesTheFloorThatOfTheLeastForms) {
+  EXPECT_EQ(floor_bytes(program_of(kPacked), {}, nullptr), 4 * kUnit);
+  const Outcome outcome =
+      make_plan(program_of(kPacked), test_machine(), {.capacity_bytes = 4 * kUnit});
+  const auto* gave_up = std::get_if<GaveUp>(&outcome);
+  ASSERT_NE(gave_up, nullptr);
+  EXPECT_EQ(gave_up->least_found_bytes, 5 * kUnit);
+  EXPECT_EQ(gave_up->floor_bytes, 4 * kUnit);
+}
+
+TEST(Packing, HasBothPlansInOneFrontier) {
+  const Program program = program_of(kPacked);
+  const Frontier frontier = make_frontier(program, test_machine(), {});
+  ASSERT_FALSE(frontier.points.empty());
+  EXPECT_EQ(frontier.points.back().height_bytes, 5 * kUnit);
+  for (const Point& point : frontier.points) {
+    expect_valid(program, point.plan, {.capacity_bytes = {point.height_bytes}});
+  }
+}
+
+// Layers of y (4 units), each with a pack (a unit, `i` seconds), all there at once in the middle:
+//
+//   f0 f1 f2 f3 middle b3 b2 b1 b0      16 units of y at most, 3 less for each that is packed
+std::string layers_that_pack() {
+  constexpr int kLayers = 4;
+  std::string storages = "storage 0 \"x\" 64 input start\n";
+  const int loss = 1 + 2 * kLayers;  // Of no bytes: every b reads it, so it comes behind `middle`.
+  std::string forward;
+  std::string backward;
+  for (int i = 0; i < kLayers; ++i) {
+    const int y = 1 + 2 * i;
+    storages += fmt::format("storage {} \"y\" 256 temporary\n", y);
+    storages += fmt::format("storage {} \"m\" 64 temporary\n", y + 1);
+    forward += fmt::format(
+        "op {} \"f\" activation\nform \"default\" time 1 reads 0.0 writes {}.1\n", 2 * i, y);
+    forward += fmt::format(
+        "op {} \"pack\" copy optional\nform \"default\" time {} pure reads {}.1 writes {}.1\n",
+        2 * i + 1, i, y, y + 1);
+    backward = fmt::format(
+                   "op {} \"b\" activation\nform \"default\" time 1 reads {}.1 {}.1\n"
+                   "form \"packed\" time 1 reads {}.1 {}.1\n",
+                   3 * kLayers - i, y, loss, y + 1, loss) +
+               backward;
+  }
+  const std::string middle =
+      fmt::format("op {} \"middle\" matmul\nform \"default\" time 1 reads 0.0 writes {}.1\n",
+                  2 * kLayers, loss);
+  storages += fmt::format("storage {} \"loss\" 0 temporary\n", loss);
+  return "fitstep program 1\n" + storages + forward + middle + backward +
+         fmt::format("end calls 0 storages {} ops {}\n", 2 + 2 * kLayers, 3 * kLayers + 1);
+}
+
+TEST(PackingSets, HaveEnoughOfTheCheapestForTheCapacity) {
+  const Program program = program_of(layers_that_pack());
+  const std::vector<OpId> order = order_with_optional(program);
+  const auto enough_for = [&](int64_t units) {
+    return packing_sets(program, order, test_machine(), {.capacity_bytes = units * kUnit})
+        .sets.back();
+  };
+  // Packs are ops 1, 3, 5 and 7; the first is cheapest.
+  EXPECT_EQ(enough_for(13), std::vector<OpId>{OpId(1)});
+  EXPECT_EQ(enough_for(10), (std::vector<OpId>{OpId(1), OpId(3)}));
+  EXPECT_EQ(enough_for(7),
+            (std::vector<OpId>{OpId(1), OpId(3), OpId(5)}));  // At f3 all y are there.
+}
+
+TEST(PackingSets, LeaveOutOfTheUsefulWhatStaysAnyway) {
+  Program program = program_of(layers_that_pack());
+  Op last = program.ops.back();  // Whoever needs all of y behind the first that could do with m.
+  last.forms.resize(1);
+  program.ops.push_back(last);
+  const std::vector<OpId> order = order_with_optional(program);
+  const PackingSets found = packing_sets(program, order, test_machine(), {});
+  ASSERT_EQ(found.fixed, 3U);
+  EXPECT_TRUE(found.sets[0].empty());
+  EXPECT_EQ(found.sets[1].size(), 4U);
+  EXPECT_EQ(found.sets[2], (std::vector<OpId>{OpId(3), OpId(5), OpId(7)}));
+}
+
+TEST(Reduced, PutsAPackBehindTheLastThatNeedsTheValueWhole) {
+  Program program = program_of(kPacked);
+  program.ops[2].forms[0].reads.push_back({.storage = StorageId(1), .version = 1});  // w
+  const std::vector<OpId> order = order_with_optional(program);
+  EXPECT_EQ(order, (std::vector<OpId>{OpId(0), OpId(2), OpId(1), OpId(3), OpId(4)}));
+}
+
+TEST(Reduced, KeepsTheFormsThatReadWhatRuns) {
+  const Program program = program_of(kPacked);
+  const std::vector<OpId> order = order_with_optional(program);
+  const Reduced none = reduce(program, order, {});
+  ASSERT_EQ(none.program.ops.size(), 4U);
+  EXPECT_EQ(none.form_of[3], std::vector<int32_t>{0});
+  EXPECT_FALSE(has_optional_ops(none.program));
+  const Reduced all = reduce(program, order, optional_ops(program));
+  ASSERT_EQ(all.program.ops.size(), 5U);
+  EXPECT_EQ(all.form_of[4], std::vector<int32_t>{1});
+  EXPECT_TRUE(validate(all.program).has_value());
+}
+
+}  // namespace
+}  // namespace fitstep

@@ -1,0 +1,190 @@
+// Programs with values that may be held in fewer bytes: every plan is valid and leaves the bytes of
+// the plain program, packing never makes one slower, and small programs are planned as well as they
+// can be.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "fitstep/base/id.h"
+#include "fitstep/machine/machine.h"
+#include "fitstep/plan/plan.h"
+#include "fitstep/planner/homes.h"
+#include "fitstep/planner/planner.h"
+#include "fitstep/planner/reduced.h"
+#include "fitstep/planner/values.h"
+#include "fitstep/program/program.h"
+#include "fitstep/run/host_device.h"
+#include "tests/support/brute_force.h"
+#include "tests/support/expect_plan.h"
+#include "tests/support/plain_run.h"
+#include "tests/support/random_program.h"
+#include "tests/support/tiny_program.h"
+#include "tests/support/with_packs.h"
+
+namespace fitstep {
+namespace {
+
+constexpr int64_t kUnitBytes = 64;
+
+Machine test_machine(bool can_offload) {
+  Machine machine = unit_machine();
+  machine.tiers.resize(can_offload ? 2 : 1);
+  machine.links.resize(can_offload ? 1 : 0);
+  if (can_offload) {
+    for (Rate* rate : {&machine.links[0].evict, &machine.links[0].prefetch}) {
+      rate->alone_bytes_per_s = rate->both_bytes_per_s = kUnitBytes;
+    }
+  }
+  return machine;
+}
+
+bool runs_optional_ops(const Program& program, const Plan& plan) {
+  return std::ranges::any_of(plan.lane(Lane::Compute), [&](const Action& action) {
+    return action.kind == Action::Kind::Run && program.ops[action.run.op.index()].is_optional;
+  });
+}
+
+TEST(PackingProperty, PlansAreValidAndLeaveTheBytesOfThePlainProgram) {
+  size_t packing = 0;
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    SCOPED_TRACE(seed);
+    const Program program =
+        with_packs(random_program(seed, {.layers = 2 + static_cast<int32_t>(seed % 8)}), seed,
+                   {.most = 1 + static_cast<int32_t>(seed % 6)});
+    const Machine machine = test_machine(seed % 3 == 0);
+    const Frontier frontier = make_frontier(program, machine, {.seed = seed, .effort = 2});
+    const std::vector<Contents> plain = plain_contents(program);
+    for (const Point& point : frontier.points) {
+      constexpr int64_t kPlenty = int64_t{1} << 30;
+      expect_valid(program, point.plan, {.capacity_bytes = {point.height_bytes, kPlenty, kPlenty}});
+      EXPECT_GE(point.height_bytes, frontier.floor_bytes);
+      EXPECT_GE(point.predicted_ps, frontier.bound_ps);
+      EXPECT_GE(point.predicted_ps, point.plan.certificate.bound_ps);
+      packing += runs_optional_ops(program, point.plan) ? 1U : 0U;
+      const auto step = make_step(program, point.plan, std::make_shared<HostDevice>());
+      EXPECT_TRUE(has_same_bytes(*step, plain));
+    }
+  }
+  std::cout << packing << " plans pack\n";
+  EXPECT_GT(packing, 20U);
+}
+
+std::optional<int64_t> time_of(const Outcome& outcome) {
+  const auto* fits = std::get_if<Fits>(&outcome);
+  if (fits == nullptr) return std::nullopt;
+  return fits->plan.certificate.predicted_ps;
+}
+
+TEST(PackingProperty, PackingIsNeverSlowerAndOftenFaster) {
+  size_t asked = 0;
+  size_t faster = 0;
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    SCOPED_TRACE(seed);
+    const Program program =
+        with_packs(tiny_program(seed, {.most_ops = 9, .unit_bytes = kUnitBytes}), seed,
+                   {.most = 3, .unit_bytes = kUnitBytes});
+    const Machine machine = test_machine(seed % 2 == 0);
+    const Reduced plain = reduce(program, order_with_optional(program), {});
+    const int64_t floor = floor_bytes(program, {}, nullptr);
+    const int64_t plain_floor = floor_bytes(plain.program, {}, nullptr);
+    EXPECT_LE(floor, plain_floor);
+    for (int64_t bytes = floor; bytes < plain_floor + 6 * kUnitBytes; bytes += kUnitBytes) {
+      const auto packed_ps = time_of(make_plan(program, machine, {.capacity_bytes = bytes}));
+      const auto plain_ps = time_of(make_plan(plain.program, machine, {.capacity_bytes = bytes}));
+      if (plain_ps) {
+        ASSERT_TRUE(packed_ps.has_value()) << bytes;
+        EXPECT_LE(*packed_ps, *plain_ps) << bytes;
+      }
+      ++asked;
+      faster += packed_ps && (!plain_ps || *packed_ps < *plain_ps) ? 1U : 0U;
+    }
+  }
+  std::cout << asked << " budgets, " << faster << " faster or possible at all by packing\n";
+  EXPECT_GT(faster * 20, asked);
+}
+
+// Every set of optional ops, every plan of each.
+std::optional<int64_t> least_ps(const Program& program, const Machine& machine,
+                                int64_t room_bytes) {
+  const std::vector<OpId> order = order_with_optional(program);
+  const std::vector<OpId> optional = optional_ops(program);
+  std::optional<int64_t> least;
+  for (size_t chosen = 0; chosen < size_t{1} << optional.size(); ++chosen) {
+    std::vector<OpId> running;
+    for (size_t i = 0; i < optional.size(); ++i) {
+      if ((chosen >> i & 1U) != 0) running.push_back(optional[i]);
+    }
+    const Reduced reduced = reduce(program, order, running);
+    const Values values(reduced.program, reduced.order);
+    const LeastTime found = brute_force(values, machine,
+                                        {.room_bytes = room_bytes,
+                                         .unit_bytes = kUnitBytes,
+                                         .moves = {.recompute = true, .offload = false},
+                                         .below_ps = least.value_or(0)});
+    EXPECT_TRUE(found.is_known);
+    if (found.ps) least = least ? std::min(*least, *found.ps) : *found.ps;
+  }
+  return least;
+}
+
+struct Tally {
+  size_t asked = 0;
+  size_t equal = 0;
+  size_t packing = 0;
+  size_t missed = 0;  // No plan, though there is one.
+};
+
+// At every budget at which it is possible to plan for, and at which all kept is too much.
+void compare(const Program& program, Tally& tally) {
+  const Machine machine = test_machine(false);
+  const int64_t bottom_bytes = make_homes(program, {}).bottom_bytes;
+  const int64_t floor = floor_bytes(program, {}, nullptr);
+  const Frontier kept = make_frontier(program, machine, {.policy = "none"});
+  for (int64_t bytes = floor; bytes < kept.points.front().height_bytes; bytes += kUnitBytes) {
+    const Outcome outcome = make_plan(program, machine, {.capacity_bytes = bytes});
+    const std::optional<int64_t> found_ps = time_of(outcome);
+    const std::optional<int64_t> best_ps = least_ps(program, machine, bytes - bottom_bytes);
+    if (!best_ps) {
+      EXPECT_FALSE(found_ps.has_value()) << program.name << " at " << bytes;
+      continue;
+    }
+    ++tally.asked;
+    tally.missed += found_ps ? 0U : 1U;
+    if (!found_ps) {
+      std::cout << "no plan for " << program.name << " at " << bytes << "\n";
+      continue;
+    }
+    EXPECT_GE(*found_ps, *best_ps) << program.name << " at " << bytes;
+    tally.equal += *found_ps == *best_ps ? 1U : 0U;
+    const Plan& plan = std::get<Fits>(outcome).plan;
+    EXPECT_LE(plan.certificate.bound_ps, *best_ps) << program.name << " at " << bytes;
+    tally.packing += runs_optional_ops(program, plan) ? 1U : 0U;
+  }
+}
+
+TEST(PackingProperty, PlansAreAsFastAsTheFastestOfAllSets) {
+  const uint64_t count = std::getenv("FITSTEP_LONG") == nullptr ? 120 : 2'000;
+  Tally tally;
+  for (uint64_t seed = 1; seed <= count; ++seed) {
+    Program program = tiny_program(seed, {.most_values = 7, .unit_bytes = kUnitBytes});
+    for (Op& op : program.ops) op.forms.resize(1);
+    compare(with_packs(std::move(program), seed, {.most = 2, .unit_bytes = kUnitBytes}), tally);
+  }
+  std::cout << tally.asked << " budgets, " << tally.equal << " equal, " << tally.packing
+            << " pack, " << tally.missed << " missed\n";
+  EXPECT_GT(tally.asked, 100U);
+  EXPECT_GT(tally.packing * 20, tally.asked);
+  EXPECT_GE(tally.equal * 1000, tally.asked * 990);
+}
+
+}  // namespace
+}  // namespace fitstep
