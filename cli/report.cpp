@@ -9,6 +9,7 @@
 #include "fitstep/base/result.h"
 #include "fitstep/report/at_peak.h"
 #include "fitstep/report/choices.h"
+#include "fitstep/report/packing_saved.h"
 #include "fitstep/report/time_use.h"
 #include "fitstep/report/trace.h"
 
@@ -33,7 +34,8 @@ Answer run_report(const ReportOptions& options) {
   const ReportFacts facts = {
       .choices = storage_choices(proven->program, proven->plan, proven->timeline),
       .use = time_use(proven->program, proven->plan, proven->machine, proven->timeline),
-      .peak = at_peak(proven->program, proven->plan, proven->timeline)};
+      .peak = at_peak(proven->program, proven->plan, proven->timeline),
+      .packed = packed_values(proven->program, proven->plan, proven->timeline)};
   if (!options.trace_path.empty()) {
     const Status saved =
         save_text(options.trace_path, print_trace(proven->program, proven->plan, proven->timeline));

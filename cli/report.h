@@ -4,11 +4,13 @@
 
 #include <CLI/App.hpp>
 #include <string>
+#include <vector>
 
 #include "cli/command.h"
 #include "cli/proven.h"
 #include "fitstep/report/at_peak.h"
 #include "fitstep/report/choices.h"
+#include "fitstep/report/packing_saved.h"
 #include "fitstep/report/time_use.h"
 
 namespace fitstep {
@@ -24,6 +26,7 @@ struct ReportFacts {
   std::vector<StorageChoice> choices;
   TimeUse use;
   Peak peak;
+  std::vector<PackedValue> packed;
 };
 
 CLI::App* add_report(CLI::App& app, ReportOptions& options);

@@ -10,6 +10,7 @@
 
 #include "cli/chart.h"
 #include "cli/choices_text.h"
+#include "cli/packing_text.h"
 #include "cli/proven.h"
 #include "cli/report.h"
 #include "cli/text.h"
@@ -179,6 +180,7 @@ std::string print_report(const Proven& proven, const ReportFacts& facts,
   text += print_lanes(proven, facts) + print_links(proven, facts);
   text += print_bytes(proven, facts);
   text += "\n" + print_totals(facts.choices) + print_largest(proven.program, facts.choices);
+  text += print_packed(proven.program, facts.packed);
   if (!options.trace_path.empty()) text += fmt::format("\ntrace in {}\n", options.trace_path);
   return text;
 }
@@ -222,7 +224,8 @@ std::string report_to_json(const Proven& proven, const ReportFacts& facts,
        {"peak",
         {{"position", facts.peak.position}, {"bytes", facts.peak.bytes}, {"storages", at_peak}}},
        {"live_bytes", live_bytes(proven.timeline)},
-       {"choices", to_json(proven.program, facts.choices)}});
+       {"choices", to_json(proven.program, facts.choices)},
+       {"packed", to_json(proven.program, facts.packed)}});
 }
 
 }  // namespace fitstep

@@ -10,6 +10,7 @@
 
 #include "cli/chart.h"
 #include "cli/choices_text.h"
+#include "cli/packing_text.h"
 #include "cli/proven.h"
 #include "cli/show.h"
 #include "cli/text.h"
@@ -18,6 +19,7 @@
 #include "fitstep/plan/plan.h"
 #include "fitstep/report/choices.h"
 #include "fitstep/report/lane_spans.h"
+#include "fitstep/report/packing_saved.h"
 
 namespace fitstep {
 namespace {
@@ -105,6 +107,8 @@ std::string print_json(const Plan& plan, const Facts& facts, const Proven* prove
   if (proven != nullptr) {
     root["choices"] =
         to_json(proven->program, storage_choices(proven->program, plan, proven->timeline));
+    root["packed"] =
+        to_json(proven->program, packed_values(proven->program, plan, proven->timeline));
     root["live_bytes"] = live_bytes(proven->timeline);
   }
   return to_text(root);
@@ -169,6 +173,7 @@ std::string print_text(const Plan& plan, const Facts& facts, const Proven* prove
   const std::vector<StorageChoice> choices =
       storage_choices(proven->program, plan, proven->timeline);
   text += "\n" + print_totals(choices) + print_largest(proven->program, choices);
+  text += print_packed(proven->program, packed_values(proven->program, plan, proven->timeline));
   text += print_largest(plan, facts, proven) + "\nlive bytes on the device over ticks\n";
   return text + draw_chart(most_of_each(live_bytes(proven->timeline), kColumns), kRows);
 }

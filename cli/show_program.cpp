@@ -48,6 +48,8 @@ struct Facts {
   std::vector<Interval> lifetime;
   std::vector<StorageId> largest;
   std::vector<int64_t> live;
+  int64_t optional_ops = 0;
+  int64_t packable_bytes = 0;  // That optional ops could hold in fewer.
 };
 
 void add_to(std::vector<Group>& groups, const char* kind, int64_t amount) {
@@ -57,9 +59,24 @@ void add_to(std::vector<Group>& groups, const char* kind, int64_t amount) {
   group->amount += amount;
 }
 
+// What the op reads that is the step's own.
+int64_t packed_bytes(const Program& program, const Op& op) {
+  int64_t bytes = 0;
+  for (const Read& read : op.forms.front().reads) {
+    const Storage& storage = program.storages[read.storage.index()];
+    if (read.kind != ReadKind::ShapeOnly && !is_external(storage.kind)) bytes += storage.size_bytes;
+  }
+  return bytes;
+}
+
 Facts collect(const Program& program) {
   Facts facts{.hash = hash_program(program)};
   for (const Op& op : program.ops) {
+    if (op.is_optional) {
+      ++facts.optional_ops;
+      facts.packable_bytes += packed_bytes(program, op);
+      continue;
+    }
     add_to(facts.ops, to_string(op.kind), op.forms.front().time_ps);
   }
   for (const Storage& storage : program.storages) {
@@ -114,6 +131,8 @@ std::string print_json(const Program& program, const Facts& facts) {
   const Json root = {{"program", program.name},
                      {"hash", facts.hash},
                      {"op_count", program.ops.size()},
+                     {"optional_op_count", facts.optional_ops},
+                     {"packable_bytes", facts.packable_bytes},
                      {"storage_count", program.storages.size()},
                      {"call_count", program.calls.size()},
                      {"plain_peak_bytes", facts.plain_peak_bytes},
@@ -143,6 +162,12 @@ std::string print_text(const Program& program, const Facts& facts) {
     const Op& op = program.ops[facts.culprits.front().op.index()];
     text += fmt::format("{:30}because of {}\n", "", place_of(op));
     if (!source_of(op).empty()) text += fmt::format("{:30}at {}\n", "", source_of(op));
+  }
+
+  if (facts.optional_ops > 0) {
+    put_bytes(
+        "packable", facts.packable_bytes,
+        fmt::format("{} optional ops hold it in fewer where a plan runs them", facts.optional_ops));
   }
 
   text += "\nops                  count     seconds\n";

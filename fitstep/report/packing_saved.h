@@ -1,0 +1,37 @@
+// What a plan holds in fewer bytes, and what that saves.
+//
+//   tick    pack   ...   b
+//   y       ==|                    goes behind pack instead of behind b
+//   m         |===========|        is there instead
+//             |<-- gap -->|
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "fitstep/base/id.h"
+#include "fitstep/plan/plan.h"
+#include "fitstep/program/program.h"
+#include "fitstep/simulate/simulator.h"
+
+namespace fitstep {
+
+struct PackedValue {
+  OpId packer;
+  StorageId value;  // The largest that the packer reads.
+  StorageId code;   // What it writes.
+  int64_t value_bytes = 0;
+  int64_t code_bytes = 0;
+  int64_t gap_ps = 0;   // From the end of the packer's first run to the end of the code's last use.
+  int64_t pack_ps = 0;  // In all runs.
+
+  int64_t saved_bytes() const { return value_bytes - code_bytes; }
+};
+
+// One for every optional op that runs, in order of ops. `timeline` is the plan's.
+//
+// REQUIRES: verify() found no fault.
+std::vector<PackedValue> packed_values(const Program& program, const Plan& plan,
+                                       const Timeline& timeline);
+
+}  // namespace fitstep
