@@ -199,7 +199,7 @@ class Lister {
         load_(with_holes(space, limits.hole_bytes)),
         limits_(limits),
         gaps_(find_gaps(values, schedule, true)),
-        duration_ps_(durations(values, machine, schedule)) {
+        duration_ps_(instance_durations_ps(values, machine, schedule)) {
     if (idle_count() > kMostGaps) gaps_ = find_gaps(values, schedule);
   }
 

@@ -134,7 +134,7 @@ class Planning {
 
  private:
   enum class Found { OutOfReach, NothingBetter, Better };
-  static constexpr int64_t kFar = 1030;  // Thousandths of the bound: beyond, more looks are taken.
+  static constexpr int64_t kFar = 1030;   // Thousandths of the bound: beyond, more looks are taken.
   static constexpr int64_t kNear = 1010;  // Below, single homes are tried in small programs only.
 
   int64_t capacity_bytes() const {
@@ -147,9 +147,7 @@ class Planning {
     return values_.tick_count() > kMedium || !is_worth_more() ? 1 : 2;
   }
   // Where a search takes no time, or much may be faster.
-  bool is_worth_more() const {
-    return is_small() || !is_within(kFar);
-  }
+  bool is_worth_more() const { return is_small() || !is_within(kFar); }
   bool is_small() const { return values_.tick_count() <= 1'000; }
   // For what to offload: a published policy has decided it.
   bool may_search() const { return moves_.offload && find_policy(request_.policy) == nullptr; }

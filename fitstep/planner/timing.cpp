@@ -287,7 +287,7 @@ class Replay {
   std::vector<char> has_left_;           // By gap.
   LoadTree tree_;                        // The load, and what was prefetched early.
   Timing timing_;
-  int64_t remaining_ps_ = 0;  // Of instances not yet started, with nothing in their way.
+  int64_t remaining_ps_ = 0;   // Of instances not yet started, with nothing in their way.
   int32_t next_ = 0;           // Instance to start.
   int32_t step_ = 0;           // Evictions that have ended in this pause; 0 beside an instance.
   int64_t early_bytes_ = 0;    // Prefetched, or being prefetched, for an instance not yet started.

@@ -69,8 +69,8 @@ struct Timing {
 // Whether the bytes below are still right from the gap before, so that nothing has to be evicted.
 bool is_clean(std::span<const Gap> gaps, size_t gap);
 
-// Nothing if the load is above the limit with all of the gaps' bytes away, or if it takes as long as
-// `too_slow_ps`.
+// Nothing if the load is above the limit with all of the gaps' bytes away, or if it takes as long
+// as `too_slow_ps`.
 std::optional<Timing> time_offload(const TimingTask& task, const Machine& machine);
 
 }  // namespace fitstep
