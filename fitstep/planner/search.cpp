@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
@@ -27,7 +28,8 @@ constexpr double kLadder = 1.04;
 constexpr int64_t kFlippedOps = 20'000;  // In all tries of local moves together.
 constexpr int32_t kPassesPerEffort = 8;
 constexpr Tick kTinyOps = 16;
-constexpr int32_t kTinyTries = 300;  // Layouts for one target.
+constexpr int32_t kTinyTries = 1'000;  // Layouts for one target.
+constexpr size_t kTinyPairs = 1'000;   // Of values to drop, where nothing else is left to try.
 
 class Search {
  public:
@@ -171,23 +173,35 @@ class Search {
     }
   }
 
-  // In a tiny program the fastest copies may leave no layout, and slower ones may.
+  // In a tiny program the fastest copies may leave no layout, and slower ones may; and a value that
+  // is dropped may help only because another one is away then.
   bool try_every_offload(int64_t target_bytes) {
-    std::vector<const Selection*> selections = {&kept_.selection};
-    if (drafts_.has_choice()) selections = drafts_.all(target_bytes);
-    int32_t tries = kTinyTries;
     const int64_t before_ps = least_ps(target_bytes);
-    for (const Selection* selection : selections) {
-      const std::optional<Candidate> base = schedule_candidate(task_, *selection);
-      if (!base || is_plan_within(*base, target_bytes)) continue;
-      for (Candidate& candidate :
-           every_offload_candidate(task_, *base, target_bytes, least_ps(target_bytes))) {
-        if (candidate.predicted_ps >= least_ps(target_bytes) || tries-- <= 0) break;
-        place_candidate(task_, target_bytes, passes_, candidate);
-        if (!is_too_much_below(task_, candidate)) pool_.add(std::move(candidate));
-      }
+    int32_t tries = kTinyTries;
+    for (const Selection* draft : drafts_.all(target_bytes)) {
+      try_every_offload(target_bytes, *draft, tries);
+    }
+    if (least_ps(target_bytes) < Pool::kNoTime) return least_ps(target_bytes) < before_ps;
+    std::vector<Selection> selections = drafts_.flips().around(kept_.selection);
+    const size_t singles = selections.size();
+    for (size_t i = 0; i < singles && singles * singles <= kTinyPairs; ++i) {
+      std::ranges::move(drafts_.flips().around(selections[i]), std::back_inserter(selections));
+    }
+    for (const Selection& selection : selections) {
+      try_every_offload(target_bytes, selection, tries);
     }
     return least_ps(target_bytes) < before_ps;
+  }
+
+  void try_every_offload(int64_t target_bytes, const Selection& selection, int32_t& tries) {
+    const std::optional<Candidate> base = schedule_candidate(task_, selection);
+    if (!base || is_plan_within(*base, target_bytes)) return;
+    for (Candidate& candidate :
+         every_offload_candidate(task_, *base, target_bytes, least_ps(target_bytes))) {
+      if (candidate.predicted_ps >= least_ps(target_bytes) || tries-- <= 0) return;
+      place_candidate(task_, target_bytes, passes_, candidate);
+      if (!is_too_much_below(task_, candidate)) pool_.add(std::move(candidate));
+    }
   }
 
   // Whether that is faster than all others.

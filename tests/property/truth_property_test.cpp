@@ -172,11 +172,14 @@ TEST_P(TruthMiss, IsWhatItWas) {
   }
 }
 
-// Together two values more would have to be away, each for a while that alone brings nothing. Or a
-// prefetch would have to start in the middle of an op, where an eviction has just ended.
+// Two values more would have to be dropped or away together, where neither alone brings anything.
+// Or a prefetch would have to start in the middle of an op, where an eviction has just ended.
 INSTANTIATE_TEST_SUITE_P(
     Known, TruthMiss,
     testing::Values(Miss{"BothTake21sInsteadOf19s", 139, "auto", 6, 21, 19},
+                    Miss{"BothTake18sInsteadOf17s", 442, "auto", 11, 18, 17},
+                    Miss{"BothTake24sInsteadOf21s", 511, "auto", 11, 24, 21},
+                    Miss{"BothTake18sInsteadOf17sIn7Units", 497, "auto", 7, 18, 17},
                     Miss{"OffloadInTheMiddleOfAnOp", 428, "offload", 8, 19, 18},
                     Miss{"OffloadInTheMiddleOfAShortOp", 716, "offload", 5, 14, 13}),
     [](const auto& miss) { return miss.param.name; });
@@ -208,7 +211,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Reached{"EvictWhatComesBackLastFirstWithRecompute", 271, "auto", 6},
                     Reached{"PrefetchLate", 901, "offload", 10},
                     Reached{"LieWhereABlockHasShrunk", 2500, "recompute", 10},
-                    Reached{"EvictBesideABlockThatShrinks", 1571, "offload", 10}),
+                    Reached{"EvictBesideABlockThatShrinks", 1571, "offload", 10},
+                    Reached{"DropWhatHelpsOnlyWhileAnotherIsAway", 780, "auto", 9}),
     [](const auto& reached) { return reached.param.name; });
 
 }  // namespace
