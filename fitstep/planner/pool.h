@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -68,6 +69,15 @@ class Pool {
     std::ranges::reverse(found);
     found.resize(std::min(found.size(), static_cast<size_t>(most) + 1));
     return found;
+  }
+
+  // Leaves out what is not the fastest within any of the capacities; the fastest of all stays.
+  void keep_best_within(std::span<const int64_t> capacities) {
+    std::vector<int64_t> best_ps = {least_ps(kNoBytes)};
+    for (const int64_t capacity : capacities) best_ps.push_back(least_ps(capacity));
+    std::erase_if(candidates_, [&](const Candidate& candidate) {
+      return std::ranges::find(best_ps, candidate.predicted_ps) == best_ps.end();
+    });
   }
 
   // Bytes fall, time rises.

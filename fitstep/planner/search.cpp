@@ -1,6 +1,7 @@
 #include "fitstep/planner/search.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -52,6 +53,7 @@ class Search {
     for (size_t i = first_rung(targets); i < targets.size(); ++i) {
       const int64_t least_bytes = pool_.least_bytes();
       const bool is_reached = reach(targets[i]);
+      if (rung() > kLadder) pool_.keep_best_within(targets);
       // What is there already may be the fastest; that is no failure.
       const bool is_within = pool_.least_bytes() <= targets[i];
       failures = is_within || pool_.least_bytes() < least_bytes ? 0 : failures + 1;
@@ -112,15 +114,27 @@ class Search {
     return static_cast<size_t>(std::ranges::find_if(targets, fits) - targets.begin());
   }
 
+  // From one target to the next. In the whole frontier of a large program each takes long, and its
+  // candidates much memory, so that there are fewer.
+  double rung() const {
+    constexpr int64_t kOps = 600'000;  // In the plans of all rungs together.
+    if (task_.request.capacity_bytes > 0) return kLadder;
+    const int64_t rungs = std::max<int64_t>(kOps / (task_.values.tick_count() + 1), 12);
+    const double span = static_cast<double>(kept_.bytes) /
+                        static_cast<double>(std::max<int64_t>(task_.floor_bytes, 1));
+    return std::max(kLadder, std::pow(span, 1.0 / static_cast<double>(rungs)));
+  }
+
   // Highest first, below the height with all kept; with homes below, which have to come and go
   // even then, two more.
   std::vector<int64_t> ladder() const {
     std::vector<int64_t> targets;
+    const double step = rung();
     auto target = static_cast<double>(std::max<int64_t>(task_.floor_bytes, 1));
-    const double above = task_.homes.any_below() ? kLadder * kLadder : 1;
+    const double above = task_.homes.any_below() ? step * step : 1;
     while (target < static_cast<double>(kept_.bytes) * above) {
       targets.push_back(static_cast<int64_t>(target));
-      target = std::max(target * kLadder, target + 1);
+      target = std::max(target * step, target + 1);
     }
     // With offload one target is the answer's: then it is all of the capacity.
     const int64_t capacity_bytes = task_.request.capacity_bytes;

@@ -7,6 +7,9 @@
 //      +--------------------------> bytes
 //    floor  ...   targets   ...   keep-all
 //
+// In the whole frontier of a program of more than about 10,000 ops the rungs are farther apart, and
+// only the best of each is kept.
+//
 // The ladder does not depend on the capacity asked, only its part that is walked does: it ends at
 // the first target within the capacity that was reached, and with offload, which takes longer, it
 // begins at the first one within the capacity.
