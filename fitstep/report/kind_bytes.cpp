@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "fitstep/base/id.h"
 #include "fitstep/plan/plan.h"
 #include "fitstep/program/program.h"
 #include "fitstep/report/device_lives.h"
@@ -23,6 +24,17 @@ std::vector<ByteKind> kinds_of(const Program& program) {
     if (kind == StorageKind::Parameter || kind == StorageKind::Buffer) kinds[i] = ByteKind::Weights;
     if (kind == StorageKind::Gradient) kinds[i] = ByteKind::WeightGradients;
     if (kind == StorageKind::OptimizerState) kinds[i] = ByteKind::States;
+  }
+  // What updates read and write by the way is gradients of weights.
+  const auto be_gradient = [&](StorageId storage) {
+    if (program.storages[storage.index()].kind != StorageKind::Temporary) return;
+    kinds[storage.index()] = ByteKind::WeightGradients;
+    is_known[storage.index()] = 1;
+  };
+  for (const Op& op : program.ops) {
+    if (op.kind != OpKind::Update) continue;
+    for (const Read& read : op.forms[0].reads) be_gradient(read.storage);
+    for (const Write& write : op.forms[0].writes) be_gradient(write.storage);
   }
   bool is_backward = false;
   for (const Op& op : program.ops) {
