@@ -9,6 +9,7 @@
 #   make fix         let the tools repair what they can
 #   make bench       measure what the README claims; results under benchmarks/results/
 #   make bench-plan                    measure the planner; needs no torch in the build
+#   make reproduce                     the published systems' numbers beside ours; many minutes
 #   make bench-verify                  corrupt plans and count what the verifier says
 #   make fuzz        ten minutes of libFuzzer on the readers; needs clang (FUZZ_SECONDS, FUZZ_CXX)
 #   make deps        fill .deps with the C++ libraries (no root needed)
@@ -37,7 +38,7 @@ configure = cmake --preset $(1) -DPython_EXECUTABLE=$(python) $(2) >build/$(1).l
 build = mkdir -p build && $(call configure,$(1),$(2)) && cmake --build --preset $(1) -j $(JOBS)
 
 .PHONY: demo test test-core test-asan test-tsan test-long lint fix bench bench-plan \
-	bench-verify fuzz deps doctor clean
+	bench-verify reproduce fuzz deps doctor clean
 
 demo: $(setup)
 	$(call build,release,-DFITSTEP_TORCH=ON)
@@ -76,6 +77,11 @@ bench: $(setup)
 bench-plan: $(setup)
 	$(call build,release,-DFITSTEP_TORCH=OFF)
 	$(python) benchmarks/run.py plan
+
+# Captures the papers' programs, so it needs the Python module too.
+reproduce: $(setup)
+	$(call build,release,-DFITSTEP_TORCH=ON)
+	$(python) benchmarks/run.py reproduce
 
 bench-verify: $(setup)
 	$(call build,core)

@@ -3,9 +3,9 @@
     python benchmarks/run.py [NAME ...] [--small]
 
 Names: same_bits memory speed step_time peers peak_promise capture layout disk, all of them by
-default; and plan and verify, which have `make bench-plan` and `make bench-verify`. Each is a script
-of its own. Its command, its raw output and the machine go to benchmarks/results/NAME.txt, its
-figures to NAME.json.
+default; and plan, verify and reproduce, which have `make bench-plan`, `make bench-verify` and `make
+reproduce`. Each is a script of its own. Its command, its raw output and the machine go to
+benchmarks/results/NAME.txt, its figures to NAME.json.
 With --small everything runs in a few minutes and nothing is written.
 """
 
@@ -21,7 +21,7 @@ NAMES = (
     "same_bits", "memory", "speed", "step_time", "peers", "peak_promise", "capture", "layout",
     "disk",
 )  # fmt: skip
-MORE = ("plan", "verify")
+MORE = ("plan", "verify", "reproduce")
 
 
 def run(name: str, options: list[str], keep: bool) -> int:

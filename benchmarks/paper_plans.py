@@ -1,0 +1,133 @@
+"""Plans of the papers' programs, in the papers' accounting: what reproduce.py asks for."""
+
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from paper_programs import (
+    MIB,
+    VDNN,
+    captured,
+    convolution_weight_bytes,
+    for_titan_x,
+    in_place,
+    on_titan_x,
+    written,
+)
+from plan_cli import ask
+from results import Row
+
+GIB = 1 << 30
+CARD_BYTES = 12 * GIB
+PLENTY = "400GiB"
+TITAN_X = ("--machine", "titan-x-maxwell")
+K40 = ("--machine", "k40", "--times", "roofline")
+MAPS = ("maps", "map_gradients", "workspace")
+
+
+@dataclass(frozen=True)
+class Made:
+    """What one policy made of a program."""
+
+    fits: bool
+    needs_bytes: int
+    said: dict[str, Any]
+
+    @property
+    def step_ps(self) -> int:
+        return int(self.said["step_ps"])
+
+    def counted(self) -> tuple[int, int]:
+        """Most bytes of maps, their gradients and workspace at one time, and on average."""
+        rows = [self.said["map"]["bytes"][kind] for kind in MAPS]
+        sums = [sum(at) for at in zip(*rows, strict=True)]
+        ends = [0, *self.said["map"]["end_ps"]]
+        spans = [b - a for a, b in pairwise(ends)]
+        average = sum(s * t for s, t in zip(sums, spans, strict=True)) / max(ends[-1], 1)
+        return max(sums), round(average)
+
+
+@cache
+def made(path: Path, machine: tuple[str, ...], capacity: str, policy: str) -> Made:
+    """By `fitstep compare`; without an answer in ten minutes it does not fit."""
+    options = ("--capacity", capacity, *machine, "--policy", policy, "--map")
+    answer = ask("compare", path, *options, limit_s=600)
+    if not answer.said:
+        return Made(False, 0, {})
+    one = answer.said["policies"][0]
+    return Made(bool(one["fits"]), int(one["needs_bytes"]), one)
+
+
+@cache
+def vdnn(name: str) -> Path:
+    """A program of vDNN's evaluation."""
+    return written(name, for_titan_x(captured(name), VDNN[name]))
+
+
+@cache
+def titan(name: str) -> Path:
+    """Another one on its machine, without workspace."""
+    return written(name, on_titan_x(captured(name)))
+
+
+@cache
+def plain(name: str) -> Path:
+    """With ReLU in place; times by the roofline."""
+    return written(name, in_place(captured(name)))
+
+
+def speed(path: Path, machine: tuple[str, ...], one: Made) -> float:
+    """Of everything kept, without a limit, the fastest forms."""
+    return made(path, machine, PLENTY, "none").step_ps / one.step_ps
+
+
+@cache
+def weight_bytes(name: str) -> int:
+    """That vDNN counts: a network's without its linear layers."""
+    return convolution_weight_bytes(captured(name))
+
+
+def auto_within(path: Path, machine: tuple[str, ...], most_bytes: int) -> Made | None:
+    """The plan of auto whose counted bytes are at most these; none where none was found."""
+    kept = made(path, machine, PLENTY, "none")
+    others = [kind for kind in kept.said["most_of_kind"] if kind not in MAPS]
+    capacity = most_bytes + sum(kept.said["most_of_kind"][kind] for kind in others)
+    for _ in range(5):
+        one = made(path, machine, str(capacity), "auto")
+        if not one.fits:
+            return None
+        excess = one.counted()[0] - most_bytes
+        if excess <= 0:
+            return one
+        capacity -= excess
+    return None
+
+
+def mib(size_bytes: float) -> str:
+    return f"{size_bytes / MIB:.0f}"
+
+
+def judged(is_met: bool, is_better: bool) -> str:
+    return "beaten" if is_met and is_better else "met" if is_met else "short"
+
+
+def row(
+    target: int,
+    case: str,
+    counted: str,
+    theirs: str,
+    policy: str,
+    auto: str,
+    arena: str,
+    verdict: str,
+) -> Row:
+    return {
+        "case": f"{target} {case}", "counted": counted, "theirs": theirs, "our policy": policy,
+        "auto": auto, "auto's arena": arena, "verdict": verdict,
+    }  # fmt: skip
+
+
+def arena(one: Made | None) -> str:
+    return "-" if one is None or not one.fits else mib(one.said["certificate"]["height_bytes"])

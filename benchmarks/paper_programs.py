@@ -1,0 +1,146 @@
+"""The papers' training steps as they count them: times of their machine, workspace, ReLU in place.
+
+    text = for_titan_x(captured("vgg-e-64"), VDNN["vgg-e-64"])
+
+Captured programs know neither times nor workspace. What is put in here:
+
+    times       of a Titan X, calibrated on VGG-E (programs/titan_x.py); elsewhere the roofline
+    ReLU        its gradient may take the place of the gradient that comes, as in Torch and Caffe
+    workspace   assumed: a convolution's fastest form (p) has one, in proportion to the bytes that
+                it moves, the largest as large as the paper's bar of base(p) says; its form (m) has
+                none and is so slow that base(m) has the speed of the paper's bar
+"""
+
+import re
+import sys
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from results import MIB, ROOT
+
+sys.path.insert(0, str(ROOT / "benchmarks" / "programs"))
+
+from capture import ALL, HERE, capture, zstd
+from papers import FAMILIES
+from titan_x import calibrated, layers_of_vgg, timed
+from trainings import Training
+
+FOLDER = ROOT / "build" / "reproduce"
+OP = re.compile(r'^op \d+ "(?P<name>[^"]*)" (?P<kind>\w+).* bytes (?P<bytes>\d+)$')
+FORM = re.compile(r'^form "default"(?P<call> call \d+)? time (?P<time>\d+)(?P<rest>.*)$')
+READS = re.compile(r"reads \S+:sign (?P<gradient>\d+)\.\d+ writes (?P<result>\d+\.\d+)")
+
+
+@dataclass(frozen=True)
+class Bars:
+    """What vDNN's figures show of a network."""
+
+    workspace_mib: int  # The part of base(p).
+    base_m_speed: float  # Of base(p)'s.
+    base_p_mib: int
+    least_mib: int  # The most bytes of all(m),
+    all_p_speed: float  # and how fast its quicker relative is.
+    dyn_mib: int
+    dyn_speed: float
+    dyn_saved: float  # Of base(p), on average over time.
+
+
+VDNN = {
+    "alexnet-128": Bars(330, 0.40, 1130, 276, 0.78, 664, 1.00, 0.637),
+    "overfeat-128": Bars(1581, 0.57, 4362, 1286, 0.91, 2416, 1.00, 0.745),
+    "googlenet-128": Bars(405, 0.62, 4517, 1014, 0.63, 2532, 1.00, 0.577),
+    "vgg-e-64": Bars(2449, 0.47, 8602, 2455, 0.84, 6346, 1.00, 0.571),
+    "vgg-e-128": Bars(2739, 0.42, 14474, 4866, 0.84, 6346, 1.00, 0.733),
+    "vgg-e-256": Bars(5009, 0.38, 27977, 9612, 0.79, 9612, 0.82, 0.900),
+}
+
+
+def captured(name: str) -> str:
+    """The program's text; captured anew where it is neither stored nor cached. Of a family any
+    batch will do."""
+    for path in (HERE / f"{name}.program.zst", FOLDER / f"{name}.program.zst"):
+        if path.exists():
+            return zstd("-dc", path.read_bytes()).decode()
+    training = ALL.get(name)
+    if training is None:
+        family, batch = name.rsplit("-", 1)
+        made = FAMILIES[family]
+        training = Training(made.what.format(batch), lambda: made.make(int(batch)))
+    text = capture(name, training)
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    (FOLDER / f"{name}.program.zst").write_bytes(zstd("-6", text.encode()))
+    return text
+
+
+def in_place(text: str) -> str:
+    """ReLU's gradient may lie where the gradient that it reads was."""
+    lines = text.splitlines()
+    is_relu = False
+    for i, line in enumerate(lines):
+        if line.startswith("op "):
+            is_relu = ' "aten::threshold_backward" ' in line
+        elif is_relu and line.startswith("form ") and "<" not in line:
+            lines[i] = READS.sub(lambda m: f"{m[0]}<{m['gradient']}", line)
+    return "\n".join(lines) + "\n"
+
+
+@cache
+def _rates() -> object:
+    return calibrated(layers_of_vgg(captured("vgg-e-64")))
+
+
+def on_titan_x(text: str) -> str:
+    """With times, ReLU in place, no workspace."""
+    return in_place(timed(text, _rates()))  # type: ignore[arg-type]
+
+
+def with_workspace(text: str, bars: Bars) -> str:
+    """Two forms for each convolution. REQUIRES: the program has times."""
+    lines = text.splitlines()
+    found: list[tuple[int, int]] = []  # Line of the form, bytes that its op moves.
+    total_ps = slow_ps = size_bytes = 0
+    is_convolution = False
+    for i, line in enumerate(lines):
+        if line.startswith("op "):
+            op = OP.match(line)
+            is_convolution = op is not None and op["kind"] == "convolution"
+            size_bytes = int(op["bytes"]) if op else 0
+        elif form := FORM.match(line):
+            total_ps += int(form["time"])
+            if is_convolution:
+                slow_ps += int(form["time"])
+                found.append((i, size_bytes))
+    factor = 1 + total_ps * (1 / bars.base_m_speed - 1) / slow_ps
+    largest = max(size for _, size in found)
+    for i, size in found:
+        form = FORM.match(lines[i])
+        assert form is not None
+        scratch = bars.workspace_mib * MIB * size // largest // 512 * 512
+        slow = round(int(form["time"]) * factor)
+        small = f'form "small"{form["call"] or ""} time {slow}{form["rest"]}'
+        lines[i] += (f" requests {scratch}@0-1" if scratch else "") + f"\n{small}"
+    return "\n".join(lines) + "\n"
+
+
+def for_titan_x(text: str, bars: Bars) -> str:
+    """All of it."""
+    return with_workspace(on_titan_x(text), bars)
+
+
+def convolution_weight_bytes(text: str) -> int:
+    """Of parameters that convolutions read: those of vDNN's feature extraction."""
+    sizes = dict(re.findall(r'^storage (\d+) "[^"]*" (\d+) parameter', text, re.MULTILINE))
+    forms = r'^op \d+ "aten::convolution" .*\nform .* reads (.*) writes'
+    read = {
+        part.split(".")[0] for it in re.findall(forms, text, re.MULTILINE) for part in it.split()
+    }
+    return sum(int(sizes[storage]) for storage in read & {*sizes})
+
+
+def written(name: str, text: str) -> Path:
+    """A file for the command."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    path = FOLDER / f"{name}.program"
+    path.write_text(text)
+    return path

@@ -1,0 +1,93 @@
+"""How the papers' programs are prepared, and how their targets are judged."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from fitstep import _core
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
+
+from paper_plans import Made, judged
+from paper_programs import (
+    MIB,
+    VDNN,
+    Bars,
+    captured,
+    convolution_weight_bytes,
+    in_place,
+    with_workspace,
+)
+from reproduce import verdicts
+
+PROGRAM = """\
+fitstep program 1
+storage 0 "x" 64 input start recorded 0-3
+storage 1 "weight" 32 parameter persistent start recorded 0-3
+storage 2 "a" 64 temporary recorded 0-3
+storage 3 "g" 64 temporary recorded 1-3
+storage 4 "d" 64 temporary recorded 2-3
+op 0 "aten::convolution" convolution flops 9 bytes 100
+form "default" time 30 pure reads 0.0 1.0 writes 2.1
+op 1 "aten::mse_loss_backward" other
+form "default" time 10 pure reads 2.1 writes 3.1
+op 2 "aten::threshold_backward" activation bytes 192
+form "default" time 10 pure reads 2.1:sign 3.1 writes 4.1
+end calls 0 storages 5 ops 3
+"""
+
+
+def form_lines(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.startswith("form")]
+
+
+def test_relu_may_write_its_gradient_over_the_one_it_reads() -> None:
+    found = in_place(PROGRAM)
+    assert form_lines(found)[2] == 'form "default" time 10 pure reads 2.1:sign 3.1 writes 4.1<3'
+    assert form_lines(found)[:2] == form_lines(PROGRAM)[:2]
+    assert _core.facts_of_program(found)["ops"] == 3
+
+
+def test_a_convolution_has_a_fast_form_with_workspace_and_a_slow_one_without() -> None:
+    # All convolutions together take 30 of 50; at half the speed a step takes 100, so 80 are theirs.
+    bars = Bars(1, 0.5, 0, 0, 0, 0, 0, 0)
+    assert form_lines(with_workspace(PROGRAM, bars))[:2] == [
+        f'form "default" time 30 pure reads 0.0 1.0 writes 2.1 requests {MIB}@0-1',
+        'form "small" time 80 pure reads 0.0 1.0 writes 2.1',
+    ]
+
+
+def test_weights_that_convolutions_read_are_counted() -> None:
+    assert convolution_weight_bytes(PROGRAM) == 32
+    convolutions = 20_024_384 * 4  # Of VGG-E, biases included.
+    assert convolution_weight_bytes(captured("vgg-e-64")) == convolutions
+
+
+def test_the_figures_name_stored_or_captured_programs() -> None:
+    assert all(re.fullmatch(r"[a-z-]+-\d+", name) for name in VDNN)
+
+
+def test_bytes_are_counted_at_one_time_and_over_all_of_it() -> None:
+    kinds = {"maps": [4, 6], "map_gradients": [0, 2], "workspace": [1, 0], "weights": [9, 9]}
+    one = Made(True, 0, {"map": {"bytes": kinds, "end_ps": [30, 40]}})
+    assert one.counted() == (8, round((5 * 30 + 8 * 10) / 40))
+
+
+@pytest.mark.parametrize(
+    ("is_met", "is_better", "verdict"),
+    [(True, True, "beaten"), (True, False, "met"), (False, True, "short")],
+)
+def test_a_target_is_judged(is_met: bool, is_better: bool, verdict: str) -> None:
+    assert judged(is_met, is_better) == verdict
+
+
+def test_a_target_is_as_bad_as_its_worst_row() -> None:
+    rows = [
+        {"case": "1 a", "verdict": "beaten"},
+        {"case": "1 b", "verdict": "short"},
+        {"case": "2 a", "verdict": "met"},
+        {"case": "2 b", "verdict": "beaten"},
+    ]
+    assert verdicts(rows) == {"beaten": 0, "met": 1, "short": 1}
