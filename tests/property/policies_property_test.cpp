@@ -4,12 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
-#include <utility>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -18,12 +19,12 @@
 #include "fitstep/planner/planner.h"
 #include "fitstep/planner/policies/policies.h"
 #include "fitstep/program/program.h"
-#include "fitstep/run/host_device.h"
 #include "tests/support/byte_run.h"
 #include "tests/support/expect_plan.h"
 #include "tests/support/hash_step.h"
 #include "tests/support/keep_all.h"
 #include "tests/support/layer_program.h"
+#include "tests/support/mock_device.h"
 #include "tests/support/random_program.h"
 #include "tests/support/test_files.h"
 
@@ -55,12 +56,16 @@ void expect_no_damage(const Program& program, const Plan& plan, uint64_t orders)
   }
 }
 
-// Three steps on real memory.
+// Three steps on real memory, with copies that take any time; their number is the plan's.
 std::vector<std::string> bytes_after(const Program& program, const Plan& plan) {
-  auto step = HashStep::make(program, plan, std::make_shared<HostDevice>());
+  constexpr int kSteps = 3;
+  const auto device = std::make_shared<MockDevice>(MockOptions{.seed = 7});
+  auto step = HashStep::make(program, plan, device);
   EXPECT_TRUE(step.has_value());
   (*step)->fill();
-  for (int i = 0; i < 3; ++i) EXPECT_FALSE((*step)->step().has_value());
+  for (int i = 0; i < kSteps; ++i) EXPECT_FALSE((*step)->step().has_value());
+  const size_t copies = plan.lane(Lane::Evict).size() + plan.lane(Lane::Prefetch).size();
+  EXPECT_EQ(device->copies(), kSteps * static_cast<int32_t>(copies));
   return (*step)->contents();
 }
 
@@ -81,10 +86,18 @@ std::vector<Plan> plans_of(const Program& program, const char* policy) {
   return plans;
 }
 
+constexpr std::array<std::string_view, 5> kOfEachFamily = {"vdnn-all-m", "vdnn++-conv-p", "tf-swap",
+                                                           "layrub", "recompute-cheap"};
+
 void expect_sound(const Program& program, std::map<std::string, int64_t>& copies,
                   uint64_t orders = 4) {
   const std::vector<std::string> plain = bytes_after(program, keep_all(program));
   for (const Policy& policy : published_policies()) {
+    const bool is_large = program.ops.size() > 300;  // Then one of each family is enough.
+    if (is_large && std::ranges::find(kOfEachFamily, std::string_view(policy.name)) ==
+                        std::ranges::end(kOfEachFamily)) {
+      continue;
+    }
     SCOPED_TRACE(policy.name);
     for (const Plan& plan : plans_of(program, policy.name)) {
       expect_valid(program, plan);
@@ -122,12 +135,8 @@ TEST(PoliciesProperty, PlansOfAnyProgramAreSound) {
 
 TEST(PoliciesProperty, PlansOfCapturedProgramsAreSound) {
   std::map<std::string, int64_t> copies;
-  for (const char* name : {"mlp", "unet"}) {
-    SCOPED_TRACE(name);
-    expect_sound(
-        program_of(read_file(fmt::format("{}/tests/golden/{}.program", FITSTEP_SOURCE_DIR, name))),
-        copies, 1);
-  }
+  const std::string path = fmt::format("{}/tests/golden/unet.program", FITSTEP_SOURCE_DIR);
+  expect_sound(program_of(read_file(path)), copies, 1);
   EXPECT_GT(copies["vdnn-all-m"], 0);
   EXPECT_GT(copies["vdnn++-conv-p"], 0);
 }
