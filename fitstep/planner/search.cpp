@@ -29,6 +29,7 @@ constexpr double kLadder = 1.04;
 constexpr int64_t kFlippedOps = 20'000;  // In all tries of local moves together.
 constexpr int32_t kPassesPerEffort = 8;
 constexpr Tick kTinyOps = 16;
+constexpr int32_t kListingEffort = 8;  // The default: who asks for less wants it quick.
 constexpr int32_t kTinyTries = 1'000;  // Layouts for one target.
 constexpr size_t kTinyPairs = 1'000;   // Of values to drop, where nothing else is left to try.
 
@@ -161,7 +162,8 @@ class Search {
     }
     if (is_reached && may_offload_ && drafts_.has_choice()) flip_values(target_bytes);
     const bool is_tiny = task_.values.tick_count() <= kTinyOps;
-    if (may_offload_ && is_tiny) is_reached |= try_every_offload(target_bytes);
+    const bool may_list = may_offload_ && is_tiny && task_.request.effort >= kListingEffort;
+    if (!is_reached && may_list) is_reached = try_every_offload(target_bytes);
     return is_reached;
   }
 
