@@ -80,22 +80,22 @@ Traffic traffic(const Row& row, Traffic LinkUse::*direction) {
   return row.use.links.empty() ? Traffic{} : row.use.links.front().*direction;
 }
 
-const char* const kHeader = "  {:<20}{:>11}{:>11}{:>11}{:>11}{:>11}{:>11}{:>9}{:>9}{:>11}{:>11}\n";
+const char* const kHeader = "  {:<19}{:>10}{:>11}{:>11}{:>11}{:>11}{:>8}{:>8}{:>9}\n";
 
 std::string print_row(const Row& row) {
-  if (!row.fits)
-    return fmt::format("  {:<20}needs {}\n", row.policy, format_bytes(row.needs_bytes));
+  if (!row.fits) {
+    return fmt::format("  {:<19}needs {}\n", row.policy, format_bytes(row.needs_bytes));
+  }
   const Certificate& certificate = row.plan.certificate;
   const int64_t total_ps = row.timeline.total_ps;
-  return fmt::format(
-      fmt::runtime(kHeader), row.policy, format_seconds(total_ps),
-      format_bytes(certificate.peak_bytes), format_bytes(all_bytes(row).average_bytes),
-      format_bytes(map_bytes(row).most_bytes), format_bytes(tier_bytes(row.plan, kHostTier)),
-      format_bytes(traffic(row, &LinkUse::evict).bytes),
-      format_share(row.use.compute.stall_ps, total_ps),
-      format_share(row.use.compute.recompute_ps, total_ps),
-      format_ratio(certificate.height_bytes, certificate.peak_bytes),
-      format_ratio(row.pool.best_fit_bytes, row.pool.expected_bytes));
+  return fmt::format(fmt::runtime(kHeader), row.policy, format_seconds(total_ps),
+                     format_bytes(certificate.peak_bytes),
+                     format_bytes(all_bytes(row).average_bytes),
+                     format_bytes(tier_bytes(row.plan, kHostTier)),
+                     format_bytes(traffic(row, &LinkUse::evict).bytes),
+                     format_share(row.use.compute.stall_ps, total_ps),
+                     format_share(row.use.compute.recompute_ps, total_ps),
+                     format_ratio(row.pool.best_fit_bytes, row.pool.expected_bytes));
 }
 
 std::string print_text(const Question& question, const std::vector<Row>& rows) {
@@ -104,12 +104,12 @@ std::string print_text(const Question& question, const std::vector<Row>& rows) {
       format_bytes(question.budget.budget_bytes),
       format_share(question.budget.budget_bytes, question.budget.plain_peak_bytes),
       format_bytes(question.budget.capacity_bytes), question.machine.name, question.times);
-  text += fmt::format(fmt::runtime(kHeader), "policy", "step", "peak", "average", "maps", "host",
-                      "evicted", "stalls", "again", "height", "best fit");
+  text += fmt::format(fmt::runtime(kHeader), "policy", "step", "peak", "average", "host", "evicted",
+                      "stalls", "again", "best fit");
   for (const Row& row : rows) text += print_row(row);
   return text +
-         "\npeak, average: bytes on the device; maps: most of feature maps and their gradients;\n"
-         "again: recompute; height, best fit: of our layout and of an allocator, over the peak\n";
+         "\npeak, average: bytes on the device; again: recompute; best fit: the pool that an\n"
+         "allocator would need for the same step, over the most bytes that are live in it\n";
 }
 
 Json stalls_to_json(const Question& question, const Row& row) {

@@ -55,7 +55,7 @@ TEST(CompareVerb, MapsBytesOverTime) {
 TEST(CompareVerb, PrintsATable) {
   const Answer answer = run_command(command("compare", 8, {}));
   EXPECT_TRUE(contains(answer.text, "vdnn++-dyn")) << answer.text;
-  EXPECT_TRUE(contains(answer.text, "vdnn-none-p         needs ")) << answer.text;
+  EXPECT_TRUE(contains(answer.text, "vdnn-none-p        needs ")) << answer.text;
 }
 
 TEST(CompareVerb, RefusesUnknownPoliciesByNamingTheKnown) {
