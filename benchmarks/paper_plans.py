@@ -11,9 +11,11 @@ from paper_programs import (
     VDNN,
     captured,
     convolution_weight_bytes,
+    counted,
     for_titan_x,
     in_place,
     on_titan_x,
+    outside_bytes,
     written,
 )
 from plan_cli import ask
@@ -61,21 +63,23 @@ def made(path: Path, machine: tuple[str, ...], capacity: str, policy: str) -> Ma
 
 
 @cache
-def vdnn(name: str) -> Path:
-    """A program of vDNN's evaluation."""
-    return written(name, for_titan_x(captured(name), VDNN[name]))
+def vdnn(name: str, *, counts_all: bool = False) -> Path:
+    """A program of vDNN's evaluation, with what the paper counts or with everything."""
+    text = for_titan_x(captured(name), VDNN[name])
+    return written(f"{name}-all", text) if counts_all else written(name, counted(text))
 
 
 @cache
-def titan(name: str) -> Path:
+def titan(name: str, *, counts_all: bool = True) -> Path:
     """Another one on its machine, without workspace."""
-    return written(name, on_titan_x(captured(name)))
+    text = on_titan_x(captured(name))
+    return written(f"{name}-all", text) if counts_all else written(name, counted(text))
 
 
 @cache
 def plain(name: str) -> Path:
-    """With ReLU in place; times by the roofline."""
-    return written(name, in_place(captured(name)))
+    """With ReLU in place, and what Layrub counts; times by the roofline."""
+    return written(f"{name}-plain", counted(in_place(captured(name))))
 
 
 def speed(path: Path, machine: tuple[str, ...], one: Made) -> float:
@@ -90,19 +94,9 @@ def weight_bytes(name: str) -> int:
 
 
 def auto_within(path: Path, machine: tuple[str, ...], most_bytes: int) -> Made | None:
-    """The plan of auto whose counted bytes are at most these; none where none was found."""
-    kept = made(path, machine, PLENTY, "none")
-    others = [kind for kind in kept.said["most_of_kind"] if kind not in MAPS]
-    capacity = most_bytes + sum(kept.said["most_of_kind"][kind] for kind in others)
-    for _ in range(8):  # It does not aim at this sum: homes may leave for the sake of maps.
-        one = made(path, machine, str(capacity), "auto")
-        if not one.fits:
-            return None
-        excess = one.counted()[0] - most_bytes
-        if excess <= 0:
-            return one
-        capacity -= max(excess, capacity // 16)
-    return None
+    """The plan of auto in an arena of so many bytes; none where none was found."""
+    one = made(path, machine, str(most_bytes), "auto")
+    return one if one.fits else None
 
 
 def mib(size_bytes: float) -> str:
@@ -120,14 +114,23 @@ def row(
     theirs: str,
     policy: str,
     auto: str,
-    arena: str,
+    total: str,
     verdict: str,
 ) -> Row:
     return {
         "case": f"{target} {case}", "counted": counted, "theirs": theirs, "our policy": policy,
-        "auto": auto, "auto's arena": arena, "verdict": verdict,
+        "auto": auto, "auto's total": total, "verdict": verdict,
     }  # fmt: skip
 
 
-def arena(one: Made | None) -> str:
-    return "-" if one is None or not one.fits else mib(one.said["certificate"]["height_bytes"])
+@cache
+def outside(path: Path) -> int:
+    """Bytes that the program has outside of the arena."""
+    return outside_bytes(path.read_text())
+
+
+def arena(path: Path, one: Made | None) -> str:
+    """All bytes of the device, in MiB."""
+    if one is None or not one.fits:
+        return "-"
+    return mib(one.said["certificate"]["height_bytes"] + outside(path))

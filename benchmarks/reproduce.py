@@ -31,6 +31,7 @@ from paper_plans import (
     judged,
     made,
     mib,
+    outside,
     plain,
     row,
     speed,
@@ -46,24 +47,25 @@ def vgg_256(_: bool) -> Iterator[Row]:
     """1: VGG-E with 256 images in 12 GB."""
     name = "vgg-e-256"
     path, bars, extra = vdnn(name), VDNN[name], weight_bytes(name)
-    dyn = made(path, TITAN_X, str(CARD_BYTES), "vdnn-dyn")
+    dyn = made(path, TITAN_X, str(CARD_BYTES - outside(path)), "vdnn-dyn")
     policy = "does not fit"
     if dyn.fits:
         policy = f"{mib(dyn.counted()[0] + extra)} at {speed(path, TITAN_X, dyn):.2f}"
     auto = auto_within(path, TITAN_X, bars.dyn_mib * MIB - extra)
-    small = made(path, TITAN_X, str(7 * GIB), "auto")
+    whole = vdnn(name, counts_all=True)
+    small = made(whole, TITAN_X, str(7 * GIB), "auto")
     found, verdict = "none", "short"
     if auto is not None:
         rate = speed(path, TITAN_X, auto)
         found = f"{mib(auto.counted()[0] + extra)} at {rate:.2f}"
         verdict = judged(rate >= bars.dyn_speed, rate > bars.dyn_speed)
-    yield row(1, "VGG-E(256)", "+ w", "9612 at 0.82", policy, found, arena(auto), verdict)
+    yield row(1, "VGG-E(256)", "+ w", "9612 at 0.82", policy, found, arena(path, auto), verdict)
     if small.fits:
-        rate = speed(path, TITAN_X, small)
+        rate = speed(whole, TITAN_X, small)
         found = f"7168 at {rate:.2f}"
     verdict = judged(small.fits and rate > 0.82, True) if small.fits else "short"
     text = found if small.fits else f"needs {mib(small.needs_bytes)}"
-    yield row(1, "below 7 GiB", "arena", "-", "-", text, arena(small), verdict)
+    yield row(1, "below 7 GiB", "arena", "-", "-", text, arena(whole, small), verdict)
 
 
 def least(target: int, names: tuple[str, ...]) -> Iterator[Row]:
@@ -79,7 +81,7 @@ def least(target: int, names: tuple[str, ...]) -> Iterator[Row]:
             found = f"{mib(auto.counted()[0] + extra)} at {rate:.2f}"
             verdict = judged(rate >= bars.all_p_speed, rate > bars.all_p_speed)
         theirs = f"{bars.least_mib} at {bars.base_m_speed:.2f}, (p) {bars.all_p_speed:.2f}"
-        yield row(target, name, "+ w", theirs, policy, found, arena(auto), verdict)
+        yield row(target, name, "+ w", theirs, policy, found, arena(path, auto), verdict)
 
 
 def dyn(_: bool) -> Iterator[Row]:
@@ -87,11 +89,11 @@ def dyn(_: bool) -> Iterator[Row]:
     ours, autos, arenas = [], [], []
     for name, bars in VDNN.items():
         path = vdnn(name)
-        one = made(path, TITAN_X, str(CARD_BYTES), "vdnn-dyn")
+        one = made(path, TITAN_X, str(CARD_BYTES - outside(path)), "vdnn-dyn")
         ours.append(speed(path, TITAN_X, one) if one.fits else 0.0)
         auto = auto_within(path, TITAN_X, bars.dyn_mib * MIB - weight_bytes(name))
         autos.append(speed(path, TITAN_X, auto) if auto is not None else 0.0)
-        arenas.append(arena(auto))
+        arenas.append(arena(path, auto))
     theirs = [bars.dyn_speed for bars in VDNN.values()]
     text = [f"{mean(x):.2f}, worst {min(x):.2f}" for x in (theirs, ours, autos)]
     verdict = judged(mean(autos) >= 0.97 and min(autos) >= 0.82, mean(autos) > mean(theirs))
@@ -103,7 +105,7 @@ def deepest_vgg(full: bool) -> Iterator[Row]:
     if not full:
         yield row(5, "VGG-416(32)", "+ w", "4263", "-", "with --full", "-", "short")
         return
-    path, extra = titan("vgg-416-32"), weight_bytes("vgg-416-32")
+    path, extra = titan("vgg-416-32", counts_all=False), weight_bytes("vgg-416-32")
     small = made(path, TITAN_X, PLENTY, "vdnn-all-p")
     auto = auto_within(path, TITAN_X, 4263 * MIB - extra)
     found, rate = "none", 0.0
@@ -112,7 +114,7 @@ def deepest_vgg(full: bool) -> Iterator[Row]:
         found = f"{mib(auto.counted()[0] + extra)} at {rate:.2f}"
     policy = f"{mib(small.counted()[0] + extra)} at {speed(path, TITAN_X, small):.2f}"
     verdict = judged(rate >= 0.97, True)
-    yield row(5, "VGG-416(32)", "+ w", "4263 at 1.00", policy, found, arena(auto), verdict)
+    yield row(5, "VGG-416(32)", "+ w", "4263 at 1.00", policy, found, arena(path, auto), verdict)
 
 
 def deferred(_: bool) -> Iterator[Row]:
@@ -129,7 +131,9 @@ def deferred(_: bool) -> Iterator[Row]:
         best = max(best, by_auto)
         verdict = judged(by_auto >= 0.6, True)
         theirs = "up to 60 % faster"
-        yield row(6, name, "arena", theirs, f"{gain:.0%}", f"{by_auto:.0%}", arena(auto), verdict)
+        yield row(
+            6, name, "arena", theirs, f"{gain:.0%}", f"{by_auto:.0%}", arena(path, auto), verdict
+        )
 
 
 def host_bytes(_: bool) -> Iterator[Row]:
@@ -142,7 +146,14 @@ def host_bytes(_: bool) -> Iterator[Row]:
     policy = f"{1 - late.said['host_bytes'] / base.said['host_bytes']:.0%}, no codes"
     verdict = judged(part >= 0.6, part > 0.6)
     yield row(
-        7, "VGG-E(256) in 12 GiB", "host", "-60 %", policy, f"-{part:.0%}", arena(auto), verdict
+        7,
+        "VGG-E(256) in 12 GiB",
+        "host",
+        "-60 %",
+        policy,
+        f"-{part:.0%}",
+        arena(path, auto),
+        verdict,
     )
 
 
@@ -177,7 +188,13 @@ def tf_swap(full: bool) -> Iterator[Row]:
         text = [f"{speed(path, TITAN_X, x):.2f}" if x.fits else "does not fit" for x in (one, auto)]
         rate = speed(path, TITAN_X, auto) if auto.fits else 0.0
         yield row(
-            9, name, "arena", f"{theirs} at > .90", *text, arena(auto), judged(rate >= 0.9, True)
+            9,
+            name,
+            "arena",
+            f"{theirs} at > .90",
+            *text,
+            arena(path, auto),
+            judged(rate >= 0.9, True),
         )
     for name, (base, swapped) in PEAKS.items():
         if name.startswith("resnet-v1-200") and not full:
@@ -191,7 +208,7 @@ def tf_swap(full: bool) -> Iterator[Row]:
         found = f"{mib(auto.needs_bytes)} at {rate:.2f}"
         verdict = judged(rate >= 0.9, True)
         theirs = f"{base} -> {swapped} MB"
-        yield row(11, name, "arena", theirs, policy, found, arena(auto), verdict)
+        yield row(11, name, "arena", theirs, policy, found, arena(path, auto), verdict)
 
 
 # Of Layrub: MiB of all and of hybrid, and seconds more (its K40).
@@ -217,7 +234,7 @@ def layrub(full: bool) -> Iterator[Row]:
             slower.append(time_more)
         theirs = f"{base} -> {hybrid} +{more:.0%}"
         verdict = judged(time_more <= more, True)
-        yield row(17, name, "maps", theirs, policy, found, arena(auto), verdict)
+        yield row(17, name, "maps", theirs, policy, found, arena(path, auto), verdict)
     if saved:
         text = f"-{mean(saved):.1%} (of their base)"
         yield row(
@@ -232,12 +249,13 @@ def layrub(full: bool) -> Iterator[Row]:
         )
     depths = [50, 101, *([152, 200] if full else [])]
     sizes = [made(plain(f"resnet-v1-{n}-32"), K40, PLENTY, "layrub").counted()[0] for n in depths]
-    auto = auto_within(plain(f"resnet-v1-{depths[-1]}-32"), K40, int(759.5 * MIB))
+    path = plain(f"resnet-v1-{depths[-1]}-32")
+    auto = auto_within(path, K40, int(759.5 * MIB))
     found = f"{mib(auto.counted()[0])} at {depths[-1]} layers" if auto else "none"
     policy = ", ".join(mib(size) for size in sizes)
     verdict = judged(auto is not None, True)
     yield row(
-        14, f"ResNet-50 to {depths[-1]}", "maps", "759.5", policy, found, arena(auto), verdict
+        14, f"ResNet-50 to {depths[-1]}", "maps", "759.5", policy, found, arena(path, auto), verdict
     )
 
 

@@ -23,7 +23,9 @@ class Finder {
 
   std::vector<DeviceLife> run() {
     for (const Span& span : timeline_.spans) {
-      if (span.lane == Lane::Compute) end_ps_.push_back(span.end_ps);
+      if (span.lane != Lane::Compute) continue;
+      begin_ps_.push_back(span.begin_ps);
+      end_ps_.push_back(span.end_ps);
     }
     const auto count = static_cast<Tick>(plan_.lane(Lane::Compute).size());
     for (size_t i = 0; i < lives_.size(); ++i) {
@@ -42,9 +44,12 @@ class Finder {
   }
 
  private:
-  // Ops that have ended by then.
-  Tick position_at(int64_t ps) const {
+  // Ops that have ended by then, and ops that have begun before.
+  Tick ended_at(int64_t ps) const {
     return static_cast<Tick>(std::ranges::upper_bound(end_ps_, ps) - end_ps_.begin());
+  }
+  Tick begun_before(int64_t ps) const {
+    return static_cast<Tick>(std::ranges::lower_bound(begin_ps_, ps) - begin_ps_.begin());
   }
   DeviceLife& life(ResidencyId id) { return lives_[id.index()]; }
 
@@ -58,8 +63,8 @@ class Finder {
   void visit(const Span& span) {
     const Action& action = plan_.lane(span.lane)[static_cast<size_t>(span.position)];
     const bool is_compute = span.lane == Lane::Compute;
-    const Tick begin = is_compute ? span.position : position_at(span.begin_ps);
-    const Tick end = is_compute ? span.position + 1 : position_at(span.end_ps - 1) + 1;
+    const Tick begin = is_compute ? span.position : ended_at(span.begin_ps);
+    const Tick end = is_compute ? span.position + 1 : begun_before(span.end_ps);
     if (action.kind == Action::Kind::Copy) {
       be_born(action.copy.target, begin, !is_compute);
     } else {
@@ -90,7 +95,8 @@ class Finder {
   const Program& program_;
   const Plan& plan_;
   const Timeline& timeline_;
-  std::vector<int64_t> end_ps_;  // Of the compute lane's actions.
+  std::vector<int64_t> begin_ps_;  // Of the compute lane's actions.
+  std::vector<int64_t> end_ps_;
   std::vector<DeviceLife> lives_;
   std::vector<char> is_born_ = std::vector<char>(plan_.residencies.size(), 0);
   std::vector<DeviceLife> scratch_;
