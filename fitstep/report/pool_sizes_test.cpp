@@ -4,19 +4,16 @@
 
 #include <cstdint>
 #include <optional>
-#include <variant>
 #include <vector>
 
 #include "fitstep/machine/machine.h"
 #include "fitstep/plan/plan.h"
-#include "fitstep/planner/planner.h"
 #include "fitstep/program/program.h"
 #include "fitstep/report/device_lives.h"
 #include "fitstep/report/kind_bytes.h"
 #include "fitstep/simulate/simulator.h"
 #include "tests/support/chain_program.h"
 #include "tests/support/keep_all.h"
-#include "tests/support/layer_program.h"
 
 namespace fitstep {
 namespace {
@@ -85,25 +82,6 @@ TEST(PoolRequests, OfAPlanNeedItsPeak) {
     most_bytes = std::max(most_bytes, bytes);
   }
   EXPECT_EQ(most_bytes, plan.certificate.peak_bytes);
-}
-
-// What an allocator would see of a plan with copies is never more than the plan's own peak.
-TEST(PoolRequests, OfAPlanWithCopiesNeedNoMoreThanItsPeak) {
-  std::vector<LayerOfTest> layers(9, {.seconds = 2, .units = 8});
-  layers[4].seconds = 1;
-  const Program program = layer_program(layers);
-  for (const char* policy : {"vdnn-all-p", "vdnn++-all-p", "layrub", "offload"}) {
-    for (const int64_t units : {24, 32, 48, 64}) {
-      const Outcome outcome = make_plan(
-          program, layer_machine(), {.capacity_bytes = units * kLayerUnitBytes, .policy = policy});
-      const auto* fits = std::get_if<Fits>(&outcome);
-      if (fits == nullptr) continue;
-      const Timeline timeline = simulate(program, fits->plan, layer_machine());
-      const PoolSizes sizes = pool_sizes(pool_requests(program, fits->plan, timeline));
-      EXPECT_LE(sizes.expected_bytes, fits->plan.certificate.peak_bytes) << policy << " " << units;
-      EXPECT_GT(sizes.expected_bytes, 0);
-    }
-  }
 }
 
 // 8 ops of 1 second; a0 to a3 are maps, g3 to g0 their gradients, which begin with b3.

@@ -19,6 +19,8 @@
 #include "fitstep/planner/planner.h"
 #include "fitstep/planner/policies/policies.h"
 #include "fitstep/program/program.h"
+#include "fitstep/report/pool_sizes.h"
+#include "fitstep/simulate/simulator.h"
 #include "tests/support/byte_run.h"
 #include "tests/support/expect_plan.h"
 #include "tests/support/hash_step.h"
@@ -139,6 +141,27 @@ TEST(PoliciesProperty, PlansOfCapturedProgramsAreSound) {
   expect_sound(program_of(read_file(path)), copies, 1);
   EXPECT_GT(copies["vdnn-all-m"], 0);
   EXPECT_GT(copies["vdnn++-conv-p"], 0);
+}
+
+// What an allocator would see of a plan with copies is never more than the plan's own peak.
+TEST(PoliciesProperty, AllocatorsSeeNoMoreOfAPlanThanItsPeak) {
+  std::vector<LayerOfTest> layers(9, {.seconds = 2, .units = 8});
+  layers[4].seconds = 1;
+  const Program program = layer_program(layers);
+  int32_t plans = 0;
+  for (const char* policy : {"vdnn-all-p", "vdnn++-all-p", "layrub", "offload"}) {
+    for (const int64_t units : {24, 32, 48, 64}) {
+      const Outcome outcome = make_plan(
+          program, layer_machine(), {.capacity_bytes = units * kLayerUnitBytes, .policy = policy});
+      const auto* fits = std::get_if<Fits>(&outcome);
+      if (fits == nullptr) continue;
+      const Timeline timeline = simulate(program, fits->plan, layer_machine());
+      const PoolSizes sizes = pool_sizes(pool_requests(program, fits->plan, timeline));
+      EXPECT_LE(sizes.expected_bytes, fits->plan.certificate.peak_bytes) << policy << " " << units;
+      ++plans;
+    }
+  }
+  EXPECT_GE(plans, 8);
 }
 
 }  // namespace
