@@ -1,7 +1,9 @@
 #include <torch/csrc/autograd/python_variable.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <span>
+#include <utility>
 
 #include "fitstep/program/liveness.h"
 #include "fitstep/program/text.h"
@@ -157,11 +159,30 @@ py::dict facts_of_program(const std::string& text) {
   return facts;
 }
 
-// What calls are measured in before there is an arena: addresses of our own, as many as there is
-// RAM, of which every call touches the same few again. None where the system refuses them.
-std::shared_ptr<Homes> open_scratch() {
+// What a budget of that many bytes, or that share of the plain peak, leaves beside the tensors that
+// are there already; 0 for no budget, or one in which no plan has room.
+int64_t bytes_left(const Tape& tape, const std::pair<int64_t, double>& budget) {
+  int64_t left_bytes = budget.first;
+  if (budget.second > 0) {
+    const StepProgram step = unwrap(lower(tape, Claims()));
+    left_bytes =
+        static_cast<int64_t>(budget.second * static_cast<double>(plain_peak_bytes(step.program)));
+  }
+  for (const TapeStorage& storage : tape.storages) {
+    const bool is_there = storage.kind == StorageKind::Input ||
+                          storage.kind == StorageKind::Parameter ||
+                          storage.kind == StorageKind::Buffer;
+    if (storage.has_content_at_start && is_there) left_bytes -= storage.size_bytes;
+  }
+  return std::max<int64_t>(left_bytes, 0);
+}
+
+// What calls are measured in before there is an arena: addresses of our own, as many as the budget
+// leaves, of which every call touches the same few again. None where the system refuses them.
+std::shared_ptr<Homes> open_scratch(int64_t left_bytes) {
   const int64_t ram_bytes = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
-  auto scratch = Homes::open({.size_bytes = ram_bytes});
+  auto scratch =
+      Homes::open({.size_bytes = left_bytes > 0 ? std::min(left_bytes, ram_bytes) : ram_bytes});
   if (!scratch) return nullptr;
   return std::move(scratch).value();
 }
@@ -285,8 +306,10 @@ void bind_capture(py::module_& module) {
   });
   module.def("lower_and_measure", [](Recorder& recorder, Profile& profile,
                                      const std::shared_ptr<Homes>& homes, int64_t bottom_bytes,
+                                     const std::pair<int64_t, double>& budget,
                                      const py::object& progress) {
-    const std::shared_ptr<Homes> in = homes ? homes : open_scratch();
+    const std::shared_ptr<Homes> in =
+        homes ? homes : open_scratch(bytes_left(recorder.tape(), budget));
     const auto room = in ? in->free_above(homes ? bottom_bytes : 0) : std::span<char>();
     return std::make_shared<StepProgram>(lower_without_gil(recorder, profile, room, progress));
   });

@@ -109,6 +109,11 @@ bool MadeUpInputs::owns(const void* address) const {
   });
 }
 
+std::span<char> MadeUpInputs::bytes_of(const TensorRef& ref) const {
+  const c10::Storage& storage = storages_.at(ref.storage);
+  return {static_cast<char*>(storage.mutable_data()), storage.nbytes()};
+}
+
 void MadeUpInputs::add(const TensorRef& ref, const std::vector<int64_t>& size_bytes, bool poison) {
   if (storages_.contains(ref.storage)) return;
   const int64_t size = std::max(size_bytes[static_cast<size_t>(ref.storage)], reach_bytes(ref));

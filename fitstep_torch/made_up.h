@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <vector>
 
 #include "fitstep_torch/call.h"
@@ -25,6 +26,7 @@ class MadeUpInputs {
 
   torch::jit::Stack stack(const TorchCall& call) const;
   bool owns(const void* address) const;
+  std::span<char> bytes_of(const TensorRef& ref) const;  // Of the storage that the tensor lies in.
 
  private:
   void add(const TensorRef& ref, const std::vector<int64_t>& size_bytes, bool poison);

@@ -11,6 +11,7 @@
 #include <iterator>
 
 #include "fitstep_torch/allocator.h"
+#include "fitstep_torch/gifts.h"
 #include "fitstep_torch/made_up.h"
 #include "fitstep_torch/op_rules.h"
 #include "fitstep_torch/requests.h"
@@ -82,15 +83,78 @@ Error kernel_error(const TorchCall& call, const std::string& what) {
                       full_name(call.handle), what.substr(0, what.find('\n')))};
 }
 
-Status run(const TorchCall& call, torch::jit::Stack& stack) {
+// Has the one request that a call makes answered with the address of an input. While it lives,
+// whoever releases that address frees nothing.
+class Gifted {
+ public:
+  Gifted() = default;
+  ~Gifted() {
+    if (is_registered_) unregister_arena(expected_[0].address);
+  }
+  Gifted(const Gifted&) = delete;
+  Gifted& operator=(const Gifted&) = delete;
+
+  // Bytes that lie in `room` are an arena's already.
+  Status give(std::span<char> bytes, std::span<char> room) {
+    const auto size_bytes = static_cast<int64_t>(bytes.size());
+    const bool is_in_room = bytes.data() >= room.data() && bytes.data() < room.data() + room.size();
+    if (!is_in_room) FITSTEP_TRY_STATUS(register_arena(bytes.data(), size_bytes));
+    is_registered_ = !is_in_room;
+    expected_.push_back(
+        {.size_bytes = size_bytes, .address = bytes.data(), .after_release_of = {}});
+    return Done{};
+  }
+
+  void begin() const {
+    if (expected_.empty()) return;
+    set_reserve(nullptr, 0);  // That of an arena which may be gone; every step sets its own.
+    begin_op(expected_);
+  }
+  void end() const {
+    if (!expected_.empty()) end_op();
+  }
+
+  bool is_given() const { return !expected_.empty(); }
+  bool is_taken_by(const at::Tensor& result) const {
+    return result.defined() && result.storage().data() == expected_[0].address;
+  }
+
+ private:
+  std::vector<Expected> expected_;
+  bool is_registered_ = false;
+};
+
+// Puts the counters back when it goes: what is tried here is not a step's.
+class KeepCounters {
+ public:
+  KeepCounters() : kept_(allocator_counters()) {}
+  ~KeepCounters() { allocator_counters() = kept_; }
+  KeepCounters(const KeepCounters&) = delete;
+  KeepCounters& operator=(const KeepCounters&) = delete;
+
+ private:
+  AllocatorCounters kept_;
+};
+
+Status run(const TorchCall& call, const Gifted& gifted, torch::jit::Stack& stack) {
+  const KeepCounters counters;
+  gifted.begin();
   try {
     const BelowAutograd below;
     const at::AutoGradMode mode(call.grad_mode);
     call.handle.callBoxed(stack);
   } catch (const std::exception& error) {
+    gifted.end();
     return kernel_error(call, error.what());
   }
+  gifted.end();
   return Done{};
+}
+
+Status give(const TorchCall& call, const MadeUpInputs& inputs, std::optional<size_t> giver,
+            std::span<char> room, Gifted& gifted) {
+  if (!giver.has_value()) return Done{};
+  return gifted.give(inputs.bytes_of(*call.arguments[*giver].tensors.front()), room);
 }
 
 uint64_t hash_of(const at::Tensor& tensor) {
@@ -118,7 +182,8 @@ bool works_on_the_same(const TorchCall& call) {
 
 // What one run of the call showed, added to what is known.
 Status note_run(const TorchCall& call, const MadeUpInputs& inputs, const std::vector<Event>& events,
-                const std::vector<at::Tensor>& results, bool is_first, Measurement& measured) {
+                const std::vector<at::Tensor>& results, bool is_gift, bool is_first,
+                Measurement& measured) {
   std::vector<MeasuredRequest> requests = requests_from(events, results);
   const bool had_workers = measured.is_any_thread;
   measured.is_any_thread =
@@ -138,7 +203,7 @@ Status note_run(const TorchCall& call, const MadeUpInputs& inputs, const std::ve
     TensorRef real;
     int64_t bytes = 0;
     if (result.defined()) {
-      real = {.storage = inputs.owns(result.storage().data()) ? -2 : -1,
+      real = {.storage = inputs.owns(result.storage().data()) && !is_gift ? -2 : -1,
               .sizes = result.sizes().vec(),
               .strides = result.strides().vec(),
               .offset = result.storage_offset(),
@@ -182,22 +247,26 @@ Status Bench::in_room(const TorchCall& call, const std::function<Status(Fill)>& 
   return status;
 }
 
-Status Bench::run_timed(const TorchCall& call, Fill fill, Measurement& measured) const {
+Status Bench::run_timed(const TorchCall& call, Fill fill, Giver giver,
+                        Measurement& measured) const {
   const KeepGenerators generators(call);
   const MadeUpInputs inputs(call, size_bytes_, fill, {});
+  Gifted gifted;
+  FITSTEP_TRY_STATUS(give(call, inputs, giver, room_, gifted));
   std::vector<int64_t> times_ps;
   std::vector<uint64_t> first_bits;
   for (int i = 0; i <= kTimedRuns; ++i) {
     torch::jit::Stack stack = inputs.stack(call);
     start_log();
     const auto begin = std::chrono::steady_clock::now();
-    const Status status = run(call, stack);
+    const Status status = run(call, gifted, stack);
     const auto end = std::chrono::steady_clock::now();
     const std::vector<Event> events = stop_log();
     FITSTEP_TRY_STATUS(status);
     const std::vector<at::Tensor> results = result_tensors(call, stack);
-    FITSTEP_TRY_STATUS(note_run(call, inputs, events, results, i <= 1, measured));
-    if (works_on_the_same(call)) {
+    FITSTEP_TRY_STATUS(
+        note_run(call, inputs, events, results, gifted.is_given(), i <= 1, measured));
+    if (works_on_the_same(call) && !gifted.is_given()) {
       std::vector<uint64_t> bits = hashes_of(results);
       if (i == 0)
         first_bits = std::move(bits);
@@ -217,27 +286,36 @@ Status Bench::run_timed(const TorchCall& call, Fill fill, Measurement& measured)
 }
 
 Status Bench::run_hashed(const TorchCall& call, Fill fill, const std::vector<size_t>& poisoned,
-                         std::vector<uint64_t>& hashes) const {
+                         Giver giver, std::vector<uint64_t>& hashes) const {
   const KeepGenerators generators(call);
   const MadeUpInputs inputs(call, size_bytes_, fill, poisoned);
+  Gifted gifted;
+  FITSTEP_TRY_STATUS(give(call, inputs, giver, room_, gifted));
   torch::jit::Stack stack = inputs.stack(call);
-  FITSTEP_TRY_STATUS(run(call, stack));
-  hashes = hashes_of(result_tensors(call, stack));
+  FITSTEP_TRY_STATUS(run(call, gifted, stack));
+  const std::vector<at::Tensor> results = result_tensors(call, stack);
+  hashes = hashes_of(results);
+  if (gifted.is_given()) hashes.push_back(gifted.is_taken_by(results[0]) ? 1 : 0);
   if (draws_random_numbers(call.handle)) hashes.push_back(generators.hash());
   return Done{};
 }
 
-Result<Measurement> Bench::measure(const TorchCall& call) const {
+bool Bench::has_room_for(const TorchCall& call) const {
+  return room_.empty() || operand_bytes(call, size_bytes_) <= static_cast<int64_t>(room_.size());
+}
+
+Result<Measurement> Bench::measure(const TorchCall& call, Giver giver) const {
   adopt_worker_threads();  // Before the room is lent: it keeps a tensor.
   Measurement measured;
   FITSTEP_TRY_STATUS(in_room(call, [&](Fill fill) {
     measured = {};
-    return run_timed(call, fill, measured);
+    return run_timed(call, fill, giver, measured);
   }));
-  if (rule_of(call.handle).is_undefined || works_on_the_same(call)) return measured;
+  const bool was_compared = works_on_the_same(call) && !giver.has_value();
+  if (rule_of(call.handle).is_undefined || was_compared) return measured;
   std::vector<uint64_t> first;
   for (int i = 0; i < kHashedRuns && measured.is_repeatable; ++i) {
-    FITSTEP_TRY(std::vector<uint64_t> hashes, hash_results(call, {}));
+    FITSTEP_TRY(std::vector<uint64_t> hashes, hash_results(call, {}, giver));
     if (i == 0)
       first = std::move(hashes);
     else
@@ -247,10 +325,11 @@ Result<Measurement> Bench::measure(const TorchCall& call) const {
 }
 
 Result<std::vector<uint64_t>> Bench::hash_results(const TorchCall& call,
-                                                  const std::vector<size_t>& poisoned) const {
+                                                  const std::vector<size_t>& poisoned,
+                                                  Giver giver) const {
   std::vector<uint64_t> hashes;
   FITSTEP_TRY_STATUS(
-      in_room(call, [&](Fill fill) { return run_hashed(call, fill, poisoned, hashes); }));
+      in_room(call, [&](Fill fill) { return run_hashed(call, fill, poisoned, giver, hashes); }));
   return hashes;
 }
 

@@ -49,6 +49,9 @@ class Profile {
   // small.
   Status apply(StepProgram& step, Claims& claims, std::span<char> room, const Progress& progress);
 
+  // Lets results lie where inputs of their calls lie, as far as that leaves their bits as they are.
+  Status add_gifts(StepProgram& step, std::span<char> room);
+
   // Signatures whose fake results had another geometry than the real ones: capture again with
   // these. Filled by apply().
   const std::map<std::string, Measurement>& corrections() const { return corrections_; }

@@ -120,6 +120,7 @@ def lower_and_measure(
     profile: Profile,
     homes: Homes | None,
     bottom_bytes: int,
+    budget: tuple[int, float],
     progress: Callable[[int, int], None] | None,
 ) -> StepProgram: ...
 def parse_plan(text: str) -> Plan: ...

@@ -71,6 +71,15 @@ def parse_budget(budget: int | str | None, plain_peak_bytes: int) -> int:
     return plain_peak_bytes if budget is None else _parse("budget", budget, plain_peak_bytes)
 
 
+def bytes_or_share(budget: int | str | None) -> tuple[int, float]:
+    """A budget that can be understood, before the plain peak is known; (0, 0) for none."""
+    if budget is None:
+        return 0, 0.0
+    if isinstance(budget, str) and budget.strip().endswith("%"):
+        return 0, float(budget.strip()[:-1]) / 100
+    return parse_budget(budget, 0), 0.0
+
+
 def parse_below(name: str, budget: int | str | None, plain_peak_bytes: int) -> int:
     """Bytes of `name`, the budget of a tier below, written as a budget is; 0 for none.
 

@@ -18,7 +18,15 @@ import torch
 
 from . import _core
 from .below import Below, Links
-from .budget import budget_for, capacity_of, host_of, joined, parse_budget, reserve_of
+from .budget import (
+    budget_for,
+    bytes_or_share,
+    capacity_of,
+    host_of,
+    joined,
+    parse_budget,
+    reserve_of,
+)
 from .describe import describe
 from .errors import BudgetTooSmall, FitstepError, GuardError, PlanFileError
 from .homes import FREE_HOMES, Home, Homes
@@ -132,8 +140,12 @@ class Session:
         return budget_for(height_bytes, external_bytes, has_disk=self.below.has_disk)
 
     def lower(self, recorder: Any, profile: Any, progress: Callable[[int, int], None]) -> Any:
-        """The StepProgram of a recording; what is measured for it uses what the arena has free."""
-        return _core.lower_and_measure(recorder, profile, self._homes, self.bottom_bytes, progress)
+        """The StepProgram of a recording; what is measured for it uses what the arena has free, or
+        what the budget leaves before there is one."""
+        budget = bytes_or_share(self.settings.budget)
+        return _core.lower_and_measure(
+            recorder, profile, self._homes, self.bottom_bytes, budget, progress
+        )
 
     def plan(self, new: list[Planned], *, replan: bool) -> list[Planned]:
         """Plans `new`, and with `replan` all others again; the first time it also decides which
