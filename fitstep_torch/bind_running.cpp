@@ -48,17 +48,18 @@ HomesOptions homes_options(const py::dict& from) {
                        .reserve_bytes = from["reserve_bytes"].cast<int64_t>(),
                        .host_capacity_bytes = from["host_bytes"].cast<int64_t>(),
                        .host_bottom_bytes = from["host_bottom_bytes"].cast<int64_t>(),
+                       .has_homes_on_disk = from["has_homes_on_disk"].cast<bool>(),
                        .disk_capacity_bytes = from["disk_bytes"].cast<int64_t>()};
-  if (options.disk_capacity_bytes > 0) options.disk = disk_options(from["disk"]);
+  if (options.disk_capacity_bytes > 0 || options.has_homes_on_disk)
+    options.disk = disk_options(from["disk"]);
   return options;
 }
 
 // (written, read) in bytes so far, and whether past the page cache; None without a file.
 py::object disk_traffic(const Homes& homes) {
-  const std::shared_ptr<DiskFile>& disk = homes.device()->disk();
-  if (disk == nullptr) return py::none();
-  const DiskTraffic traffic = disk->traffic();
-  return py::make_tuple(traffic.written_bytes, traffic.read_bytes, disk->is_direct());
+  const std::optional<DiskTraffic> traffic = homes.disk_traffic();
+  if (!traffic.has_value()) return py::none();
+  return py::make_tuple(traffic->written_bytes, traffic->read_bytes, traffic->is_direct);
 }
 
 py::dict counters() {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "fitstep/base/check.h"
 #include "fitstep_torch/allocator.h"
 #include "fitstep_torch/tensors.h"
 
@@ -42,8 +43,26 @@ Result<std::unique_ptr<Homes>> Homes::open(const HomesOptions& options) {
 Status Homes::reserve_host(int64_t size_bytes) {
   if (size_bytes == 0 || (host_ != nullptr && host_->size_bytes() >= size_bytes)) return Done{};
   host_.reset();  // First, or both would be there at once.
+  if (options_.has_homes_on_disk) {
+    FITSTEP_CHECK(options_.disk.has_value(), "homes on disk need a folder");
+    in_file_ = std::make_shared<FileMemory>(*options_.disk);
+    FITSTEP_TRY(host_, Arena::make(in_file_, size_bytes, kHostTier));
+    device_->set_homes(in_file_);
+    return Done{};
+  }
   FITSTEP_TRY(host_, Arena::make(device_, size_bytes, kHostTier));
   return Done{};
+}
+
+std::optional<DiskTraffic> Homes::disk_traffic() const {
+  if (device_->disk() == nullptr && in_file_ == nullptr) return std::nullopt;
+  DiskTraffic sum = in_file_ == nullptr ? DiskTraffic{} : in_file_->traffic();
+  if (device_->disk() != nullptr) {
+    sum.written_bytes += device_->disk()->traffic().written_bytes;
+    sum.read_bytes += device_->disk()->traffic().read_bytes;
+    sum.is_direct = device_->disk()->is_direct();
+  }
+  return sum;
 }
 
 Homes::~Homes() { close(); }
@@ -107,6 +126,7 @@ void Homes::close() {
   kept_.clear();
   host_.reset();
   device_->close_disk();
+  device_->set_homes(nullptr);
   unregister_arena(begin);
   malloc_trim(0);
 }

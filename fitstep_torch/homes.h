@@ -10,8 +10,10 @@
 //
 // Beside the arena lies that of the host tier, where plans put what they evict, and where homes are
 // that do not fit into the arena. It is one for all plans, and as large as the largest of them
-// needs; with homes in it, which cannot move, it has all that it may have from the start. The disk
-// tier's file has no homes; it is one for all plans too, and grows.
+// needs; with homes in it, which cannot move, it has all that it may have from the start. Without a
+// host tier such homes are on the disk: what plans call the host tier is then a file that is mapped
+// (file_memory.h), for homes alone. What plans evict to the disk goes to another file, which is one
+// for all plans too, and grows.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -37,6 +39,7 @@ struct HomesOptions {
   int64_t reserve_bytes = 0;        // the last of which answer unforeseen requests.
   int64_t host_capacity_bytes = 0;  // What the host tier may have.
   int64_t host_bottom_bytes = 0;    // Its homes lie below this.
+  bool has_homes_on_disk = false;   // The host tier is a file, and has nothing but homes.
   int64_t disk_capacity_bytes = 0;  // What the file may have.
   std::optional<DiskFileOptions> disk;
 };
@@ -61,6 +64,9 @@ class Homes {
   Status reserve_host(int64_t size_bytes);
   const std::shared_ptr<Arena>& host() const { return host_; }  // Null until it is needed.
   const std::shared_ptr<HostDevice>& device() const { return device_; }
+
+  // To and from the files; none without any.
+  std::optional<DiskTraffic> disk_traffic() const;
 
   // What nobody uses between steps when homes end at `bottom_bytes`.
   std::span<char> free_above(int64_t bottom_bytes) const {
@@ -101,6 +107,7 @@ class Homes {
   std::shared_ptr<HostDevice> device_;
   std::shared_ptr<Arena> arena_;
   std::shared_ptr<Arena> host_;
+  std::shared_ptr<FileMemory> in_file_;  // Null where homes are in memory.
   HomesOptions options_;
   std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> inside_;
   std::multimap<char*, c10::DataPtr> kept_;  // By home: old memory that may still be looked at.

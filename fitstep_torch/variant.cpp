@@ -95,12 +95,14 @@ std::optional<Stopped> Variant::run(const std::vector<External>& externals,
 }
 
 void Variant::name_storage(Stopped& stopped) const {
-  if (!is_disk_lane(stopped.lane)) return;
+  if (stopped.lane == Lane::Compute) return;
   const Action& action = plan_->lane(stopped.lane)[static_cast<size_t>(stopped.position)];
   const StorageId id = plan_->residencies[action.copy.source.index()].storage;
   stopped.error.message = fmt::format(
       "{} could not be {} disk: {}", step_->program.storages[id.index()].name,
-      stopped.lane == Lane::DiskWrite ? "evicted to" : "prefetched from", stopped.error.message);
+      stopped.lane == Lane::DiskWrite || stopped.lane == Lane::Evict ? "evicted to"
+                                                                     : "prefetched from",
+      stopped.error.message);
 }
 
 std::vector<at::Tensor> Variant::take_outputs() {

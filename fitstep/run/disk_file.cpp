@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <pthread.h>
+#include <sys/mman.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -283,8 +284,26 @@ Status DiskFile::read(char* target, int64_t offset_bytes, int64_t size_bytes, ui
                            format_bytes(size_bytes), offset_bytes, options_.folder)};
 }
 
+Result<char*> DiskFile::map() const {
+  void* base =
+      mmap(nullptr, static_cast<size_t>(size_bytes_), PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
+  if (base == MAP_FAILED) {
+    return Error{ErrorCode::Device,
+                 fmt::format("cannot map {} of the file in {} ({})", format_bytes(size_bytes_),
+                             options_.folder, std::strerror(errno))};
+  }
+  return static_cast<char*>(base);
+}
+
+bool DiskFile::keep_private(char* mapped) const {
+  return mmap(mapped, static_cast<size_t>(size_bytes_), PROT_READ | PROT_WRITE,
+              MAP_PRIVATE | MAP_FIXED, file_, 0) != MAP_FAILED;
+}
+
 DiskTraffic DiskFile::traffic() const {
-  return {.written_bytes = to_.traffic_bytes, .read_bytes = from_.traffic_bytes};
+  return {.written_bytes = to_.traffic_bytes,
+          .read_bytes = from_.traffic_bytes,
+          .is_direct = is_direct_};
 }
 
 }  // namespace fitstep

@@ -41,6 +41,7 @@ struct DiskFileOptions {
 struct DiskTraffic {
   int64_t written_bytes = 0;
   int64_t read_bytes = 0;
+  bool is_direct = true;  // Past the page cache.
 };
 
 class DiskFile {
@@ -64,6 +65,13 @@ class DiskFile {
   // Reads them back. An error where they are not what `checksum` was returned for; what is in the
   // target is undefined then.
   Status read(char* target, int64_t offset_bytes, int64_t size_bytes, uint64_t checksum);
+
+  // All of it as memory that is shared with the file. The caller unmaps it.
+  Result<char*> map() const;
+
+  // Lets go of the file in such memory: its bytes stay, and changes are the process's own from then
+  // on. False, and nothing has changed, where the system cannot.
+  bool keep_private(char* mapped) const;
 
   bool is_direct() const { return is_direct_; }  // Past the page cache.
   int64_t size_bytes() const { return size_bytes_; }

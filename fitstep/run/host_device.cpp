@@ -18,6 +18,7 @@
 #include "fitstep/plan/plan.h"
 #include "fitstep/run/device.h"
 #include "fitstep/run/disk_file.h"
+#include "fitstep/run/file_memory.h"
 #include "fitstep/run/lane_threads.h"
 
 namespace fitstep {
@@ -31,13 +32,25 @@ size_t residencies_in_file(const LaneCopies& copies) {
   return count;
 }
 
+// Whether copies to the host tier and back are to and from whole blocks of the file.
+bool are_in_file(const LaneCopies& copies, const FileMemory& homes) {
+  return std::ranges::all_of(
+             copies.of(Lane::Evict),
+             [&](const LaneCopy& it) { return homes.holds(it.target, it.size_bytes); }) &&
+         std::ranges::all_of(copies.of(Lane::Prefetch), [&](const LaneCopy& it) {
+           return homes.holds(it.source, it.size_bytes);
+         });
+}
+
 // The copies of one plan on the device's threads. A memcpy cannot fail, the drive can.
 class HostLanes final : public CopyLanes, private LaneWork {
  public:
-  HostLanes(LaneCopies copies, std::shared_ptr<LaneThreads> threads, std::shared_ptr<DiskFile> disk)
+  HostLanes(LaneCopies copies, std::shared_ptr<LaneThreads> threads, std::shared_ptr<DiskFile> disk,
+            std::shared_ptr<FileMemory> homes)
       : copies_(std::move(copies)),
         threads_(std::move(threads)),
         disk_(std::move(disk)),
+        homes_(std::move(homes)),
         checksums_(residencies_in_file(copies_)) {}
 
   Status begin() override { return threads_->begin(copies_, *this); }
@@ -53,6 +66,10 @@ class HostLanes final : public CopyLanes, private LaneWork {
       FITSTEP_TRY(checksum_of(it), disk_->write(it.source, it.file_offset_bytes, it.size_bytes));
     } else if (lane == Lane::DiskRead) {
       return disk_->read(it.target, it.file_offset_bytes, it.size_bytes, checksum_of(it));
+    } else if (homes_ != nullptr && lane == Lane::Evict) {
+      return homes_->write(it.target, it.source, it.size_bytes);
+    } else if (homes_ != nullptr) {
+      return homes_->read(it.target, it.source, it.size_bytes);
     } else {
       std::memcpy(it.target, it.source, static_cast<size_t>(it.size_bytes));
     }
@@ -65,8 +82,9 @@ class HostLanes final : public CopyLanes, private LaneWork {
 
   LaneCopies copies_;
   std::shared_ptr<LaneThreads> threads_;
-  std::shared_ptr<DiskFile> disk_;   // Null where nothing is copied there.
-  std::vector<uint64_t> checksums_;  // By residency in the file; waits order who looks.
+  std::shared_ptr<DiskFile> disk_;     // Null where nothing is copied there.
+  std::shared_ptr<FileMemory> homes_;  // The host tier, where that is a file.
+  std::vector<uint64_t> checksums_;    // By residency in the file; waits order who looks.
 };
 
 }  // namespace
@@ -108,10 +126,16 @@ void HostDevice::discard(char* begin, int64_t size_bytes) {
 Result<std::unique_ptr<CopyLanes>> HostDevice::open_lanes(LaneCopies copies) {
   if (threads_ == nullptr) threads_ = LaneThreads::make();
   FITSTEP_TRY_STATUS(threads_->start(copies));
+  if (homes_ != nullptr && !are_in_file(copies, *homes_)) {
+    return Error{
+        ErrorCode::Mismatch,
+        "the plan copies to the host tier, and only homes are there, each from the begin of "
+        "a block of their file; plan it again"};
+  }
   const bool has_disk = !copies.of(Lane::DiskWrite).empty();
   if (has_disk) FITSTEP_TRY_STATUS(reserve_disk(file_bytes(copies)));
   return std::unique_ptr<CopyLanes>(
-      new HostLanes(std::move(copies), threads_, has_disk ? disk_ : nullptr));
+      new HostLanes(std::move(copies), threads_, has_disk ? disk_ : nullptr, homes_));
 }
 
 Status HostDevice::reserve_disk(int64_t size_bytes) {

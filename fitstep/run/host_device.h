@@ -1,16 +1,19 @@
 // The CPU as a device: arenas in RAM, on huge pages where the system has them, a file if it is
 // given a folder for one, and threads that copy between them. The host tier of a CPU is such an
-// arena beside the device tier's, the disk tier is the file.
+// arena beside the device tier's, the disk tier is the file. Homes that are on the disk lie in
+// memory that is another file; for plans that is the host tier, and copies to it go to that file.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "fitstep/base/result.h"
 #include "fitstep/run/device.h"
 #include "fitstep/run/disk_file.h"
+#include "fitstep/run/file_memory.h"
 #include "fitstep/run/lane_threads.h"
 
 namespace fitstep {
@@ -32,6 +35,9 @@ class HostDevice final : public Device {
   // with copies to the file makes that.
   Result<std::unique_ptr<CopyLanes>> open_lanes(LaneCopies copies) override;
 
+  // What copies to and from it is copied through its file from now on.
+  void set_homes(std::shared_ptr<FileMemory> homes) { homes_ = std::move(homes); }
+
   // Sees to it that the file has room for `size_bytes`; makes it if need be.
   Status reserve_disk(int64_t size_bytes);
 
@@ -44,6 +50,7 @@ class HostDevice final : public Device {
  private:
   std::optional<DiskFileOptions> disk_options_;
   std::shared_ptr<DiskFile> disk_;
+  std::shared_ptr<FileMemory> homes_;  // Null where none are in a file.
   std::shared_ptr<LaneThreads> threads_;
 };
 

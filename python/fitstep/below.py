@@ -1,7 +1,12 @@
 """The tiers below the arena: what plans may have there, and what copies cost.
 
 host    RAM beside the budget, as much as host_budget says
-disk    one file in disk_dir, as much as disk_budget says; `staging_of` the budget is on its way
+disk    files in disk_dir, as much as disk_budget says: one for what plans evict, one for homes if
+        they do not fit into the arena and there is no host tier; `staging_of` the budget is on its
+        way
+
+For plans homes on disk are on the host tier, which has nothing else then and copies as the disk
+does.
 """
 
 from __future__ import annotations
@@ -35,6 +40,7 @@ class Below:
     disk_link: str = ""  # and _core.measure_disk_link().
     disk_dir: str = ""
     disk_checksums: bool = True
+    disk_homes_bytes: int = 0  # Of the disk budget, for homes.
     disk_written_bytes: int = 0  # As of the last look(), in all steps.
     disk_read_bytes: int = 0
     is_direct: bool | None = None  # Whether past the page cache; None where no file was needed.
@@ -62,16 +68,30 @@ class Below:
             self.disk_link = links.disk_link(self.disk_budget_bytes, self.file(budget_bytes))
         except OSError as error:
             problem = f"cannot make a file in disk_dir={self.disk_dir!r}: {error.strerror}"
-            raise _unusable(problem) from None
+            raise unusable(problem) from None
         except _core.CoreError as error:
-            raise _unusable(str(error.args[1])) from None
+            raise unusable(str(error.args[1])) from None
 
     @property
     def has_disk(self) -> bool:
         return self.disk_budget_bytes > 0
 
+    @property
+    def may_have_homes(self) -> bool:
+        """Whether homes may be below."""
+        return self.host_budget_bytes > 0 or self.has_disk
+
+    @property
+    def has_homes_on_disk(self) -> bool:
+        return self.disk_homes_bytes > 0
+
+    @property
+    def files(self) -> float:
+        """How many have staging; that of homes half as much as the other."""
+        return (1 if self.has_disk else 0) + (0.5 if self.has_homes_on_disk else 0)
+
     def staging_bytes(self, budget_bytes: int) -> int:
-        return staging_of(budget_bytes, has_disk=self.has_disk)
+        return staging_of(budget_bytes, self.files)
 
     def file(self, budget_bytes: int) -> dict[str, Any]:
         """The options of the disk tier's file."""
@@ -84,29 +104,49 @@ class Below:
     def plan_options(self) -> dict[str, Any]:
         """What the planner has to know."""
         return {
-            "host_bytes": self.host_budget_bytes,
-            "host_link": self.host_link,
-            "disk_bytes": self.disk_budget_bytes,
+            "host_bytes": self.host_budget_bytes or self.disk_homes_bytes,
+            "host_link": self.disk_link if self.has_homes_on_disk else self.host_link,
+            "disk_bytes": self.disk_budget_bytes - self.disk_homes_bytes,
             "disk_link": self.disk_link,
         }
 
-    def homes_options(self, budget_bytes: int) -> dict[str, Any]:
-        """What _core.Homes has to know."""
-        return {
-            "host_bytes": self.host_budget_bytes,
-            "disk_bytes": self.disk_budget_bytes,
+    def open_homes(self, budget_bytes: int, options: dict[str, Any]) -> Any:
+        """_core.Homes with these tiers. Raises DiskError where homes on disk have no room."""
+        options |= {
+            "host_bytes": self.host_budget_bytes or self.disk_homes_bytes,
+            "has_homes_on_disk": self.has_homes_on_disk,
+            "disk_bytes": self.disk_budget_bytes - self.disk_homes_bytes,
             "disk": self.file(budget_bytes),
         }
+        try:
+            return _core.Homes(options)
+        except _core.CoreError as error:
+            if not self.has_homes_on_disk:
+                raise
+            raise unusable(str(error.args[1])) from None
 
     def reserve(self, homes: Any, plans: list[Any]) -> None:
         """Room in the file for the largest of these plans. Raises DiskError where there is none."""
         needed = max((plan.offloaded()["disk_bytes"] for plan in plans), default=0)
-        if not 0 < needed <= self.disk_budget_bytes:
+        if not 0 < needed <= self.disk_budget_bytes - self.disk_homes_bytes:
             return  # What is more than that is no valid plan.
         try:
             homes.reserve_disk(needed)
         except _core.CoreError as error:
-            raise _unusable(str(error.args[1])) from None
+            raise unusable(str(error.args[1])) from None
+
+    def tiers_of(self, offloaded: dict[str, int]) -> dict[str, int]:
+        """What a plan copies and holds below, on the tiers that users know."""
+        if not self.has_homes_on_disk:
+            return offloaded
+        return {
+            "evicted_bytes": 0,
+            "prefetched_bytes": 0,
+            "host_bytes": 0,
+            "disk_written_bytes": offloaded["disk_written_bytes"] + offloaded["evicted_bytes"],
+            "disk_read_bytes": offloaded["disk_read_bytes"] + offloaded["prefetched_bytes"],
+            "disk_bytes": offloaded["disk_bytes"] + self.disk_homes_bytes,
+        }
 
     def look(self, homes: Any) -> None:
         """Takes down what the file has seen."""
@@ -143,7 +183,8 @@ def _check_one(
     )
 
 
-def _unusable(problem: str) -> DiskError:
+def unusable(problem: str) -> DiskError:
+    """The error for a folder that does not do."""
     return DiskError(
         problem,
         todo="give another disk_dir=, make room there, or leave disk_budget= out; nothing was "

@@ -11,7 +11,7 @@ from . import _core
 from .errors import BudgetError, BudgetTooSmall
 
 ALIGNMENT = 64
-_BLOCK_BYTES = 4096  # Of files.
+BLOCK_BYTES = 4096  # Of files.
 _MOST_BYTES = 2**48  # What a process can address.
 
 
@@ -28,27 +28,28 @@ def host_of(budget_bytes: int) -> int:
 
 def piece_of(budget_bytes: int) -> int:
     """What one thread holds of a storage on its way to the disk tier or back."""
-    return max(_BLOCK_BYTES, min(1 << 20, budget_bytes // 400 // _BLOCK_BYTES * _BLOCK_BYTES))
+    return max(BLOCK_BYTES, min(1 << 20, budget_bytes // 400 // BLOCK_BYTES * BLOCK_BYTES))
 
 
-def staging_of(budget_bytes: int, *, has_disk: bool) -> int:
-    """For such pieces: two on their way to the disk tier, two back. One percent, at most 4 MiB."""
-    return 4 * piece_of(budget_bytes) if has_disk else 0
+def staging_of(budget_bytes: int, files: float) -> int:
+    """For such pieces: two on their way to a file, two back. One percent, at most 4 MiB. Homes on
+    disk have half of that beside it."""
+    return int(4 * files) * piece_of(budget_bytes)
 
 
-def capacity_of(budget_bytes: int, external_bytes: int, *, has_disk: bool) -> int:
+def capacity_of(budget_bytes: int, external_bytes: int, files: float) -> int:
     """What a budget leaves to the arena beside tensors outside it, the reserve, the host and the
     staging of a disk tier."""
     inside = budget_bytes - external_bytes - reserve_of(budget_bytes) - host_of(budget_bytes)
-    inside -= staging_of(budget_bytes, has_disk=has_disk)
+    inside -= staging_of(budget_bytes, files)
     return inside // ALIGNMENT * ALIGNMENT
 
 
-def budget_for(height_bytes: int, external_bytes: int, *, has_disk: bool) -> int:
+def budget_for(height_bytes: int, external_bytes: int, files: float) -> int:
     """The least budget that leaves a capacity of `height_bytes`."""
     budget = height_bytes + external_bytes
     while True:
-        capacity = capacity_of(budget, external_bytes, has_disk=has_disk)
+        capacity = capacity_of(budget, external_bytes, files)
         if capacity >= height_bytes:
             return budget
         budget += height_bytes - capacity

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from .budget import ALIGNMENT
+from .budget import ALIGNMENT, BLOCK_BYTES
 
 # What the planner is asked where it may choose the tiers by itself.
 FREE_HOMES: dict[str, Any] = {"homes": {}, "bottom_bytes": 0, "host_bottom_bytes": 0}
@@ -26,7 +26,7 @@ class Home:
     name: str
     offset_bytes: int  # On its tier.
     size_bytes: int
-    is_below: bool = False  # On the host tier.
+    is_below: bool = False  # On the host tier, or on the disk.
     storage: weakref.ref[Any] | None = None  # Of the tensor that is there; None before it is made.
     tensor: torch.Tensor | None = None
 
@@ -44,6 +44,7 @@ class Homes:
         self.by_place: dict[tuple[bool, int], Home] = {}
         self.bottom_bytes = 0
         self.host_bottom_bytes = 0
+        self._unit_below = ALIGNMENT
 
     def add(self, name: str, size_bytes: int) -> None:
         """A home in the arena, unless there is one of that name and size."""
@@ -59,11 +60,16 @@ class Homes:
     def back_to(self, mark: tuple[Any, ...]) -> None:
         self.by_name, self.by_place, self.bottom_bytes, self.host_bottom_bytes = mark
 
-    def put_below(self, names: set[str]) -> None:
-        """Has these on the host tier and the others in the arena.
+    def size_on_disk(self) -> int:
+        """What all of them would take there."""
+        return sum(_rounded(home.size_bytes, BLOCK_BYTES) for home in self.by_name.values())
+
+    def put_below(self, names: set[str], *, on_disk: bool = False) -> None:
+        """Has these on the host tier, or on the disk, and the others in the arena.
 
         REQUIRES: the arena is not open yet.
         """
+        self._unit_below = BLOCK_BYTES if on_disk else ALIGNMENT
         homes = list(self.by_name.values())
         for home in homes:
             home.is_below = home.name in names and home.size_bytes > 0
@@ -78,13 +84,12 @@ class Homes:
         }
 
     def _stack(self, home: Home) -> None:
-        size_bytes = -(-home.size_bytes // ALIGNMENT) * ALIGNMENT
         if home.is_below:
             home.offset_bytes = self.host_bottom_bytes
-            self.host_bottom_bytes += size_bytes
+            self.host_bottom_bytes += _rounded(home.size_bytes, self._unit_below)
         else:
             home.offset_bytes = self.bottom_bytes
-            self.bottom_bytes += size_bytes
+            self.bottom_bytes += _rounded(home.size_bytes, ALIGNMENT)
         self.by_name[home.name] = home
         self.by_place[home.place] = home
 
@@ -93,3 +98,7 @@ class Homes:
         self.bottom_bytes = self.host_bottom_bytes = 0
         for home in homes:
             self._stack(home)
+
+
+def _rounded(size_bytes: int, unit_bytes: int) -> int:
+    return -(-size_bytes // unit_bytes) * unit_bytes

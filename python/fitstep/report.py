@@ -79,6 +79,7 @@ class Report:
     host_bytes: int  # Allowed beside the arena, for the optimizers' own numbers.
     host_budget_bytes: int  # Of the host tier, beside the budget; 0 without one.
     disk_budget_bytes: int  # Of the disk tier; 0 without one.
+    disk_homes_bytes: int  # Of that, for homes.
     disk_dir: str
     disk_is_direct: bool | None  # Whether copies go past the page cache; None before there are any.
     disk_written_bytes: int  # In all steps, in whole blocks: what wears the drive.
@@ -110,6 +111,7 @@ class Report:
                 f"disk   written {size(self.disk_written_bytes)}, read "
                 f"{size(self.disk_read_bytes)} so far in {self.disk_dir}"
                 f"{how[self.disk_is_direct]}; staging {size(self.staging_bytes)}"
+                + (f", homes {size(self.disk_homes_bytes)}" if self.disk_homes_bytes else "")
             )
         for one in self.variants:
             measured = "not run" if one.measured_s is None else f"{one.measured_s * 1e3:.3g} ms"
@@ -153,7 +155,7 @@ def make_report(step: Step, session: Session) -> Report:
         misplaced += planned.variant.misplaced() if planned.variant is not None else 0
         external = planned.external_bytes
         kept, recomputed = planned.plan.run_counts(variant.step)
-        offloaded = planned.plan.offloaded()
+        offloaded = below.tiers_of(planned.plan.offloaded())
         reports.append(
             VariantReport(
                 label=variant.recording.label,
@@ -186,6 +188,7 @@ def make_report(step: Step, session: Session) -> Report:
         host_bytes=session.host_bytes,
         host_budget_bytes=below.host_budget_bytes,
         disk_budget_bytes=below.disk_budget_bytes,
+        disk_homes_bytes=below.disk_homes_bytes,
         disk_dir=below.disk_dir,
         disk_is_direct=below.is_direct,
         disk_written_bytes=below.disk_written_bytes,

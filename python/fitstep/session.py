@@ -2,7 +2,7 @@
 
 arena   | home | home | home |  residencies and scratch of whichever variant runs  | reserve |
         0                    bottom                                             capacity
-host    | home |  what plans evict  |
+host    | home |  what plans evict  |      without one, homes that do not fit are on the disk
 disk           |  what plans evict  |
 """
 
@@ -29,10 +29,9 @@ from .budget import (
 )
 from .describe import describe
 from .errors import BudgetTooSmall, FitstepError, GuardError, PlanFileError
+from .home_tiers import plan_with_homes
 from .homes import FREE_HOMES, Home, Homes
 from .settings import Settings
-
-_OFFLOADING = ("auto", "offload")  # Policies that may have homes on the host tier.
 
 
 @dataclass(eq=False)
@@ -133,11 +132,11 @@ class Session:
 
     def capacity_for(self, planned: list[Planned]) -> int:
         outside = _external_bytes(planned)
-        return capacity_of(self.budget_bytes, outside, has_disk=self.below.has_disk)
+        return capacity_of(self.budget_bytes, outside, self.below.files)
 
     def budget_for(self, height_bytes: int, external_bytes: int) -> int:
         """The least budget that leaves a capacity of `height_bytes`."""
-        return budget_for(height_bytes, external_bytes, has_disk=self.below.has_disk)
+        return budget_for(height_bytes, external_bytes, self.below.files)
 
     def lower(self, recorder: Any, profile: Any, progress: Callable[[int, int], None]) -> Any:
         """The StepProgram of a recording; what is measured for it uses what the arena has free, or
@@ -149,29 +148,13 @@ class Session:
 
     def plan(self, new: list[Planned], *, replan: bool) -> list[Planned]:
         """Plans `new`, and with `replan` all others again; the first time it also decides which
-        homes are on a host tier. Raises BudgetTooSmall with the largest floor of all variants."""
-        if self.is_open or not self.below.host_budget_bytes:
-            return self._plan_all(new, replan=replan)
-        self.places.put_below(self._homes_below(new))
-        try:
-            return self._plan_all(new, replan=replan)
-        except BudgetTooSmall:
-            if new[-1].given_plan is not None or new[-1].policy not in _OFFLOADING:
-                raise
-            # What is right for one variant was not right for another.
-            self.places.put_below(set(self.homes))
-            return self._plan_all(new, replan=replan)
+        homes are below. Raises BudgetTooSmall with the largest floor of all variants."""
+        if self.is_open:
+            return self.plan_all(new, replan=replan)
+        return plan_with_homes(self, new)
 
-    def _homes_below(self, new: list[Planned]) -> set[str]:
-        """What the last variant, which most steps run, wants to have on the host tier."""
-        last = new[-1]
-        if last.given_plan is not None:
-            return set(last.given_plan.homes_below(last.step))
-        options = {**self.plan_options(last, self.capacity_for(new)), **FREE_HOMES}
-        outcome = _core.plan_step(last.step, torch.get_num_threads(), options)
-        return set(outcome[1].homes_below(last.step)) if outcome[0] == "fits" else set()
-
-    def _plan_all(self, new: list[Planned], *, replan: bool) -> list[Planned]:
+    def plan_all(self, new: list[Planned], *, replan: bool) -> list[Planned]:
+        """With homes where they are."""
         every = self.planned + new
         external_bytes = _external_bytes(every)
         capacity = self.capacity_for(every)
@@ -195,7 +178,7 @@ class Session:
             is_free = self.settings.budget is None and not self.is_open
             if is_free and least > self.budget_bytes:  # No slack: alignment and reserve show.
                 self.budget_bytes = least
-                return self._plan_all(new, replan=replan)
+                return self.plan_all(new, replan=replan)
             raise too_small
         self._next_capacity = capacity
         return plans
@@ -278,13 +261,13 @@ class Session:
         """
         if self._homes is None:
             size = max(self._next_capacity, self.bottom_bytes) + self.reserve_bytes
-            self._homes = _core.Homes(
+            self._homes = self.below.open_homes(
+                self.budget_bytes,
                 {
-                    **self.below.homes_options(self.budget_bytes),
                     "size_bytes": size,
                     "reserve_bytes": self.reserve_bytes,
                     "host_bottom_bytes": self.places.host_bottom_bytes,
-                }
+                },
             )
             self._capacity_bytes = self._next_capacity
         try:

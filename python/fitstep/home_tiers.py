@@ -1,0 +1,71 @@
+"""Which homes are below the arena: decided once, before the arena of a session is opened."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from . import _core
+from .errors import BudgetTooSmall
+from .homes import FREE_HOMES
+
+if TYPE_CHECKING:
+    from .session import Planned, Session
+
+_OFFLOADING = ("auto", "offload")  # Policies that may have homes below.
+
+
+def plan_with_homes(session: Session, new: list[Planned]) -> list[Planned]:
+    """Plans `new` and decides where homes are. Raises BudgetTooSmall."""
+    if session.below.host_budget_bytes:
+        return _with_host(session, new)
+    if session.below.has_disk:
+        return _with_disk(session, new)
+    return session.plan_all(new, replan=False)
+
+
+def _with_host(session: Session, new: list[Planned]) -> list[Planned]:
+    session.places.put_below(_wanted_below(session, new))
+    try:
+        return session.plan_all(new, replan=False)
+    except BudgetTooSmall:
+        if new[-1].given_plan is not None or new[-1].policy not in _OFFLOADING:
+            raise
+        # What is right for one variant was not right for another.
+        session.places.put_below(set(session.homes))
+        return session.plan_all(new, replan=False)
+
+
+def _with_disk(session: Session, new: list[Planned]) -> list[Planned]:
+    """In the arena; on the disk, whose copies take long, where there is no plan otherwise."""
+    below, places = session.below, session.places
+    given: Any = new[-1].given_plan
+    if given is None or not given.homes_below(new[-1].step):
+        try:
+            return session.plan_all(new, replan=False)
+        except BudgetTooSmall:
+            has_room = places.size_on_disk() <= below.disk_budget_bytes
+            if given is not None or new[-1].policy not in _OFFLOADING or not has_room:
+                raise
+    below.disk_homes_bytes = places.size_on_disk()
+    wanted, every = _wanted_below(session, new), set(session.homes)
+    for names in (wanted or every, every):
+        places.put_below(names, on_disk=True)
+        below.disk_homes_bytes = places.host_bottom_bytes
+        try:
+            return session.plan_all(new, replan=False)
+        except BudgetTooSmall:
+            if given is not None or names == every:
+                raise
+    raise AssertionError("all homes on disk are among what was tried")
+
+
+def _wanted_below(session: Session, new: list[Planned]) -> set[str]:
+    """What the last variant, which most steps run, wants to have below."""
+    last = new[-1]
+    if last.given_plan is not None:
+        return set(last.given_plan.homes_below(last.step))
+    options = {**session.plan_options(last, session.capacity_for(new)), **FREE_HOMES}
+    outcome = _core.plan_step(last.step, torch.get_num_threads(), options)
+    return set(outcome[1].homes_below(last.step)) if outcome[0] == "fits" else set()
