@@ -16,10 +16,10 @@ import os
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from pathlib import Path
 
+from resident import ResidentPeak
 from results import MIB, ROOT, Row, arguments, mib, save, show
 
 sys.path.insert(0, str(ROOT / "tests" / "torch"))
@@ -38,33 +38,6 @@ SMALL = {"accumulation across functions"}  # 200 steps of the large one take hal
 ALLOWED_BYTES = 64 * MIB
 STEPS = 200
 SHARE = 0.75  # The small images leave the ResNet a floor of 67 %.
-
-
-def resident_bytes() -> int:
-    """Anonymous resident memory of this process."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("RssAnon:"):
-            return int(line.split()[1]) * 1024
-    raise RuntimeError("/proc/self/status has no RssAnon; this needs Linux 4.5 or newer")
-
-
-class ResidentPeak(threading.Thread):
-    """The most resident bytes seen since it was started."""
-
-    def __init__(self) -> None:
-        super().__init__(daemon=True)
-        self.start_bytes = self.peak_bytes = resident_bytes()
-        self._done = threading.Event()
-
-    def run(self) -> None:
-        while not self._done.wait(0.005):
-            self.peak_bytes = max(self.peak_bytes, resident_bytes())
-
-    def finish(self) -> int:
-        """Growth since the start."""
-        self._done.set()
-        self.join()
-        return self.peak_bytes - self.start_bytes
 
 
 def plain_peak(name: str, small: bool) -> int:

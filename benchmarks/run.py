@@ -2,10 +2,11 @@
 
     python benchmarks/run.py [NAME ...] [--small]
 
-Names: same_bits memory speed step_time peers peak_promise capture layout disk, all of them by
-default; and plan, verify and reproduce, which have `make bench-plan`, `make bench-verify` and `make
-reproduce`. Each is a script of its own. Its command, its raw output and the machine go to
-benchmarks/results/NAME.txt, its figures to NAME.json.
+Names: same_bits memory speed step_time peers peak_promise capture layout disk faults constancy
+prediction, all of them by default; and plan, verify and reproduce, which have `make bench-plan`,
+`make bench-verify` and `make reproduce`, and beyond_ram, which takes an hour. Each is a script of
+its own. Its command, its raw output and the machine go to benchmarks/results/NAME.txt, its figures
+to NAME.json.
 With --small everything runs in a few minutes and nothing is written.
 """
 
@@ -19,9 +20,9 @@ from results import RESULTS, ROOT, arguments, machine
 
 NAMES = (
     "same_bits", "memory", "speed", "step_time", "peers", "peak_promise", "capture", "layout",
-    "disk",
+    "disk", "faults", "constancy", "prediction",
 )  # fmt: skip
-MORE = ("plan", "verify", "reproduce")
+MORE = ("plan", "verify", "reproduce", "beyond_ram")
 
 
 def run(name: str, options: list[str], keep: bool) -> int:

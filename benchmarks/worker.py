@@ -5,9 +5,9 @@
 HOW is "plain", a rival (rivals.py), or a budget in bytes, with ":disk" behind it for a disk tier in
 the folder of temporary files. It answers every line with one line of JSON: first how compiling
 went, then to `step` the seconds of one training step and its loss, to `turn` the seconds per step
-of as many as fill a tenth of a second, to `peak` the bytes it needed, to `bits` the hashes of
-everything it trained. Two workers that take turns share the machine's moods, and neither sees the
-other's memory.
+of as many as fill a tenth of a second, to `peak` the bytes it needed, to `predicted` the seconds
+that its plan says, to `bits` the hashes of everything it trained. Two workers that take turns share
+the machine's moods, and neither sees the other's memory.
 """
 
 import json
@@ -71,6 +71,10 @@ class Worker:
         self.index += 1
         held = (self.workload.model, self.workload.optimizer, batch)
         return {"bytes": plain_peak_bytes(lambda: self.step(*batch), *held)}
+
+    def do_predicted(self) -> Answer:
+        """What the plan of the steps that ran last says that one of them takes."""
+        return {"seconds": self.step.report().variants[-1].predicted_s}
 
     def do_bits(self) -> Answer:
         random = torch.get_rng_state()

@@ -1,0 +1,226 @@
+"""Faults: the n-th kernel and the n-th call to the disk tier's file fail, for every n of a step.
+
+    python benchmarks/faults.py [--small]
+
+Method. Three small models train with a plan that evicts to a file whatever has a gap. A library
+that is preloaded (nth_call.cpp) stands between fitstep's module and the dispatcher, and between it
+and the system's calls on files; it makes the n-th call of a steady step throw or fail, for every n.
+After each: a step that says nothing was changed must have left parameters, optimizer state and
+generator as they were; one that names what is unusable gets its checkpoint back; either way the
+next step must have the bits of plain PyTorch beside it. Anything else counts as wrong. Then all
+calls are late at random, by 1,000 seeds, and each step must have the same bits. A step that hangs
+ends the benchmark. Files, threads and resident memory are counted before and after.
+"""
+
+import copy
+import ctypes
+import errno
+import faulthandler
+import gc
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import warnings
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import torch
+from fitstep.zoo.bits import differences, fingerprint
+from resident import resident_bytes
+from results import ROOT, Row, arguments, mib, save, show
+
+import fitstep
+
+sys.path.insert(0, str(ROOT / "tests" / "torch"))
+
+from test_offload import JOBS, Job, compiled, offloaded_plan
+
+SHIM = Path(__file__).with_name("nth_call.cpp")
+KERNELS, FILES = 1, 2
+FAULTS = {
+    "kernel throws": (KERNELS, 0),
+    "file: I/O error": (FILES, errno.EIO),
+    "file: no space": (FILES, errno.ENOSPC),
+    "file: no permission": (FILES, errno.EACCES),
+}
+SEEDS = 1000
+HANGS_AFTER_S = 120
+
+
+def build_shim(folder: str) -> str:
+    """The library to preload."""
+    path = f"{folder}/nth_call.so"
+    include = Path(torch.__file__).parent / "include"
+    command = ["c++", "-std=c++20", "-O1", "-fPIC", "-shared", f"-I{include}", str(SHIM)]
+    subprocess.run([*command, "-o", path, "-ldl"], check=True)
+    return path
+
+
+class Shim:
+    """The preloaded library."""
+
+    def __init__(self) -> None:
+        self._library = ctypes.CDLL(None)
+        self._library.fault_calls.restype = ctypes.c_int64
+
+    def arm(self, kind: int, n: int, error: int = 0) -> None:
+        """The n-th call of that kind goes wrong from now on; -1: they are counted."""
+        self._library.fault_arm(kind, ctypes.c_int64(n), error)
+
+    def disarm(self) -> int:
+        """How many calls there were."""
+        calls = int(self._library.fault_calls())
+        self.arm(0, -1)
+        return calls
+
+    def delay(self, seed: int) -> None:
+        """Every call is late by dice; 0: none is."""
+        self._library.fault_delay(ctypes.c_uint64(seed))
+
+
+class Trial:
+    """One model with its plain twin."""
+
+    def __init__(self, kind: str, folder: Path) -> None:
+        below: dict[str, Any] = {"disk_budget": "900%", "disk_dir": folder}
+        plan = offloaded_plan(JOBS[kind], folder / "plan", (2,), **below)
+        self.ours, self.plain = JOBS[kind](), JOBS[kind]()
+        self.step = compiled(self.ours, "900%", plan=plan, **below)
+        self.shim = Shim()
+        for _ in range(2):  # The first makes optimizer state.
+            self.is_equal_after_a_step()
+
+    def is_equal_after_a_step(self) -> bool:
+        """Whether both have equal bits, loss and generator included, after a step of each."""
+        found = self.ours.train(self.step, 1)
+        return differences(found, self.plain.train(self.plain.step, 1)) == []
+
+    def calls(self, kind: int) -> int:
+        """Of a step."""
+        self.shim.arm(kind, -1)
+        self.is_equal_after_a_step()
+        return self.shim.disarm()
+
+    def outcome(self, kind: int, n: int, error: int) -> str:
+        """What a step says whose n-th call goes wrong, checked."""
+        before, saved = bits(self.ours), checkpoint(self.ours)
+        torch.manual_seed(6)
+        seeded = generator()
+        self.shim.arm(kind, n, error)
+        try:
+            self.step(self.ours.x, self.ours.y)
+            said = "ran on"
+        except fitstep.StepFailed as failed:
+            said = "named what is unusable" if failed.unusable else "did not happen"
+        finally:
+            self.shim.disarm()
+        if said == "ran on":
+            torch.manual_seed(6)
+            self.plain.step(self.plain.x, self.plain.y)
+            before = bits(self.plain)
+        elif said == "did not happen":
+            before |= seeded
+        else:
+            self.ours.model.load_state_dict(saved[0])
+            self.ours.optimizer.load_state_dict(saved[1])
+        now = bits(self.ours) | (generator() if said == "did not happen" else {})
+        is_right = now == before and self.is_equal_after_a_step()
+        return said if is_right else "WRONG"
+
+
+def checkpoint(job: Job) -> Any:
+    """What a user keeps."""
+    return copy.deepcopy((job.model.state_dict(), job.optimizer.state_dict()))
+
+
+def bits(job: Job) -> dict[str, str]:
+    """Of all that a step may change but the generator."""
+    return fingerprint(model=job.model, optimizer=job.optimizer)
+
+
+def generator() -> dict[str, str]:
+    """The bits of the one that all draw from."""
+    return fingerprint(random=torch.get_rng_state())
+
+
+def resources() -> tuple[int, int, int]:
+    """Open files, threads, resident bytes."""
+    gc.collect()
+    files = len(os.listdir("/proc/self/fd"))
+    return files, threading.active_count(), resident_bytes()
+
+
+def run(kind: str, seeds: int) -> Row:
+    """All of one model, in this process."""
+    warnings.simplefilter("ignore")
+    with tempfile.TemporaryDirectory() as name:
+        trial = Trial(kind, Path(name))
+        found: Row = {}
+        for fault, (of, error) in FAULTS.items():
+            calls = trial.calls(of)
+            files, threads, resident = resources()
+            counts: Counter[str] = Counter()
+            for n in range(calls):
+                faulthandler.dump_traceback_later(HANGS_AFTER_S, exit=True)
+                counts[trial.outcome(of, n, error)] += 1
+            after = resources()
+            found[fault] = {
+                "calls": calls, **counts,
+                "files": after[0] - files, "threads": after[1] - threads,
+                "resident_bytes": after[2] - resident,
+            }  # fmt: skip
+        wrong = 0
+        for seed in range(1, seeds + 1):
+            faulthandler.dump_traceback_later(HANGS_AFTER_S, exit=True)
+            trial.shim.delay(seed)
+            wrong += not trial.is_equal_after_a_step()
+        faulthandler.cancel_dump_traceback_later()
+        trial.shim.delay(0)
+        trial.step.close()
+    found["late calls"] = {"calls": seeds, "ran on": seeds - wrong, "WRONG": wrong}
+    return found
+
+
+def main() -> int:
+    """1 if an outcome was wrong, or something leaked."""
+    parser = arguments(__doc__)
+    parser.add_argument("--only", choices=JOBS, help="measure in this process, for the driver")
+    args = parser.parse_args()
+    seeds = 20 if args.small else SEEDS
+    if args.only:
+        print(json.dumps(run(args.only, seeds)))
+        return 0
+    rows: list[Row] = []
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {**os.environ, "LD_PRELOAD": build_shim(folder)}
+        for kind in JOBS:
+            command = [sys.executable, __file__, "--only", kind, *(["--small"] * args.small)]
+            answer = subprocess.run(
+                command, stdout=subprocess.PIPE, text=True, check=True, env=environment
+            )
+            for fault, row in json.loads(answer.stdout.splitlines()[-1]).items():
+                rows.append({"case": f"{kind}, {fault}", **row})
+    outcomes = ("did not happen", "named what is unusable", "ran on", "WRONG")
+    table = [
+        {
+            "case": row["case"],
+            "calls": row["calls"],
+            **{name: row.get(name, 0) for name in outcomes},
+            "files left": row.get("files", 0),
+            "threads left": row.get("threads", 0),
+            "resident": mib(row.get("resident_bytes", 0)),
+        }
+        for row in rows
+    ]
+    show("the n-th call of a step goes wrong, for every n", table)
+    save(Path(__file__).stem, {"rows": rows}, args.small)
+    is_right = all(not row.get("WRONG") and row.get("files", 0) <= 0 for row in rows)
+    return 0 if is_right else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
