@@ -54,6 +54,7 @@ class Session:
         self.lock = threading.Lock()  # One step of an arena at a time.
         self.is_closed = False
         self.is_forsaken = False  # In a process that was forked.
+        self.is_ending = False  # In a process that ends.
         self.grads_in_use = False  # Some function reads gradients that an earlier call left.
         self.steps: weakref.WeakSet[Any] = weakref.WeakSet()
         self._names: dict[tuple[object, ...], tuple[Callable[[], object], str]] = {}
@@ -348,6 +349,8 @@ class Session:
                 todo="compile the step function here, or start this process with the method "
                 "'spawn'",
             )
+        if self.is_ending:
+            raise FitstepError("the process ends", todo="join() threads that run steps before")
         if self.is_closed:
             raise FitstepError(
                 "this compiled step was closed, or another one that shares its model was",
@@ -359,6 +362,12 @@ class Session:
         self.is_forsaken = True
         if self._homes is not None:
             self._homes.forsake()
+
+    def end(self) -> None:
+        """As the process ends: waits for the step that another thread runs. None begins then."""
+        if not self.is_forsaken:  # There nobody would ever release the lock.
+            self.is_ending = True
+            self.lock.acquire()
 
     def look_below(self) -> None:
         """Brings what `below` knows of traffic up to now."""

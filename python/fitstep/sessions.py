@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import weakref
 
@@ -43,3 +44,12 @@ def _forsake_all() -> None:
 
 # DataLoader workers are forked: they find nothing of an arena, so it is never copied for them.
 os.register_at_fork(after_in_child=_forsake_all)
+
+
+def _end_all() -> None:
+    for session in list(_sessions):
+        session.end()
+
+
+# A thread that comes back from a step to an interpreter that is gone ends the process by abort().
+atexit.register(_end_all)

@@ -1,0 +1,122 @@
+"""What docs/failures.md promises and no other test shows: calls from inside, and the end of the
+process while copies fly."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from fitstep.zoo.bits import differences
+from test_offload import Job, mlp, offloaded_plan
+from torch import Tensor, nn
+
+import fitstep
+
+ROOT = Path(__file__).resolve().parents[2]
+inside: list[object] = []  # What the op below calls, once.
+
+
+@torch.library.custom_op("fitstep_test::calls_back", mutates_args=())
+def calls_back(x: Tensor) -> Tensor:
+    """A copy of x. Calls what is in `inside`, and leaves there what that raised."""
+    if inside and callable(inside[0]):
+        try:
+            inside[0]()
+        except fitstep.FitstepError as error:
+            inside[0] = error
+    return x.clone()
+
+
+@calls_back.register_fake
+def _(x: Tensor) -> Tensor:
+    return torch.empty_like(x)
+
+
+calls_back.register_autograd(lambda _ctx, grad: grad)
+
+
+class CallsBack(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        found: Tensor = calls_back(x)
+        return found
+
+
+def job() -> Job:
+    def make() -> nn.Module:
+        return nn.Sequential(nn.Linear(64, 64), CallsBack(), nn.GELU(), nn.Linear(64, 8))
+
+    return Job(make, torch.linspace(-1, 1, 32 * 64).reshape(32, 64), 8)
+
+
+def test_a_step_that_calls_itself_is_told_and_goes_on() -> None:
+    ours, plain = job(), job()
+    step = fitstep.compile(ours.step, (ours.x, ours.y))
+    inside[:] = [lambda: step(ours.x, ours.y)]
+    found = ours.train(step, 1)
+    assert "calls itself" in str(inside.pop())
+    assert differences(found, plain.train(plain.step, 1)) == []
+    assert differences(ours.train(step, 2), plain.train(plain.step, 2)) == []
+    step.close()
+
+
+ENDS = """
+import sys, threading, time
+sys.path[:0] = [{tests!r}]
+from test_offload import compiled, mlp
+from pathlib import Path
+
+job = mlp()
+step = compiled(job, "900%", plan=Path({plan!r}), disk_budget="900%", disk_dir={folder!r})
+runs = []
+
+def go_on():
+    while True:
+        step(job.x, job.y)
+        runs.append(1)
+
+threading.Thread(target=go_on, daemon=True).start()
+while len(runs) < {least}:
+    time.sleep(0.001)
+{end}
+"""
+
+
+@pytest.mark.parametrize(
+    ("end", "code"), [("", 0), ("sys.exit(3)", 3), ("raise ValueError('the end')", 1)]
+)
+def test_a_process_may_end_while_a_step_runs(end: str, code: int, tmp_path: Path) -> None:
+    plan = offloaded_plan(mlp, tmp_path / "disk.plan", (2,), disk_budget="900%")
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    for least in (1, 4):
+        text = ENDS.format(
+            tests=str(ROOT / "tests" / "torch"),
+            plan=str(plan),
+            folder=str(folder),
+            least=least,
+            end=end,
+        )
+        ended = subprocess.run(
+            [sys.executable, "-c", text], capture_output=True, text=True, timeout=120, check=False
+        )
+        assert ended.returncode == code, ended.stderr
+        assert not re.search("Fatal|terminate|Segmentation|FATAL", ended.stderr), ended.stderr
+        assert list(folder.iterdir()) == []
+
+
+def test_every_test_that_the_table_names_is_there() -> None:
+    table = (ROOT / "docs" / "failures.md").read_text()
+    sources = [*ROOT.glob("tests/**/*.*"), *ROOT.glob("python/tests/*.py")]
+    sources += [*ROOT.glob("fitstep/run/*_test.cpp")]
+    text = "\n".join(path.read_text() for path in sources if path.suffix in (".py", ".cpp"))
+    named = re.findall(r"`(test_\w+|[A-Z]\w+\.[A-Z]\w+|benchmarks/\w+\.py)`", table)
+    assert len(named) > 20
+    for name in named:
+        if name.startswith("benchmarks/"):
+            assert (ROOT / name).exists(), name
+        elif "." in name:
+            assert f"({name.replace('.', ', ')})" in text, name
+        else:
+            assert f"def {name}(" in text, name
