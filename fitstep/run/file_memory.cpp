@@ -21,7 +21,7 @@ FileMemory::FileMemory(DiskFileOptions options) : options_(std::move(options)) {
 
 FileMemory::~FileMemory() { FITSTEP_CHECK(base_ == nullptr, "memory of a file was not released"); }
 
-Result<char*> FileMemory::reserve(int64_t size_bytes) {
+Result<char*> FileMemory::reserve(TierId /*tier*/, int64_t size_bytes) {
   FITSTEP_CHECK(file_ == nullptr, "a file is reserved twice");
   FITSTEP_TRY(file_, DiskFile::open(options_));
   FITSTEP_TRY_STATUS(file_->reserve(size_bytes));

@@ -30,7 +30,7 @@ class FileMemory final : public Device {
   std::string name() const override { return "file"; }
 
   // Once. The file is made here; an error says why it cannot be.
-  Result<char*> reserve(int64_t size_bytes) override;
+  Result<char*> reserve(TierId tier, int64_t size_bytes) override;
   void release(char* base, int64_t size_bytes) override;
   void discard(char* begin, int64_t size_bytes) override;
 
