@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <utility>
+#include <iterator>
 #include <vector>
 
 #include "fitstep/base/id.h"

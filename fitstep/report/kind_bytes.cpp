@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "fitstep/base/id.h"
 #include "fitstep/plan/plan.h"
 #include "fitstep/program/program.h"
 #include "fitstep/report/device_lives.h"
@@ -14,8 +13,20 @@
 namespace fitstep {
 namespace {
 
+// By storage: what updates read and write by the way.
+std::vector<char> find_gradients(const Program& program) {
+  std::vector<char> is_gradient(program.storages.size(), 0);
+  for (const Op& op : program.ops) {
+    if (op.kind != OpKind::Update) continue;
+    for (const Read& read : op.forms[0].reads) is_gradient[read.storage.index()] = 1;
+    for (const Write& write : op.forms[0].writes) is_gradient[write.storage.index()] = 1;
+  }
+  return is_gradient;
+}
+
 // By storage.
 std::vector<ByteKind> kinds_of(const Program& program) {
+  const std::vector<char> is_gradient = find_gradients(program);
   std::vector<ByteKind> kinds(program.storages.size(), ByteKind::Maps);
   std::vector<char> is_known(program.storages.size(), 0);
   for (size_t i = 0; i < kinds.size(); ++i) {
@@ -25,16 +36,10 @@ std::vector<ByteKind> kinds_of(const Program& program) {
     if (kind == StorageKind::Gradient) kinds[i] = ByteKind::WeightGradients;
     if (kind == StorageKind::OptimizerState) kinds[i] = ByteKind::States;
   }
-  // What updates read and write by the way is gradients of weights.
-  const auto be_gradient = [&](StorageId storage) {
-    if (program.storages[storage.index()].kind != StorageKind::Temporary) return;
-    kinds[storage.index()] = ByteKind::WeightGradients;
-    is_known[storage.index()] = 1;
-  };
-  for (const Op& op : program.ops) {
-    if (op.kind != OpKind::Update) continue;
-    for (const Read& read : op.forms[0].reads) be_gradient(read.storage);
-    for (const Write& write : op.forms[0].writes) be_gradient(write.storage);
+  for (size_t i = 0; i < kinds.size(); ++i) {
+    if (is_gradient[i] == 0 || is_known[i] != 0) continue;
+    kinds[i] = ByteKind::WeightGradients;
+    is_known[i] = 1;
   }
   bool is_backward = false;
   for (const Op& op : program.ops) {

@@ -1,8 +1,8 @@
 #include "fitstep/report/pool_sizes.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <utility>
@@ -63,7 +63,7 @@ class Pool {
   }
 
   void give_back(int64_t begin, int64_t size_bytes) {
-    auto it = free_.emplace(begin, size_bytes).first;
+    const auto it = free_.emplace(begin, size_bytes).first;
     const auto next = std::next(it);
     if (next != free_.end() && it->first + it->second == next->first && may_join(next->first)) {
       it->second += next->second;

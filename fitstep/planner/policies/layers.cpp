@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <span>
+#include <utility>
 #include <vector>
 
+#include "fitstep/base/interval.h"
 #include "fitstep/planner/gaps.h"
 #include "fitstep/planner/phase.h"
 #include "fitstep/planner/scheduler.h"
@@ -94,18 +95,18 @@ class Finder {
     for (int32_t i = count(); i-- > 0;) {
       if (!is_forward(parts_[index(i)]) || instance(i).kind != Instance::Kind::Op) continue;
       const OpKind kind = op(i).kind;
-      char convolves = kind == OpKind::Convolution ? 1 : 0;
-      char pools = kind == OpKind::Pool ? 1 : 0;
+      bool convolves = kind == OpKind::Convolution;
+      bool pools = kind == OpKind::Pool;
       if (kind == OpKind::Copy) {
         for (const int32_t stay : instance(i).writes) {
-          convolves |= feeds_convolution_[index(stay)];
-          pools |= feeds_pool_[index(stay)];
+          convolves |= feeds_convolution_[index(stay)] != 0;
+          pools |= feeds_pool_[index(stay)] != 0;
         }
       }
       for (const int32_t stay : instance(i).reads) {
         if (stay == kNone) continue;
-        feeds_convolution_[index(stay)] |= convolves;
-        feeds_pool_[index(stay)] |= pools;
+        if (convolves) feeds_convolution_[index(stay)] = 1;
+        if (pools) feeds_pool_[index(stay)] = 1;
       }
     }
   }

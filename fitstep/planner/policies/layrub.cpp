@@ -34,7 +34,7 @@ std::vector<Candidate> plan_buffers(const Task& task, Reuse reuse) {
   const Stage stage(task, FormRule::Fastest,
                     reuse == Reuse::Inter ? Inputs::HeldByLayer : Inputs::FreedByLastUse);
   if (reuse == Reuse::Intra) {
-    return {*stage.play({}, "keeps every activation until its last use, gradients in their place")};
+    return {stage.keep("keeps every activation until its last use, gradients in their place")};
   }
   std::vector<Gap> gaps;
   for (const Saved& saved : stage.layers().saved) {
@@ -46,7 +46,7 @@ std::vector<Candidate> plan_buffers(const Task& task, Reuse reuse) {
       std::move(gaps), fmt::format("offloads {} of {} activations at the end of their layers",
                                    count, stage.layers().saved.size()));
   if (candidate) return {std::move(*candidate)};
-  return {*stage.play({}, "keeps everything: the tiers below have no room for every activation")};
+  return {stage.keep("keeps everything: the tiers below have no room for every activation")};
 }
 
 }  // namespace fitstep

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "fitstep/base/check.h"
+#include "fitstep/base/id.h"
+#include "fitstep/plan/plan.h"
 #include "fitstep/planner/candidate.h"
 #include "fitstep/planner/cutter.h"
 #include "fitstep/planner/forms.h"
@@ -21,6 +23,7 @@
 #include "fitstep/planner/space.h"
 #include "fitstep/planner/tiers.h"
 #include "fitstep/planner/timing.h"
+#include "fitstep/program/program.h"
 
 namespace fitstep {
 namespace {
@@ -96,14 +99,18 @@ void Stage::place(Candidate& candidate) const {
   place_candidate(task_, task_.request.capacity_bytes, passes, candidate);
 }
 
-std::optional<Candidate> Stage::play(std::vector<Gap> gaps, std::string says) const {
-  constexpr int32_t kMostRounds = 6;  // In each of which the limit falls by what was too much.
+Candidate Stage::keep(std::string says) const {
   Candidate result = base_;
   result.says = std::move(says);
-  if (gaps.empty()) {
-    place(result);
-    return result;
-  }
+  place(result);
+  return result;
+}
+
+std::optional<Candidate> Stage::play(std::vector<Gap> gaps, std::string says) const {
+  constexpr int32_t kMostRounds = 6;  // In each of which the limit falls by what was too much.
+  if (gaps.empty()) return keep(std::move(says));
+  Candidate result = base_;
+  result.says = std::move(says);
   std::vector<int64_t> start_ps = {0};
   for (const int64_t ps : duration_ps_) start_ps.push_back(start_ps.back() + ps);
   if (!choose_tiers(room_below(task_), task_.machine, start_ps, TierRule::ShortestToHost, gaps)) {

@@ -40,6 +40,9 @@ class Stage {
   // did, for the certificate.
   std::optional<Candidate> play(std::vector<Gap> gaps, std::string says) const;
 
+  // The candidate in which nothing leaves, placed.
+  Candidate keep(std::string says) const;
+
   // The candidate with faster forms where they fit; nothing if there are none.
   std::optional<Candidate> with_faster_forms(const Candidate& candidate) const;
 

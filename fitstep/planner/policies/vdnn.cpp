@@ -15,7 +15,6 @@
 #include "fitstep/planner/gaps.h"
 #include "fitstep/planner/policies/layers.h"
 #include "fitstep/planner/policies/stage.h"
-#include "fitstep/planner/scheduler.h"
 #include "fitstep/program/program.h"
 
 namespace fitstep {
