@@ -80,7 +80,7 @@ Traffic traffic(const Row& row, Traffic LinkUse::*direction) {
   return row.use.links.empty() ? Traffic{} : row.use.links.front().*direction;
 }
 
-const char* const kHeader = "  {:<19}{:>10}{:>11}{:>11}{:>11}{:>11}{:>8}{:>8}{:>9}\n";
+constexpr const char* kHeader = "  {:<19}{:>10}{:>11}{:>11}{:>11}{:>11}{:>8}{:>8}{:>9}\n";
 
 std::string print_row(const Row& row) {
   if (!row.fits) {
