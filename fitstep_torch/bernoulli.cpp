@@ -17,13 +17,7 @@
 #include <cmath>
 #include <cstring>
 
-// One copy for each kind of vector unit; the loader takes the best that the processor has.
-#if defined(__x86_64__) && defined(__GNUC__)
-#define FITSTEP_VECTORISED \
-  __attribute__((target_clones("arch=skylake-avx512", "arch=haswell", "default")))
-#else
-#define FITSTEP_VECTORISED
-#endif
+#include "fitstep_torch/vectorised.h"
 
 namespace fitstep::torch_side {
 namespace {

@@ -269,6 +269,10 @@ void bind_capture(py::module_& module) {
       .def("plain_peak_bytes",
            [](const StepProgram& step) { return plain_peak_bytes(step.program); })
       .def("op_count", [](const StepProgram& step) { return step.program.ops.size(); })
+      .def("optional_op_count",
+           [](const StepProgram& step) {
+             return std::ranges::count_if(step.program.ops, &Op::is_optional);
+           })
       .def("set_name", [](StepProgram& step, const std::string& name) { step.program.name = name; })
       .def("literal",
            [](const StepProgram& step, size_t storage) {

@@ -115,6 +115,23 @@ py::tuple run_counts(const Plan& plan, const StepProgram& step) {
   return py::make_tuple(std::ranges::count(runs, 1), again);
 }
 
+// (name of the value, its bytes, those of what it is held as) of each that the plan packs.
+py::list packed(const Plan& plan, const StepProgram& step) {
+  py::list made;
+  std::vector<bool> seen(step.program.ops.size(), false);
+  for (const Action& action : plan.lane(Lane::Compute)) {
+    if (action.kind != Action::Kind::Run) continue;
+    const size_t op = action.run.op.index();
+    if (!step.program.ops[op].is_optional || seen[op]) continue;
+    seen[op] = true;
+    const Form& form = step.program.ops[op].forms.front();
+    const Storage& value = step.program.storages[form.reads.front().storage.index()];
+    const Storage& code = step.program.storages[form.writes.front().storage.index()];
+    made.append(py::make_tuple(value.name, value.size_bytes, code.size_bytes));
+  }
+  return made;
+}
+
 PlanRequest request_from(const StepProgram& step, const py::dict& options) {
   PlanRequest request;
   using Homes = std::map<std::string, std::pair<bool, int64_t>>;  // (is below, offset in bytes)
@@ -194,6 +211,7 @@ void bind_planning(py::module_& module) {
       .def("certificate", &certificate)
       .def("run_counts", &run_counts)
       .def("offloaded", &offloaded)
+      .def("packed", &packed)
       .def("homes_below", &homes_below)
       .def("program_hash", [](const Plan& plan) { return plan.program_hash; })
       .def("text", [](const Plan& plan) { return print_plan(plan); });

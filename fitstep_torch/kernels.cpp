@@ -169,7 +169,13 @@ void PlannedKernels::set_number(OpId op, const NumberPlace& place, const c10::IV
   const TorchCall& standard = step_.calls[step_.program.ops[op.index()].forms[0].call.index()];
   for (const int32_t position : runs_of_op_[op.index()]) {
     PreparedRun& prepared = prepared_[static_cast<size_t>(position)];
-    FITSTEP_CHECK(prepared.handle == standard.handle,
+    // Operators of ours keep the places of the numbers that somebody may change.
+    const auto& arguments = prepared.arguments;
+    const auto argument = static_cast<size_t>(place.argument);
+    const bool keeps_places =
+        prepared.handle == standard.handle ||
+        (argument < arguments.size() && arguments[argument].isDouble() && place.position < 0);
+    FITSTEP_CHECK(keeps_places,
                   "a form of another operator, where the default form's numbers have no place");
     replace_number(prepared.arguments[static_cast<size_t>(place.argument)], place.position, number);
   }

@@ -98,9 +98,12 @@ MadeUpInputs::MadeUpInputs(const TorchCall& call, const std::vector<int64_t>& si
   if (full_name(call.handle) == "fitstep::set_generator_state") make_generator_state();
 }
 
+at::Tensor MadeUpInputs::tensor(const TensorRef& ref) const {
+  return tensor_over(storages_.at(ref.storage), ref);
+}
+
 torch::jit::Stack MadeUpInputs::stack(const TorchCall& call) const {
-  return make_stack(
-      call, [this](const TensorRef& ref) { return tensor_over(storages_.at(ref.storage), ref); });
+  return make_stack(call, [this](const TensorRef& ref) { return tensor(ref); });
 }
 
 bool MadeUpInputs::owns(const void* address) const {

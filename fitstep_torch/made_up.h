@@ -25,6 +25,7 @@ class MadeUpInputs {
                const std::vector<size_t>& poisoned);
 
   torch::jit::Stack stack(const TorchCall& call) const;
+  at::Tensor tensor(const TensorRef& ref) const;
   bool owns(const void* address) const;
   std::span<char> bytes_of(const TensorRef& ref) const;  // Of the storage that the tensor lies in.
 

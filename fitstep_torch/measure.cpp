@@ -9,6 +9,8 @@
 #include <chrono>
 #include <cstring>
 #include <iterator>
+#include <map>
+#include <span>
 
 #include "fitstep_torch/allocator.h"
 #include "fitstep_torch/gifts.h"
@@ -224,6 +226,25 @@ int64_t typical_ps(std::vector<int64_t> times_ps) {
   return times_ps[(times_ps.size() - 1) / 2];
 }
 
+// The arguments of a call that are not in `made`, as a call of their own.
+TorchCall others_of(const TorchCall& call, const std::map<int32_t, c10::Storage>& made) {
+  TorchCall others = call;
+  others.arguments.clear();
+  for (const TensorRef& ref : tensors_of(call.arguments)) {
+    if (made.contains(ref.storage)) continue;
+    others.arguments.push_back({.kind = Value::Kind::Tensor, .constant = {}, .tensors = {ref}});
+  }
+  return others;
+}
+
+bool is_argument_of(std::span<const TorchCall> calls, int32_t storage) {
+  return std::any_of(calls.begin(), calls.end(), [&](const TorchCall& call) {
+    const std::vector<TensorRef> refs = tensors_of(call.arguments);
+    return std::any_of(refs.begin(), refs.end(),
+                       [&](const TensorRef& ref) { return ref.storage == storage; });
+  });
+}
+
 }  // namespace
 
 Status Bench::in_room(const TorchCall& call, const std::function<Status(Fill)>& todo) const {
@@ -302,6 +323,38 @@ Status Bench::run_hashed(const TorchCall& call, Fill fill, const std::vector<siz
 
 bool Bench::has_room_for(const TorchCall& call) const {
   return room_.empty() || operand_bytes(call, size_bytes_) <= static_cast<int64_t>(room_.size());
+}
+
+// Each call's other inputs are made for it alone, always the same, so that little is held at once.
+Status Bench::run_chain(const std::vector<TorchCall>& calls, Fill fill,
+                        std::vector<uint64_t>& hashes) const {
+  const KeepGenerators generators(calls.front());
+  std::map<int32_t, c10::Storage> made;  // What calls behind need, by storage.
+  for (size_t i = 0; i < calls.size(); ++i) {
+    const TorchCall& call = calls[i];
+    const MadeUpInputs inputs(others_of(call, made), size_bytes_, fill, {});
+    torch::jit::Stack stack = make_stack(call, [&](const TensorRef& ref) {
+      const auto found = made.find(ref.storage);
+      return found == made.end() ? inputs.tensor(ref) : tensor_over(found->second, ref);
+    });
+    FITSTEP_TRY_STATUS(run(call, stack));
+    const std::vector<at::Tensor> results = result_tensors(call, stack);
+    const std::vector<TensorRef> refs = tensors_of(call.results);
+    for (size_t k = 0; k < refs.size(); ++k) {
+      if (results[k].defined()) made.insert_or_assign(refs[k].storage, results[k].storage());
+    }
+    hashes = hashes_of(results);
+    const auto behind = std::span(calls).subspan(i + 1);
+    std::erase_if(made, [&](const auto& one) { return !is_argument_of(behind, one.first); });
+  }
+  return Done{};
+}
+
+Result<std::vector<uint64_t>> Bench::hash_last_results(const std::vector<TorchCall>& calls) const {
+  std::vector<uint64_t> hashes;
+  FITSTEP_TRY_STATUS(
+      in_room(calls.back(), [&](Fill fill) { return run_chain(calls, fill, hashes); }));
+  return hashes;
 }
 
 Result<Measurement> Bench::measure(const TorchCall& call, Giver giver) const {

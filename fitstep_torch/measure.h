@@ -40,6 +40,10 @@ class Bench {
   // Whether inputs and results together fit into the room, if there is one.
   bool has_room_for(const TorchCall& call) const;
 
+  // The same for the last of some calls that follow each other: what one of them makes, those
+  // behind it find; the rest of their inputs is made up. What draws is the first.
+  Result<std::vector<uint64_t>> hash_last_results(const std::vector<TorchCall>& calls) const;
+
  private:
   // Calls `todo` with what it requests served from the room, until one kind of inputs will do.
   Status in_room(const TorchCall& call, const std::function<Status(Fill)>& todo) const;
@@ -47,6 +51,8 @@ class Bench {
   Status run_timed(const TorchCall& call, Fill fill, Giver giver, Measurement& measured) const;
   Status run_hashed(const TorchCall& call, Fill fill, const std::vector<size_t>& poisoned,
                     Giver giver, std::vector<uint64_t>& hashes) const;
+  Status run_chain(const std::vector<TorchCall>& calls, Fill fill,
+                   std::vector<uint64_t>& hashes) const;
 
   std::vector<int64_t> size_bytes_;
   std::span<char> room_;

@@ -37,22 +37,28 @@ void add_kinds(Table& table) {
                             "aten::leaky_relu_backward",
                             "aten::hardtanh",
                             "aten::hardtanh_backward",
+                            "fitstep::threshold_backward_packed",
+                            "fitstep::leaky_relu_backward_packed",
                             "aten::_softmax",
                             "aten::_softmax_backward_data",
                             "aten::_log_softmax",
                             "aten::_log_softmax_backward_data"});
-  kind(OpKind::Pool, {"aten::max_pool2d_with_indices", "aten::max_pool2d_with_indices_backward",
-                      "aten::avg_pool2d", "aten::avg_pool2d_backward", "aten::_adaptive_avg_pool2d",
-                      "aten::_adaptive_avg_pool2d_backward"});
+  kind(OpKind::Pool,
+       {"aten::max_pool2d_with_indices", "aten::max_pool2d_with_indices_backward",
+        "fitstep::max_pool2d_backward_packed", "aten::avg_pool2d", "aten::avg_pool2d_backward",
+        "aten::_adaptive_avg_pool2d", "aten::_adaptive_avg_pool2d_backward"});
   kind(OpKind::Attention, {"aten::_scaled_dot_product_flash_attention_for_cpu",
                            "aten::_scaled_dot_product_flash_attention_for_cpu_backward"});
-  kind(OpKind::Elementwise, {"aten::add.Tensor", "aten::mul.Tensor", "aten::sub.Tensor",
-                             "aten::div.Tensor", "aten::add_.Tensor", "aten::mul_.Tensor"});
+  kind(OpKind::Elementwise,
+       {"aten::add.Tensor", "aten::mul.Tensor", "aten::sub.Tensor", "aten::div.Tensor",
+        "aten::add_.Tensor", "aten::mul_.Tensor", "aten::native_dropout_backward",
+        "fitstep::multiply_packed", "fitstep::native_dropout_backward_packed"});
   kind(OpKind::Reduction, {"aten::sum", "aten::sum.dim_IntList", "aten::mean", "aten::mean.dim"});
   kind(OpKind::Random,
        {"aten::native_dropout", "aten::bernoulli_.float", "aten::bernoulli.p", "aten::randn",
         "aten::rand", "aten::normal_", "aten::uniform_", "fitstep::bernoulli_"});
-  kind(OpKind::Copy, {"aten::copy_", "aten::clone", "aten::_to_copy"});
+  kind(OpKind::Copy, {"aten::copy_", "aten::clone", "aten::_to_copy", "fitstep::pack_signs",
+                      "fitstep::pack_two", "fitstep::pack_bools", "fitstep::pack_pool_indices"});
 }
 
 void add_reads(Table& table) {
@@ -64,6 +70,7 @@ void add_reads(Table& table) {
   OpRule& max_pool = table["aten::max_pool2d_with_indices_backward"];
   max_pool.shape_only = {"self"};
   max_pool.bounded = {"indices"};
+  table["fitstep::max_pool2d_backward_packed"].shape_only = {"self"};
   table["aten::native_layer_norm_backward"].shape_only = {"bias"};
   for (const char* name :
        {"aten::threshold_backward", "aten::leaky_relu_backward", "aten::hardtanh_backward"})

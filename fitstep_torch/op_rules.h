@@ -67,6 +67,7 @@ inline constexpr const char* kSplitClaim = "split";
 inline constexpr const char* kPureClaim = "pure";
 inline constexpr const char* kDrawsClaim = "draws";
 inline constexpr const char* kFasterClaim = "faster";    // Our operator has the same bits.
+inline constexpr const char* kPackedClaim = "packed";    // A form that reads a code has them too.
 inline constexpr const char* kRepeatsClaim = "repeats";  // Its own bits, from run to run.
 std::string shape_only_claim(const TorchCall& call, size_t argument);
 

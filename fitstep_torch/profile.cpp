@@ -144,6 +144,19 @@ Result<bool> same_when_split(const StepProgram& step, const Split& split,
   return joint == parts;
 }
 
+// Whether two ways from the same inputs end with the same results.
+Result<bool> same_ends(const Bench& bench, const Packed& packed) {
+  FITSTEP_TRY(const std::vector<uint64_t> plain, bench.hash_last_results(packed.plain));
+  FITSTEP_TRY(const std::vector<uint64_t> other, bench.hash_last_results(packed.packed));
+  return plain == other;
+}
+
+bool is_packed(const StepProgram& step, size_t op, size_t form) {
+  return std::any_of(step.packed.begin(), step.packed.end(), [&](const Packed& packed) {
+    return packed.op.index() == op && static_cast<size_t>(packed.form) == form;
+  });
+}
+
 }  // namespace
 
 void Profile::begin_capture() {
@@ -178,7 +191,7 @@ Status Profile::apply(StepProgram& step, Claims& claims, std::span<char> room,
         auto refuted = test_shape_only(bench, call);
         if (!refuted) return with_source(refuted.error(), op);
         measured->refuted = refuted.value();
-        if (f > 0 && form.is_pure) {
+        if (f > 0 && form.is_pure && !is_packed(step, i, f)) {
           const TorchCall& original = step.calls[op.forms[0].call.index()];
           FITSTEP_TRY(const bool same, same_results(bench, original, call));
           if (!same) measured->refuted.emplace_back(kPureClaim);
@@ -215,6 +228,20 @@ Status Profile::apply(StepProgram& step, Claims& claims, std::span<char> room,
       known_.emplace(key, measured);
     }
     if (!known_.at(key).refuted.empty()) claims.refute(signature, kFasterClaim);
+  }
+  for (const Packed& packed : step.packed) {
+    const auto is_wrong = [&](const TorchCall& call) { return wrong.are_read_by(call); };
+    if (std::any_of(packed.packed.begin(), packed.packed.end(), is_wrong)) continue;
+    const std::string signature = signature_of(packed.plain.back(), sizes);
+    std::string key = "packed " + signature;
+    for (const TorchCall& call : packed.packed) key += " " + signature_of(call, sizes);
+    if (!known_.contains(key)) {
+      FITSTEP_TRY(const bool same, same_ends(bench, packed));
+      Measurement measured;
+      if (!same) measured.refuted.emplace_back(kPackedClaim);
+      known_.emplace(key, measured);
+    }
+    if (!known_.at(key).refuted.empty()) claims.refute(signature, kPackedClaim);
   }
   for (const Split& split : step.splits) {
     if (wrong.are_read_by(split.joint)) continue;

@@ -50,6 +50,8 @@ class VariantReport:
     ops: int
     kept_ops: int  # Run once; their results stay until nobody reads them any more.
     recomputed_ops: int  # Runs beyond the first.
+    packed_values: int  # Held in fewer bytes while nobody needs all of them,
+    packed_saved_bytes: int  # and how many fewer that is, for all of them.
     evicted_bytes: int  # Copied to the host tier in one step,
     prefetched_bytes: int  # and from there.
     host_tier_bytes: int  # What the host tier must hold for it.
@@ -119,6 +121,11 @@ class Report:
                 f"{one.label}: {one.ops} ops, {one.kept_ops} kept, "
                 f"{one.recomputed_ops} recomputed; {one.runs} runs"
             )
+            if one.packed_values:
+                lines.append(
+                    f"  packed {one.packed_values} values, {size(one.packed_saved_bytes)} less "
+                    f"while they wait"
+                )
             if self.host_budget_bytes:
                 lines.append(
                     f"  host   evicted {size(one.evicted_bytes)}, prefetched "
@@ -156,12 +163,15 @@ def make_report(step: Step, session: Session) -> Report:
         external = planned.external_bytes
         kept, recomputed = planned.plan.run_counts(variant.step)
         offloaded = below.tiers_of(planned.plan.offloaded())
+        packed = planned.plan.packed(variant.step)
         reports.append(
             VariantReport(
                 label=variant.recording.label,
-                ops=variant.step.op_count(),
+                ops=variant.step.op_count() - variant.step.optional_op_count() + len(packed),
                 kept_ops=kept,
                 recomputed_ops=recomputed,
+                packed_values=len(packed),
+                packed_saved_bytes=sum(whole - code for _, whole, code in packed),
                 evicted_bytes=offloaded["evicted_bytes"],
                 prefetched_bytes=offloaded["prefetched_bytes"],
                 host_tier_bytes=offloaded["host_bytes"],

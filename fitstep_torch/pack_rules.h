@@ -1,0 +1,24 @@
+// Which calls read a value that a code could stand for, and the calls of ours that do it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "fitstep_torch/call.h"
+#include "fitstep_torch/lower.h"
+
+namespace fitstep::torch_side {
+
+struct PackRule {
+  size_t argument = 0;            // Of the op's call: what is packed.
+  TorchCall pack;                 // Makes the code; the storage of its result is none yet.
+  TorchCall read;                 // Instead of the op's call; its argument has no storage yet.
+  std::vector<TorchCall> before;  // What has to run first for inputs that the pack may meet.
+  bool may_take_first = false;    // The result may lie where the first argument does.
+};
+
+// None for most calls. `op`: where the call stands in `step`.
+std::optional<PackRule> pack_rule(const StepProgram& step, size_t op);
+
+}  // namespace fitstep::torch_side

@@ -1,0 +1,37 @@
+// Packing in a lowered program: what could be kept in fewer bytes, as optional ops and forms.
+//
+//   threshold_backward(grad, y, 0)            sign of y          1 bit of an element
+//   leaky_relu_backward(grad, y, slope)       sign of y          1 bit
+//   max_pool2d_with_indices_backward(...)     place in window    1 byte of 8
+//   mul(grad, noise)  of a dropout            which of two       1 bit
+//   native_dropout_backward(grad, mask)       true or false      1 bit of 8
+//
+// Such an op gains a form that reads the code, made by an operator of ours from the same storage.
+// Sizes follow from shapes alone. What a form claims, that its bits are the default's, the profile
+// tests by running both ways from the same inputs.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "fitstep_torch/call.h"
+#include "fitstep_torch/op_rules.h"
+
+namespace fitstep::torch_side {
+
+struct StepProgram;
+
+// A form that reads a code, and two ways to the same results: a claim for the profile to test.
+struct Packed {
+  OpId op;
+  int32_t form = 0;
+  std::vector<TorchCall> plain;   // Ends with the op's own call.
+  std::vector<TorchCall> packed;  // Ends with the form's.
+};
+
+// Adds them where a plan may gain by it: the storage is the step's own, at least so large, and
+// nobody needs the whole of it later. Those whose claim is refuted are left out.
+inline constexpr int64_t kLeastSavedBytes = 64 * 1024;
+void add_packing(StepProgram& step, const Claims& claims);
+
+}  // namespace fitstep::torch_side

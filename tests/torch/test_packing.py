@@ -1,0 +1,229 @@
+"""What a plan holds in fewer bytes: codes that come back bit for bit, and the bits of plain PyTorch
+at budgets that are too tight for the whole values."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from fitstep.zoo.bits import Fingerprint, differences, fingerprint
+from torch import Tensor, nn
+
+import fitstep
+from fitstep import zoo
+
+ops = torch.ops.fitstep
+FORMATS = [torch.contiguous_format, torch.channels_last]
+COUNTS = [0, 1, 7, 8, 9, 63, 64, 511, 512, 513, 4095, 32767, 32768, 32769, 70001]
+
+
+def every_kind(count: int, dtype: torch.dtype) -> Tensor:
+    """Numbers of every kind of bits: NaN of both signs and other payloads, infinities, zeros of
+    both signs, subnormals, the largest and the smallest, in no order that repeats with 8."""
+    bits = torch.int32 if dtype == torch.float32 else torch.int64
+    top, fraction = (31, 23) if dtype == torch.float32 else (63, 52)
+    exponent = ((1 << (top - fraction)) - 1) << fraction
+    kinds = [0, 1, (1 << fraction) - 1, 1 << fraction, exponent - 1, exponent, exponent + 1]
+    kinds += [exponent + (1 << (fraction - 1)), exponent + (1 << fraction) - 1]
+    sign = -(1 << top)
+    table = torch.tensor([*kinds, *(kind + sign for kind in kinds)], dtype=bits)
+    index = torch.randint(0, len(table), (count,), generator=torch.Generator().manual_seed(3))
+    return table[index].view(dtype)
+
+
+def same_bits(a: Tensor, b: Tensor) -> bool:
+    if a.shape != b.shape or a.stride() != b.stride() or a.dtype != b.dtype:
+        return False
+    if not a.is_floating_point():
+        return torch.equal(a, b)
+    bits = torch.int32 if a.dtype == torch.float32 else torch.int64
+    return torch.equal(a.view(bits), b.view(bits))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("count", COUNTS)
+def test_signs_make_the_gradients_of_pytorch(count: int, dtype: torch.dtype) -> None:
+    y, gradient = every_kind(count, dtype), every_kind(count + 5, dtype)[5:].clone()
+    bits = ops.pack_signs(y, True)
+    assert bits.numel() == math.ceil(count / 8)
+    assert same_bits(
+        ops.threshold_backward_packed(gradient, bits, 0),
+        torch.ops.aten.threshold_backward(gradient, y, 0),
+    )
+    quiet = torch.randn(count, dtype=dtype)
+    assert same_bits(
+        ops.leaky_relu_backward_packed(quiet, ops.pack_signs(y, False), 0.2, True),
+        torch.ops.aten.leaky_relu_backward(quiet, y, 0.2, True),
+    )
+
+
+def test_the_bits_behind_the_last_element_are_zero() -> None:
+    assert ops.pack_signs(torch.ones(3), True).tolist() == [7]
+    assert ops.pack_bools(torch.ones(9, dtype=torch.bool)).tolist() == [255, 1]
+
+
+@pytest.mark.parametrize("layout", FORMATS)
+def test_bits_follow_the_order_in_memory(layout: torch.memory_format) -> None:
+    y = torch.randn(3, 5, 7, 9).contiguous(memory_format=layout)
+    gradient = torch.randn(3, 5, 7, 9).contiguous(memory_format=layout)
+    assert same_bits(
+        ops.threshold_backward_packed(gradient, ops.pack_signs(y, True), 0),
+        torch.ops.aten.threshold_backward(gradient, y, 0),
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("count", COUNTS)
+def test_two_kinds_of_numbers_come_back_bit_for_bit(count: int, dtype: torch.dtype) -> None:
+    kinds = every_kind(64, dtype)
+    one = torch.ones(count, dtype=dtype)
+    generator = torch.Generator().manual_seed(4)
+    for first, second in zip(kinds[:20], kinds[20:40], strict=True):
+        if first.isnan() or second.isnan():
+            continue  # Times one they are no longer what they were.
+        two = torch.where(torch.rand(count, generator=generator) < 0.3, first, second)
+        packed = ops.pack_two(two)
+        assert packed.numel() == 16 + math.ceil(count / 8)
+        assert same_bits(ops.multiply_packed(one, packed), two)
+
+
+def test_a_dropout_mask_makes_the_gradients_of_pytorch() -> None:
+    noise = torch.empty(1013).bernoulli_(0.7).div_(0.7)
+    gradient = torch.randn(1013)
+    assert same_bits(ops.multiply_packed(gradient, ops.pack_two(noise)), gradient * noise)
+    mask = torch.rand(1013) < 0.4
+    assert same_bits(
+        ops.native_dropout_backward_packed(gradient, ops.pack_bools(mask), 1 / 0.4),
+        torch.ops.aten.native_dropout_backward(gradient, mask, 1 / 0.4),
+    )
+
+
+# kernel, stride, padding, dilation, ceil mode
+POOLS: list[tuple[Any, Any, Any, Any, bool]] = [
+    (2, 2, 0, 1, False),
+    (3, 2, 1, 1, False),
+    (3, 1, 1, 1, False),
+    ((3, 2), (2, 3), (1, 0), (1, 2), True),
+    (5, [], 2, 2, True),
+]
+
+
+@pytest.mark.parametrize("layout", FORMATS)
+@pytest.mark.parametrize("shape", [(2, 3, 12, 17), (1, 4, 9, 9), (2, 9, 5, 1), (3, 2, 2, 3)])
+@pytest.mark.parametrize("pool", POOLS)
+def test_places_in_a_window_make_the_gradients_of_pytorch(
+    pool: tuple[Any, ...], shape: tuple[int, ...], layout: torch.memory_format
+) -> None:
+    x = torch.randn(shape).contiguous(memory_format=layout)
+    x[x > 1.5] = math.inf
+    x[x < -1.5] = math.nan
+    window = pool[:4]
+    try:
+        y, indices = F.max_pool2d(x, *window, ceil_mode=pool[4], return_indices=True)
+    except RuntimeError:
+        pytest.skip("the window does not fit")
+    if y.is_contiguous() != x.is_contiguous():
+        pytest.skip("an output of another format is not packed")
+    pairs = [[v, v] if isinstance(v, int) else list(v) for v in window]
+    codes = ops.pack_pool_indices(indices, x.shape[2], x.shape[3], *pairs)
+    assert codes.dtype == torch.uint8
+    gradient = torch.randn_like(y)
+    expected = torch.ops.aten.max_pool2d_with_indices_backward(
+        gradient, x, *pairs, pool[4], indices
+    )
+    made = ops.max_pool2d_backward_packed(gradient, x, *pairs, pool[4], codes)
+    assert same_bits(made, expected)
+
+
+def test_codes_that_no_pool_makes_stay_inside_the_plane() -> None:
+    codes = torch.full((1, 1, 4, 4), 255, dtype=torch.uint8)
+    x, gradient = torch.zeros(1, 1, 8, 8), torch.ones(1, 1, 4, 4)
+    made = ops.max_pool2d_backward_packed(gradient, x, [3, 3], [2, 2], [1, 1], [1, 1], False, codes)
+    assert made.isfinite().all()
+
+
+class Gpt(nn.Module):
+    """Layers of two linear maps with dropout behind each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(
+            nn.Sequential(
+                nn.LayerNorm(96), nn.Linear(96, 96), nn.ReLU(), nn.Linear(96, 96), nn.Dropout(0.1)
+            )
+            for _ in range(4)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.layers:
+            x = x + layer(x)
+        return x
+
+
+class Job:
+    """A model, an optimizer and a batch; two jobs of a kind have equal bits."""
+
+    def __init__(self, make: Callable[[], tuple[nn.Module, Tensor]]) -> None:
+        torch.manual_seed(5)
+        self.model, self.x = make()
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.01, momentum=0.9)
+
+    def step(self, x: Tensor) -> Tensor:
+        self.optimizer.zero_grad()
+        loss = self.model(x).square().mean()
+        loss.backward()
+        self.optimizer.step()
+        return loss
+
+    def train(self, step: Callable[..., Tensor], steps: int = 3) -> Fingerprint:
+        torch.manual_seed(6)
+        losses = [step(self.x).detach().clone() for _ in range(steps)]
+        return fingerprint(
+            model=self.model,
+            optimizer=self.optimizer,
+            losses=losses,
+            random=torch.get_rng_state(),
+        )
+
+
+def images(count: int, side: int) -> Tensor:
+    return torch.linspace(-1, 1, count * 3 * side * side).reshape(count, 3, side, side)
+
+
+def vgg() -> tuple[nn.Module, Tensor]:
+    return zoo.vgg16(10, 0.125, 32), images(8, 32)
+
+
+def unet() -> tuple[nn.Module, Tensor]:
+    return zoo.UNet(3, 2, 8, 2), images(8, 32)
+
+
+def gpt() -> tuple[nn.Module, Tensor]:
+    return Gpt(), torch.linspace(-1, 1, 64 * 32 * 96).reshape(64, 32, 96)
+
+
+# Whether recompute alone has no plan there.
+@pytest.mark.parametrize(
+    ("make", "budget", "is_too_little_alone"),
+    [(vgg, "71%", True), (gpt, "40%", True), (unet, "65%", False)],
+)
+def test_tight_budgets_are_met_by_packing_with_the_bits_of_plain_pytorch(
+    make: Callable[[], tuple[nn.Module, Tensor]], budget: str, is_too_little_alone: bool
+) -> None:
+    plain = Job(make)
+    expected = plain.train(plain.step)
+    job = Job(make)
+    step = fitstep.compile(job.step, example=(job.x,), budget=budget)
+    planned = step.report().variants[-1]
+    assert planned.packed_values > 0
+    assert planned.packed_saved_bytes >= planned.packed_values * 60_000
+    assert "packed" in str(step.report())
+    assert differences(job.train(step), expected) == []
+    report = step.report()
+    assert (report.misplaced_results, report.violations) == (0, 0)
+    step.close()
+    if is_too_little_alone:
+        with pytest.raises(fitstep.BudgetTooSmall):
+            fitstep.compile(job.step, example=(job.x,), budget=budget, policy="recompute")
