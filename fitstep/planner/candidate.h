@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -35,8 +34,6 @@ struct Task {
   bool improves = false;    // Goes on with more effort until the deadline.
   int64_t floor_bytes = 0;  // With these homes.
   int64_t good_ps = 0;      // What takes longer is worth another look; 0 for nothing.
-  // Within the request's capacity only what takes less is of use.
-  int64_t known_ps = std::numeric_limits<int64_t>::max();
   std::vector<Culprit> culprits;
 };
 

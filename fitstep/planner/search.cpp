@@ -62,8 +62,7 @@ class Search {
       if (task_.request.progress) {
         task_.request.progress(static_cast<double>(i + 1) / static_cast<double>(targets.size()));
       }
-      const bool has_answer = is_reached || task_.known_ps < Pool::kNoTime;
-      if (has_answer && targets[i] <= task_.request.capacity_bytes) {
+      if (is_reached && targets[i] <= task_.request.capacity_bytes) {
         // A lower target may do better by luck.
         const bool is_poor = task_.good_ps > 0 && least_ps(targets[i]) > task_.good_ps;
         if (is_poor && may_offload_ && i + 1 < targets.size()) reach(targets[i + 1]);
@@ -75,12 +74,7 @@ class Search {
   }
 
  private:
-  // What has to be beaten; very long if there is nothing yet.
-  int64_t least_ps(int64_t target_bytes) const {
-    const int64_t found_ps = pool_.least_ps(target_bytes);
-    const bool is_within = target_bytes <= task_.request.capacity_bytes;
-    return is_within ? std::min(found_ps, task_.known_ps) : found_ps;
-  }
+  int64_t least_ps(int64_t target_bytes) const { return pool_.least_ps(target_bytes); }
 
   // Once there is an answer, time may run out.
   bool is_over(int64_t target_bytes) const {
