@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "fitstep/base/id.h"
 #include "fitstep/base/interval.h"
@@ -44,8 +45,9 @@ int64_t mobile_bytes(const Values& values, std::span<const char> is_mobile) {
 }  // namespace
 
 TimeBounds::TimeBounds(const Values& values, const Machine& machine, const Homes& homes,
-                       const Moves& moves)
+                       const Moves& moves, std::string order_name)
     : moves_(moves),
+      order_name_(std::move(order_name)),
       away_(moves.offload ? make_away(machine) : Away()),
       needs_(values, machine, mobile_ones(moves, away_)),
       home_bytes_(homes.size_bytes + homes.host_size_bytes -
@@ -60,7 +62,9 @@ TimeBound TimeBounds::at(int64_t capacity_bytes) const {
                  .name = fmt::format("compute (any order, moves: {})", which)};
   const auto raise = [&](int64_t ps, const std::string& name, Tick tick) {
     if (ps <= best.ps) return;
-    best = {.ps = ps, .name = fmt::format("{} (this order, moves: {})", name, which), .tick = tick};
+    best = {.ps = ps,
+            .name = fmt::format("{} ({}, moves: {})", name, order_name_, which),
+            .tick = tick};
   };
   const CutBounds::Best cut = cuts_.at(room_bytes, away_);
   const char* kind = away_.is_possible && moves_.recompute ? "joint cut" : "cut";

@@ -39,10 +39,12 @@ struct TimeBound {
 };
 
 // The best bounds for plans that do nothing but what `moves` allows, for any capacity. Offload
-// needs a link from the device to a second tier.
+// needs a link from the device to a second tier. `order_name` says in the bound's name for which
+// order, or orders, it holds.
 class TimeBounds {
  public:
-  TimeBounds(const Values& values, const Machine& machine, const Homes& homes, const Moves& moves);
+  TimeBounds(const Values& values, const Machine& machine, const Homes& homes, const Moves& moves,
+             std::string order_name = "this order");
 
   // For plans of at most `capacity_bytes`, homes included. Never falls when there are fewer, but
   // for rounding: a picosecond in a hundred seconds.
@@ -50,6 +52,7 @@ class TimeBounds {
 
  private:
   Moves moves_;
+  std::string order_name_;
   Away away_;
   Needs needs_;
   int64_t home_bytes_;  // Of what never leaves.

@@ -1,24 +1,30 @@
 // make_plan, make_frontier and choose: which planner a program needs, and which plan a capacity.
 #include <algorithm>
 #include <cstdint>
+#include <span>
+#include <vector>
 
+#include "fitstep/base/id.h"
 #include "fitstep/machine/machine.h"
 #include "fitstep/planner/in_order.h"
 #include "fitstep/planner/order.h"
 #include "fitstep/planner/packing.h"
 #include "fitstep/planner/planner.h"
+#include "fitstep/planner/try_orders.h"
 #include "fitstep/program/program.h"
 
 namespace fitstep {
 
 Frontier make_frontier(const Program& program, const Machine& machine, const PlanRequest& request) {
   if (has_optional_ops(program)) return frontier_with_packing(program, machine, request);
-  return frontier_in_order(program, make_order(program), machine, request);
+  return frontier_in_order(program, make_orders(program), machine, request);
 }
 
 Outcome make_plan(const Program& program, const Machine& machine, const PlanRequest& request) {
   if (has_optional_ops(program)) return plan_with_packing(program, machine, request);
-  return plan_in_order(program, make_order(program), machine, request);
+  return try_orders(program, request, [&](std::span<const std::vector<OpId>> orders) {
+    return plan_in_order(program, orders, machine, request);
+  });
 }
 
 Outcome choose(const Frontier& frontier, int64_t capacity_bytes) {

@@ -238,19 +238,23 @@ bool is_valid_order(const Program& program, const std::vector<OpId>& order) {
   return true;
 }
 
-std::vector<OpId> make_order(const Program& program) {
-  std::vector<OpId> best;
-  best.reserve(program.ops.size());
-  for (size_t i = 0; i < program.ops.size(); ++i) best.emplace_back(i);
-  std::pair<int64_t, double> least = needs_of(program, best);
+std::vector<OpId> make_order(const Program& program) { return make_orders(program).front(); }
+
+std::vector<std::vector<OpId>> make_orders(const Program& program) {
+  std::vector<std::vector<OpId>> orders(1);
+  orders[0].reserve(program.ops.size());
+  for (size_t i = 0; i < program.ops.size(); ++i) orders[0].emplace_back(i);
   for (const bool frees_first : {false, true}) {
     std::vector<OpId> order = list_order(program, frees_first);
-    const std::pair<int64_t, double> needs = needs_of(program, order);
-    if (needs >= least) continue;
-    best = std::move(order);
-    least = needs;
+    if (std::ranges::find(orders, order) == orders.end()) orders.push_back(std::move(order));
   }
-  return best;
+  if (orders.size() > 1) {
+    std::vector<std::pair<int64_t, double>> needs;
+    for (const std::vector<OpId>& order : orders) needs.push_back(needs_of(program, order));
+    const auto least = std::ranges::min_element(needs) - needs.begin();
+    std::rotate(orders.begin(), orders.begin() + least, orders.begin() + least + 1);
+  }
+  return orders;
 }
 
 }  // namespace fitstep

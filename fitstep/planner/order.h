@@ -22,6 +22,9 @@ namespace fitstep {
 // peaks are equal, does not hold more for longer.
 std::vector<OpId> make_order(const Program& program);
 
+// That one, then the others that were considered, none of them twice.
+std::vector<std::vector<OpId>> make_orders(const Program& program);
+
 // Whether `order` holds every op once and keeps all versions right.
 bool is_valid_order(const Program& program, const std::vector<OpId>& order);
 

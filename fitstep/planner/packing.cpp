@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <span>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -34,7 +35,7 @@ class Packing {
         machine_(machine),
         request_(request),
         order_(order_with_optional(program)),
-        floor_(floor_in_order(program, order_, machine, request)),
+        floor_(floor_in_order(program, std::span(&order_, 1), machine, request)),
         deadline_(request.time_limit_s) {
     PackingSets found{.sets = {{}}, .fixed = 1};
     if (request.policy == "auto") found = packing_sets(program, order_, machine, request);
@@ -76,7 +77,7 @@ class Packing {
                       .culprits = floor_.culprits};
     for (size_t i = 0; i < reduced_.size(); ++i) {
       const Reduced& reduced = reduced_[i];
-      Frontier one = frontier_in_order(reduced.program, reduced.order, machine_,
+      Frontier one = frontier_in_order(reduced.program, std::span(&reduced.order, 1), machine_,
                                        request_for(i, request_.capacity_bytes));
       for (Point& point : one.points) {
         point.plan = translate(program_, reduced, std::move(point.plan));
@@ -92,7 +93,7 @@ class Packing {
   static constexpr int64_t kNoBytes = std::numeric_limits<int64_t>::max();
 
   TimeBound bound_at(int64_t capacity_bytes) const {
-    return bound_in_order(program_, order_, machine_, request_, capacity_bytes);
+    return bound_in_order(program_, std::span(&order_, 1), machine_, request_, capacity_bytes);
   }
 
   static bool is_better(const Plan& plan, const Plan& best) {
@@ -116,7 +117,7 @@ class Packing {
   }
 
   Outcome plan_for(size_t set, int64_t capacity_bytes) const {
-    return plan_in_order(reduced_[set].program, reduced_[set].order, machine_,
+    return plan_in_order(reduced_[set].program, std::span(&reduced_[set].order, 1), machine_,
                          request_for(set, capacity_bytes));
   }
 
@@ -125,7 +126,8 @@ class Packing {
   Outcome give_up(int64_t least_bytes) const {
     for (size_t i = 0; i < fixed_; ++i) {
       const int64_t floor_bytes =
-          floor_in_order(reduced_[i].program, reduced_[i].order, machine_, request_).bytes;
+          floor_in_order(reduced_[i].program, std::span(&reduced_[i].order, 1), machine_, request_)
+              .bytes;
       if (floor_bytes <= request_.capacity_bytes || floor_bytes >= least_bytes) continue;
       const Outcome outcome = plan_for(i, floor_bytes);
       if (std::holds_alternative<Fits>(outcome)) least_bytes = floor_bytes;

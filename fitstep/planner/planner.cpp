@@ -28,10 +28,12 @@
 #include "fitstep/planner/in_order.h"
 #include "fitstep/planner/needs.h"
 #include "fitstep/planner/offload.h"
+#include "fitstep/planner/order_bounds.h"
 #include "fitstep/planner/policies/policies.h"
 #include "fitstep/planner/pool.h"
 #include "fitstep/planner/search.h"
 #include "fitstep/planner/selection.h"
+#include "fitstep/planner/try_orders.h"
 #include "fitstep/planner/values.h"
 #include "fitstep/program/program.h"
 #include "fitstep/program/text.h"
@@ -78,14 +80,16 @@ std::string describe(const Moves& moves) {
 // A request with everything that follows from it before a search.
 class Planning {
  public:
-  Planning(const Program& program, std::span<const OpId> order, const Machine& machine,
-           const PlanRequest& request)
+  // In the first of the orders; bounds are for all of them.
+  Planning(const Program& program, std::span<const std::vector<OpId>> orders,
+           const Machine& machine, const PlanRequest& request)
       : program_(program),
         machine_(machine),
         request_(request),
         moves_(moves_of(program, machine, request)),
         program_hash_(hash_program(program)),
-        values_(program, order),
+        values_(program, orders.front()),
+        bounds_(program, orders, machine, make_homes(program, request), moves_),
         deadline_(request.time_limit_s),
         is_free_(request.homes.empty() && !moves_.is_mobile.empty()) {
     std::vector<StorageId> mobile;
@@ -95,9 +99,7 @@ class Planning {
 
   int64_t floor_bytes() const { return floor_bytes_; }  // Proven, wherever homes are.
   const std::vector<Culprit>& culprits() const { return culprits_; }
-  TimeBound bound_at(int64_t capacity_bytes) const {
-    return time_bound(values_, machine_, make_homes(program_, request_), capacity_bytes, moves_);
-  }
+  TimeBound bound_at(int64_t capacity_bytes) const { return bounds_.at(capacity_bytes); }
 
   // Candidates, all placed: bytes fall, time rises. Never empty. More homes go below as long as
   // that helps; then, in a small program, single ones go there or come back. Where none is within
@@ -109,7 +111,7 @@ class Planning {
     const bool is_frontier = request_.capacity_bytes <= 0;
     if (is_frontier && levels.size() > 2) levels.erase(levels.begin() + 1, levels.end() - 1);
     level_count_ = levels.size();
-    if (request_.capacity_bytes > 0) bound_ = bound_at(request_.capacity_bytes);
+    if (request_.capacity_bytes > 0) bound_ = bounds_.at(request_.capacity_bytes);
     int32_t in_vain = 0;
     bool do_homes_matter = false;
     for (const std::vector<StorageId>& below : levels) {
@@ -142,9 +144,8 @@ class Planning {
   }
   // Levels in a row that may bring nothing once there is an answer.
   int32_t most_in_vain() const {
-    constexpr Tick kMedium = 5'000;
     if (is_large(values_)) return 0;
-    return values_.tick_count() > kMedium || !is_worth_more() ? 1 : 2;
+    return values_.tick_count() > 5'000 || !is_worth_more() ? 1 : 2;
   }
   // Where a search takes no time, or much may be faster.
   bool is_worth_more() const { return is_small() || !is_within(kFar); }
@@ -277,7 +278,6 @@ class Planning {
     Task& task = tasks_.back();
     task.floor_bytes = floor_of(program_, task.homes, &task.culprits);
     if (bound_ && !is_large(values_)) task.good_ps = bound_->ps / 1000 * kFar;
-    if (request_.capacity_bytes > 0) task.known_ps = pool_.least_ps(request_.capacity_bytes);
     if (request_.progress) {
       task.request.progress = [this, level](double share) {
         const double done = static_cast<double>(level) + share;
@@ -293,6 +293,7 @@ class Planning {
   const Moves moves_;
   const std::string program_hash_;
   const Values values_;
+  const OrderBounds bounds_;
   const Deadline deadline_;
   bool is_free_ = false;  // To choose where homes are.
   size_t level_count_ = 1;
@@ -315,7 +316,7 @@ Plan Planning::make_certified_plan(const Candidate& candidate, int64_t capacity_
   certificate.moves = describe(moves_);
   if (!candidate.says.empty()) certificate.moves += "; " + candidate.says;
   const bool is_known = bound_.has_value() && request_.capacity_bytes == certificate.capacity_bytes;
-  const TimeBound bound = is_known ? *bound_ : bound_at(certificate.capacity_bytes);
+  const TimeBound bound = is_known ? *bound_ : bounds_.at(certificate.capacity_bytes);
   certificate.bound_ps = bound.ps;
   certificate.bound = bound.name;
   const std::vector<Fault> faults = verify(
@@ -334,26 +335,28 @@ Plan Planning::make_certified_plan(const Candidate& candidate, int64_t capacity_
 
 }  // namespace
 
-Frontier frontier_in_order(const Program& program, std::span<const OpId> order,
+Frontier frontier_in_order(const Program& program, std::span<const std::vector<OpId>> orders,
                            const Machine& machine, const PlanRequest& request) {
-  Planning planning(program, order, machine, request);
+  Planning planning(program, orders, machine, request);
   Frontier frontier{.floor_bytes = planning.floor_bytes(),
                     .bound_ps = compute_bound_ps(program, machine),
                     .points = {},
                     .culprits = planning.culprits()};
-  for (const Candidate& candidate : planning.run()) {
+  std::vector<Candidate> candidates = planning.run();
+  for (Candidate& candidate : candidates) {
     Point point{.plan = planning.make_certified_plan(candidate, 0)};
     point.height_bytes = point.plan.certificate.height_bytes;
     point.predicted_ps = point.plan.certificate.predicted_ps;
     frontier.points.push_back(std::move(point));
+    candidate = Candidate();  // Whose parts are the plan's now.
   }
   return frontier;
 }
 
 // As frontier_in_order and choose, but only the chosen plan is assembled and verified.
-Outcome plan_in_order(const Program& program, std::span<const OpId> order, const Machine& machine,
-                      const PlanRequest& request) {
-  Planning planning(program, order, machine, request);
+Outcome plan_in_order(const Program& program, std::span<const std::vector<OpId>> orders,
+                      const Machine& machine, const PlanRequest& request) {
+  Planning planning(program, orders, machine, request);
   if (request.capacity_bytes < planning.floor_bytes()) {
     return TooSmall{.floor_bytes = planning.floor_bytes(), .culprits = planning.culprits()};
   }
@@ -368,16 +371,16 @@ Outcome plan_in_order(const Program& program, std::span<const OpId> order, const
                 .culprits = planning.culprits()};
 }
 
-Floor floor_in_order(const Program& program, std::span<const OpId> order, const Machine& machine,
-                     const PlanRequest& request) {
-  const Planning planning(program, order, machine, request);
+Floor floor_in_order(const Program& program, std::span<const std::vector<OpId>> orders,
+                     const Machine& machine, const PlanRequest& request) {
+  const Planning planning(program, orders, machine, request);
   return {.bytes = planning.floor_bytes(), .culprits = planning.culprits()};
 }
 
-TimeBound bound_in_order(const Program& program, std::span<const OpId> order,
+TimeBound bound_in_order(const Program& program, std::span<const std::vector<OpId>> orders,
                          const Machine& machine, const PlanRequest& request,
                          int64_t capacity_bytes) {
-  return Planning(program, order, machine, request).bound_at(capacity_bytes);
+  return Planning(program, orders, machine, request).bound_at(capacity_bytes);
 }
 
 }  // namespace fitstep
