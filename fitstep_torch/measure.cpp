@@ -337,7 +337,7 @@ Status Bench::run_chain(const std::vector<TorchCall>& calls, Fill fill,
       const auto found = made.find(ref.storage);
       return found == made.end() ? inputs.tensor(ref) : tensor_over(found->second, ref);
     });
-    FITSTEP_TRY_STATUS(run(call, stack));
+    FITSTEP_TRY_STATUS(run(call, Gifted(), stack));
     const std::vector<at::Tensor> results = result_tensors(call, stack);
     const std::vector<TensorRef> refs = tensors_of(call.results);
     for (size_t k = 0; k < refs.size(); ++k) {
