@@ -22,6 +22,7 @@
 #include "fitstep/planner/offload.h"
 #include "fitstep/planner/packing_sets.h"
 #include "fitstep/planner/reduced.h"
+#include "fitstep/planner/try_orders.h"
 #include "fitstep/program/program.h"
 
 namespace fitstep {
@@ -35,6 +36,7 @@ class Packing {
         machine_(machine),
         request_(request),
         order_(order_with_optional(program)),
+        optional_count_(optional_ops(program).size()),
         floor_(floor_in_order(program, std::span(&order_, 1), machine, request)),
         deadline_(request.time_limit_s) {
     PackingSets found{.sets = {{}}, .fixed = 1};
@@ -116,9 +118,16 @@ class Packing {
     return request;
   }
 
+  // Without packs as make_plan does it, so that the answer is never slower for having them.
   Outcome plan_for(size_t set, int64_t capacity_bytes) const {
-    return plan_in_order(reduced_[set].program, std::span(&reduced_[set].order, 1), machine_,
-                         request_for(set, capacity_bytes));
+    const Reduced& reduced = reduced_[set];
+    const PlanRequest request = request_for(set, capacity_bytes);
+    const auto plan = [&](std::span<const std::vector<OpId>> orders) {
+      return plan_in_order(reduced.program, orders, machine_, request);
+    };
+    const bool has_packs = reduced.program.ops.size() > program_.ops.size() - optional_count_;
+    return has_packs ? plan(std::span(&reduced.order, 1))
+                     : try_orders(reduced.program, request, plan);
   }
 
   // With the least capacity for which one of the sets has a plan: a request for it finds the same.
@@ -156,8 +165,10 @@ class Packing {
   void certify(const TimeBound& bound, Plan& plan) const {
     Certificate& certificate = plan.certificate;
     certificate.floor_bytes = floor_.bytes;
-    certificate.bound_ps = bound.ps;
-    certificate.bound = bound.name;
+    if (bound.ps <= certificate.bound_ps) {  // Else another order's was found, and holds too.
+      certificate.bound_ps = bound.ps;
+      certificate.bound = bound.name;
+    }
     if (request_.policy == "auto") certificate.moves += " + packing";
     const std::vector<Fault> faults = verify(
         program_, plan,
@@ -172,6 +183,7 @@ class Packing {
   const Machine& machine_;
   const PlanRequest& request_;
   const std::vector<OpId> order_;  // Of all ops.
+  const size_t optional_count_;
   const Floor floor_;
   const Deadline deadline_;
   std::vector<Reduced> reduced_;  // By set.

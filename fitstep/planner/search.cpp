@@ -145,6 +145,7 @@ class Search {
 
   bool reach(int64_t target_bytes) {
     bool is_reached = false;
+    bool is_reached_by_copies = false;
     const bool is_slow = is_large(task_.values);
     for (const Way way : {Way::Offload, is_slow ? Way::Both : Way::Recompute,
                           is_slow ? Way::Recompute : Way::Both}) {
@@ -153,11 +154,12 @@ class Search {
       if (way != Way::Offload && !drafts_.has_choice()) continue;
       if (is_over(target_bytes)) break;
       is_reached |= reach(target_bytes, way);
+      if (way == Way::Offload) is_reached_by_copies = is_reached;
     }
     if (is_reached && may_offload_ && drafts_.has_choice()) flip_values(target_bytes);
     const bool is_tiny = task_.values.tick_count() <= kTinyOps;
     const bool may_list = may_offload_ && is_tiny && task_.request.effort >= kListingEffort;
-    if (!is_reached && may_list) is_reached = try_every_offload(target_bytes);
+    if (!is_reached_by_copies && may_list) is_reached |= try_every_offload(target_bytes);
     return is_reached;
   }
 

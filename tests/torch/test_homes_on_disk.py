@@ -118,6 +118,7 @@ def test_closed_tensors_are_ordinary_and_the_file_goes_with_the_last(tmp_path: P
     expected = [p.detach().clone() for p in job.model.parameters()]
     child = os.fork()
     if child == 0:  # What a child writes is its own.
+        torch.set_num_threads(1)  # Worker threads do not survive a fork.
         with torch.no_grad():
             for p in job.model.parameters():
                 p.add_(1)
