@@ -20,7 +20,7 @@ else()
 endif()
 
 # Sanitizers are ten times slower, and so is the long form of the sweeps (tools/test_long.sh).
-set(FITSTEP_TEST_TIMEOUT 600 CACHE STRING "Seconds that one test binary may take")
+set(FITSTEP_TEST_TIMEOUT 1200 CACHE STRING "Seconds that one test binary may take")
 if(FITSTEP_SANITIZE)
   set(FITSTEP_TEST_TIMEOUT 3600)
 endif()
