@@ -1,6 +1,7 @@
 #include "fitstep/planner/candidate.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
