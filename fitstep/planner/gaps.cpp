@@ -14,6 +14,7 @@ std::vector<Gap> find_gaps(const Values& values, const Schedule& schedule, bool 
   std::vector<Gap> open(schedule.stays.size());  // By stay: the gap that its last use may begin.
   std::vector<char> is_open(schedule.stays.size(), 0);
   std::vector<Gap> gaps;
+  const int32_t least_ticks = with_empty ? 1 : 2;  // From one use to the next.
   const auto use = [&](int32_t operand, int32_t position, bool is_write) {
     if (operand == kNone) return;
     const auto stay = static_cast<size_t>(operand);
@@ -21,7 +22,7 @@ std::vector<Gap> find_gaps(const Values& values, const Schedule& schedule, bool 
     const bool has_home = of.home != kNone;
     if (values.has_own_place(of.storage) && !has_home) return;
     Gap& gap = open[stay];
-    if (is_open[stay] != 0 && position - gap.before >= (with_empty ? 1 : 2)) {
+    if (is_open[stay] != 0 && position - gap.before >= least_ticks) {
       gap.after = position;
       gaps.push_back(gap);
     }
@@ -47,7 +48,7 @@ std::vector<Gap> find_gaps(const Values& values, const Schedule& schedule, bool 
     for (const int32_t operand : schedule.instances[i].writes) use(operand, position, true);
   }
   for (size_t stay = 0; stay < open.size(); ++stay) {
-    if (is_open[stay] == 0 || !open[stay].has_home) continue;
+    if (!open[stay].has_home) continue;
     gaps.push_back(open[stay]);
     gaps.back().kind = Gap::Kind::Last;
     gaps.back().after = static_cast<int32_t>(schedule.instances.size());

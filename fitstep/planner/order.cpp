@@ -250,6 +250,7 @@ std::vector<std::vector<OpId>> make_orders(const Program& program) {
   }
   if (orders.size() > 1) {
     std::vector<std::pair<int64_t, double>> needs;
+    needs.reserve(orders.size());
     for (const std::vector<OpId>& order : orders) needs.push_back(needs_of(program, order));
     const auto least = std::ranges::min_element(needs) - needs.begin();
     std::rotate(orders.begin(), orders.begin() + least, orders.begin() + least + 1);

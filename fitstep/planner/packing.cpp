@@ -21,6 +21,7 @@
 #include "fitstep/planner/needs.h"
 #include "fitstep/planner/offload.h"
 #include "fitstep/planner/packing_sets.h"
+#include "fitstep/planner/planner.h"
 #include "fitstep/planner/reduced.h"
 #include "fitstep/planner/try_orders.h"
 #include "fitstep/program/program.h"

@@ -9,9 +9,11 @@
 #include <vector>
 
 #include "fitstep/base/id.h"
+#include "fitstep/base/interval.h"
 #include "fitstep/machine/machine.h"
 #include "fitstep/planner/floor.h"
 #include "fitstep/planner/homes.h"
+#include "fitstep/planner/planner.h"
 #include "fitstep/planner/reduced.h"
 #include "fitstep/planner/scheduler.h"
 #include "fitstep/planner/selection.h"

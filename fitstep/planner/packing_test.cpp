@@ -81,8 +81,7 @@ TEST(Packing, IsAMoveOfAutoAlone) {
 // f makes 4 units, w makes 4, b needs the code and nothing else: 5 when pack runs.
 TEST(Packing, MakesTheFloorThatOfTheLeastForms) {
   EXPECT_EQ(floor_bytes(fixed_program(), {}, nullptr), 4 * kUnit);
-  const Outcome outcome =
-      make_plan(fixed_program(), test_machine(), {.capacity_bytes = 4 * kUnit});
+  const Outcome outcome = make_plan(fixed_program(), test_machine(), {.capacity_bytes = 4 * kUnit});
   const auto* gave_up = std::get_if<GaveUp>(&outcome);
   ASSERT_NE(gave_up, nullptr);
   EXPECT_EQ(gave_up->least_found_bytes, 5 * kUnit);

@@ -15,7 +15,6 @@
 
 #include "fitstep/base/check.h"
 #include "fitstep/base/id.h"
-#include "fitstep/base/interval.h"
 #include "fitstep/machine/machine.h"
 #include "fitstep/plan/plan.h"
 #include "fitstep/plan/verify.h"
@@ -33,7 +32,6 @@
 #include "fitstep/planner/pool.h"
 #include "fitstep/planner/search.h"
 #include "fitstep/planner/selection.h"
-#include "fitstep/planner/try_orders.h"
 #include "fitstep/planner/values.h"
 #include "fitstep/program/program.h"
 #include "fitstep/program/text.h"

@@ -112,6 +112,7 @@ std::vector<OpId> order_with_optional(const Program& program) {
   const std::vector<OpId> optional = optional_ops(program);
   if (optional.empty()) return make_order(program);
   std::vector<OpId> given;
+  given.reserve(program.ops.size());
   for (size_t i = 0; i < program.ops.size(); ++i) given.emplace_back(i);
   const Reduced plain = reduce(program, given, {});
   std::vector<OpId> order;

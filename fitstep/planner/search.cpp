@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "fitstep/base/check.h"
+#include "fitstep/base/interval.h"
 #include "fitstep/planner/candidate.h"
 #include "fitstep/planner/deadline.h"
 #include "fitstep/planner/drafts.h"

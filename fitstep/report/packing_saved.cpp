@@ -1,6 +1,5 @@
 #include "fitstep/report/packing_saved.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -63,7 +62,8 @@ std::vector<PackedValue> packed_values(const Program& program, const Plan& plan,
     for (const Read& read : form_of(program, run).reads) {
       const OpId packer = packer_of[read.storage.index()];
       if (packer.is_none()) continue;
-      by_op[packer.index()]->gap_ps = span.end_ps - begin_ps[packer.index()];
+      std::optional<PackedValue>& packed = by_op[packer.index()];
+      if (packed) packed->gap_ps = span.end_ps - begin_ps[packer.index()];
     }
   }
   std::vector<PackedValue> found;

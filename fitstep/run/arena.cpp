@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "fitstep/base/id.h"
 #include "fitstep/base/result.h"
 #include "fitstep/run/device.h"
 

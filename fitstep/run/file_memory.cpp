@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "fitstep/base/check.h"
+#include "fitstep/base/id.h"
 #include "fitstep/base/result.h"
 #include "fitstep/run/device.h"
 #include "fitstep/run/disk_file.h"

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "fitstep/base/id.h"
 #include "fitstep/base/result.h"
 #include "fitstep/plan/plan.h"
 #include "fitstep/run/device.h"

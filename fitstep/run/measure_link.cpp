@@ -18,6 +18,7 @@
 #include "fitstep/base/id.h"
 #include "fitstep/base/result.h"
 #include "fitstep/machine/machine.h"
+#include "fitstep/plan/plan.h"
 #include "fitstep/run/arena.h"
 #include "fitstep/run/host_device.h"
 

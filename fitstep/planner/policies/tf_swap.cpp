@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "fitstep/base/check.h"
 #include "fitstep/machine/machine.h"
 #include "fitstep/planner/candidate.h"
 #include "fitstep/planner/gaps.h"
@@ -75,7 +76,9 @@ std::vector<Candidate> plan_by_threshold(const Task& task) {
     threshold_bytes -= threshold_bytes / 32 + 1;
   }
   if (result) return {std::move(*result)};
-  return {*stage.play({}, "keeps everything: the tiers below have no room for more")};
+  result = stage.play({}, "keeps everything: the tiers below have no room for more");
+  FITSTEP_CHECK(result.has_value(), "a plan without copies that the tiers below have no room for");
+  return {std::move(*result)};
 }
 
 }  // namespace fitstep

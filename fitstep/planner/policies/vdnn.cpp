@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "fitstep/base/check.h"
 #include "fitstep/planner/candidate.h"
 #include "fitstep/planner/gaps.h"
 #include "fitstep/planner/policies/layers.h"
@@ -94,9 +95,12 @@ std::string say(const Layers& layers, Maps maps, Waits waits, size_t count) {
 Candidate play(const Stage& stage, Maps maps, Waits waits) {
   Moved moved = move_maps(stage.layers(), maps, waits);
   std::optional<Candidate> candidate = stage.play(std::move(moved.gaps), moved.says);
-  if (candidate) return std::move(*candidate);
-  return *stage.play(
-      {}, "keeps everything: the tiers below have no room for " + std::string(name_of(maps)));
+  if (!candidate) {
+    candidate = stage.play(
+        {}, "keeps everything: the tiers below have no room for " + std::string(name_of(maps)));
+  }
+  FITSTEP_CHECK(candidate.has_value(), "a plan without copies needs no room below");
+  return std::move(*candidate);
 }
 
 void add_to_says(Candidate& candidate, const char* what) { candidate.says += what; }
