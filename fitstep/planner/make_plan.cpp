@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <span>
-#include <variant>
 #include <vector>
 
 #include "fitstep/base/id.h"
@@ -21,32 +20,11 @@ Frontier make_frontier(const Program& program, const Machine& machine, const Pla
   return frontier_in_order(program, make_orders(program), machine, request);
 }
 
-namespace {
-
-Outcome plan_once(const Program& program, const Machine& machine, const PlanRequest& request) {
+Outcome make_plan(const Program& program, const Machine& machine, const PlanRequest& request) {
   if (has_optional_ops(program)) return plan_with_packing(program, machine, request);
   return try_orders(program, request, [&](std::span<const std::vector<OpId>> orders) {
     return plan_in_order(program, orders, machine, request);
   });
-}
-
-}  // namespace
-
-// A search aims at its capacity alone, and now and then one that aims lower gets there: whoever was
-// told the least that is enough must not be refused with more.
-Outcome make_plan(const Program& program, const Machine& machine, const PlanRequest& request) {
-  Outcome outcome = plan_once(program, machine, request);
-  const auto* gave_up = std::get_if<GaveUp>(&outcome);
-  if (gave_up == nullptr || gave_up->floor_bytes >= request.capacity_bytes) return outcome;
-  PlanRequest lower = request;
-  lower.capacity_bytes = gave_up->floor_bytes;
-  Outcome other = plan_once(program, machine, lower);
-  if (const auto* least = std::get_if<GaveUp>(&other);
-      least != nullptr && least->least_found_bytes <= request.capacity_bytes) {
-    lower.capacity_bytes = least->least_found_bytes;
-    other = plan_once(program, machine, lower);
-  }
-  return std::holds_alternative<Fits>(other) ? other : outcome;
 }
 
 Outcome choose(const Frontier& frontier, int64_t capacity_bytes) {
