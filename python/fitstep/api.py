@@ -204,17 +204,16 @@ def curve(
         plans = _core.frontier_of(
             variant.step, torch.get_num_threads(), session.free_options(every[-1])
         )[1]
+        least = session.least_for(every, floor)
     outside = max(one.external_bytes for one in every)
-    points = [
-        CurvePoint(
-            max(floor, session.budget_for(plan.certificate()["height_bytes"], outside)),
-            plan.certificate()["predicted_s"],
-            plan.run_counts(variant.step)[1],
-        )
-        for plan in plans
-    ]
+    points: dict[int, CurvePoint] = {}  # The fastest of each budget comes first.
+    for plan in plans:
+        budget = max(least, session.budget_for(plan.certificate()["height_bytes"], outside))
+        predicted_s = plan.certificate()["predicted_s"]
+        again = plan.run_counts(variant.step)[1]
+        points.setdefault(budget, CurvePoint(budget, predicted_s, again))
     bound = min((plan.certificate()["bound_s"] for plan in plans), default=0.0)
-    return Curve(floor, variant.step.plain_peak_bytes(), bound, tuple(points))
+    return Curve(floor, variant.step.plain_peak_bytes(), bound, tuple(points.values()))
 
 
 def _reach_finder(function: Callable[..., Any], model: Any, optimizer: Any) -> Callable[[], Reach]:

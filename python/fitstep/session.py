@@ -194,6 +194,15 @@ class Session:
             heights.append(outcome[1] if outcome[0] == "too small" else 0)
         return max(self.budget_for(height, external_bytes) for height in heights)
 
+    def least_for(self, planned: list[Planned], floor_bytes: int) -> int:
+        """Takes the least budget found for these variants, which BudgetTooSmall would name."""
+        self.budget_bytes = floor_bytes
+        try:
+            self.plan(planned, replan=False)
+        except BudgetTooSmall as too_small:
+            self.budget_bytes = too_small.least_found_bytes or floor_bytes
+        return self.budget_bytes
+
     def _plan_one(
         self,
         one: Planned,
