@@ -184,8 +184,9 @@ Answer run_curve(const CurveOptions& options, const Progress& progress) {
   if (!read.has_value()) return bad_input(read.error());
   const Result<Machine> machine = load_machine(options.machine);
   if (!machine.has_value()) return bad_input(machine.error());
-  const Program program = timed(std::move(read).value(), *machine, options.machine);
-  const Curve curve = make_curve(options, program, *machine, progress);
+  const Result<Program> program = timed(std::move(read).value(), *machine, options.machine);
+  if (!program.has_value()) return bad_input(program.error());
+  const Curve curve = make_curve(options, *program, *machine, progress);
   const std::vector<CurvePoint> shown = thin_out(curve.points, static_cast<size_t>(options.points));
   return Answer{ExitCode::Yes,
                 options.as_json ? print_json(curve, shown) : print_text(curve, shown), ""};

@@ -80,6 +80,14 @@ Result<Machine> load_machine_file(const std::string& path) {
   return machine;
 }
 
+Status check_folder(const std::string& path) {
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  std::error_code ignored;
+  if (folder.empty() || std::filesystem::is_directory(folder, ignored)) return Done{};
+  return Error{ErrorCode::BadInput,
+               fmt::format("cannot write {}: there is no folder {}", path, folder.string())};
+}
+
 Status save_text(const std::string& path, const std::string& text) {
   std::ofstream file(path, std::ios::binary);
   file << text << std::flush;

@@ -18,6 +18,9 @@ Result<Program> load_program(const std::string& path);
 Result<Plan> load_plan(const std::string& path);
 Result<Machine> load_machine_file(const std::string& path);
 
+// Error: the folder of `path` is not there. For asking before long work.
+Status check_folder(const std::string& path);
+
 // Replaces what was there.
 Status save_text(const std::string& path, const std::string& text);
 

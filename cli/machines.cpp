@@ -19,6 +19,7 @@
 #include "fitstep/machine/roofline.h"
 #include "fitstep/plan/plan.h"
 #include "fitstep/program/program.h"
+#include "fitstep/simulate/longest.h"
 
 namespace fitstep {
 namespace {
@@ -88,9 +89,10 @@ Result<Machine> load_machine(const MachineOptions& options) {
   return machine;
 }
 
-Program timed(Program program, const Machine& machine, const MachineOptions& options) {
-  if (options.times != kRoofline) return program;
-  return with_roofline_times(std::move(program), machine);
+Result<Program> timed(Program program, const Machine& machine, const MachineOptions& options) {
+  if (options.times == kRoofline) program = with_roofline_times(std::move(program), machine);
+  FITSTEP_TRY_STATUS(check_longest(program, machine));
+  return program;
 }
 
 std::string describe_times(const Machine& machine, const MachineOptions& options) {

@@ -24,8 +24,9 @@ void add_machine_options(CLI::App& verb, MachineOptions& options);
 // the machine has not, roofline times for a machine without a roofline.
 Result<Machine> load_machine(const MachineOptions& options);
 
-// The program with the times that the options ask for.
-Program timed(Program program, const Machine& machine, const MachineOptions& options);
+// The program with the times that the options ask for. Error: together with what copies take they
+// may be longer than times can say.
+Result<Program> timed(Program program, const Machine& machine, const MachineOptions& options);
 
 // "recorded times", "times by the roofline of a100-40gb".
 std::string describe_times(const Machine& machine, const MachineOptions& options);

@@ -17,6 +17,7 @@
 #include "fitstep/base/result.h"
 #include "fitstep/machine/machine.h"
 #include "fitstep/plan/plan_file.h"
+#include "fitstep/planner/least.h"
 #include "fitstep/planner/planner.h"
 #include "fitstep/program/program.h"
 
@@ -43,7 +44,7 @@ Result<Question> read_question(const PlanOptions& options, const Progress& progr
   FITSTEP_TRY(const Budget budget, read_budget(options, program));
   PlanRequest request = make_request(options.planner, budget.capacity_bytes, progress);
   std::string times = describe_times(machine, options.machine);
-  Program with_times = timed(std::move(program), machine, options.machine);
+  FITSTEP_TRY(Program with_times, timed(std::move(program), machine, options.machine));
   return Question{.program_path = options.program_path,
                   .program = std::move(with_times),
                   .machine = std::move(machine),
@@ -74,7 +75,15 @@ CLI::App* add_plan(CLI::App& app, PlanOptions& options) {
 Answer run_plan(const PlanOptions& options, const Progress& progress) {
   Result<Question> question = read_question(options, progress);
   if (!question.has_value()) return bad_input(question.error());
+  if (!options.output_path.empty()) {  // Before minutes of planning.
+    const Status checked = check_folder(options.output_path);
+    if (!checked.has_value()) return bad_input(checked.error());
+  }
   Outcome outcome = make_plan(question->program, question->machine, question->request);
+  if (auto* gave_up = std::get_if<GaveUp>(&outcome)) {
+    *gave_up =
+        find_least(question->program, question->machine, question->request, std::move(*gave_up));
+  }
   auto* fits = std::get_if<Fits>(&outcome);
   if (std::holds_alternative<GaveUp>(outcome) && question->request.policy != PlanRequest{}.policy) {
     PlanRequest best = question->request;

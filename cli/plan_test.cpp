@@ -1,4 +1,4 @@
-// `fitstep plan` and `fitstep curve`, on a chain of nine layers of 64 KiB.
+// `fitstep plan` and `fitstep curve`, on a chain of nine layers of 4 KiB.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@
 namespace fitstep {
 namespace {
 
-constexpr int64_t kUnit = 65'536;
+constexpr int64_t kUnit = 4096;
 
 Program test_program() {
   Program program = chain_program({.layers = 9, .unit_bytes = kUnit});
@@ -48,10 +48,10 @@ nlohmann::json json_of(const Answer& answer) {
 TEST(PlanVerb, WritesAPlanThatVerifies) {
   const std::string plan = testing::TempDir() + "fitstep_cli_test_chain.plan";
   const Answer answer =
-      run_command({"plan", program_file(), "--budget", "640KiB", "--output", plan});
+      run_command({"plan", program_file(), "--budget", "40KiB", "--output", plan});
   ASSERT_EQ(answer.code, ExitCode::Yes) << answer.text << answer.error;
   EXPECT_TRUE(answer.text.starts_with("fits: ")) << answer.text;
-  EXPECT_TRUE(contains(answer.text, "640.00 KiB  everything that the step holds")) << answer.text;
+  EXPECT_TRUE(contains(answer.text, "40.00 KiB  everything that the step holds")) << answer.text;
   EXPECT_TRUE(contains(answer.text, "written to " + plan)) << answer.text;
   const Answer proof = run_command({"verify", plan, program_file()});
   EXPECT_EQ(proof.code, ExitCode::Yes) << proof.text << proof.error;
@@ -60,8 +60,8 @@ TEST(PlanVerb, WritesAPlanThatVerifies) {
 TEST(PlanVerb, MakesByteEqualPlansOfEqualInputs) {
   const std::string first = testing::TempDir() + "fitstep_cli_test_first.plan";
   const std::string second = testing::TempDir() + "fitstep_cli_test_second.plan";
-  run_command({"plan", program_file(), "--capacity", "448KiB", "--output", first});
-  run_command({"plan", program_file(), "--capacity", "448KiB", "--output", second});
+  run_command({"plan", program_file(), "--capacity", "28KiB", "--output", first});
+  run_command({"plan", program_file(), "--capacity", "28KiB", "--output", second});
   ASSERT_FALSE(read_file(first).empty());
   EXPECT_EQ(read_file(first), read_file(second));
 }
@@ -74,14 +74,14 @@ TEST(PlanVerb, SaysTooSmallOnlyBelowTheFloorAndNamesWhatSetsIt) {
   const Answer answer = arena(4 * kUnit - 1);
   EXPECT_EQ(answer.code, ExitCode::No) << answer.error;
   EXPECT_TRUE(answer.text.starts_with("too small: ")) << answer.text;
-  EXPECT_TRUE(contains(answer.text, "256.00 KiB at once for b9 (net.py:11)")) << answer.text;
+  EXPECT_TRUE(contains(answer.text, "16.00 KiB at once for b9 (net.py:11)")) << answer.text;
   EXPECT_FALSE(arena(4 * kUnit).text.starts_with("too small: "));
 }
 
 TEST(PlanVerb, SaysThatItGaveUpWithBothNumbers) {
   // Everything kept needs 12 units, and this policy knows nothing else.
   const std::vector<std::string> arguments = {"plan",       program_file(), "--policy", "none",
-                                              "--capacity", "320KiB",       "--json"};
+                                              "--capacity", "20KiB",        "--json"};
   const Answer answer = run_command(arguments);
   EXPECT_EQ(answer.code, ExitCode::No);
   const auto json = json_of(answer);
@@ -118,11 +118,11 @@ TEST(PlanVerb, TakesTimesFromTheRooflineIfAskedTo) {
   EXPECT_TRUE(contains(read_file(plan), "times by the roofline of unit"));
 }
 
-// 448 KiB are 7 of the 12 units that the chain keeps.
+// 28 KiB are 7 of the 12 units that the chain keeps.
 TEST(PlanVerb, OffloadsToTheDiskWhatTheHostMayNotHold) {
   const auto plan_with = [](const std::string& host, const std::string& disk) {
     return json_of(
-        run_command({"plan", program_file(), "--capacity", "448KiB", "--policy", "offload",
+        run_command({"plan", program_file(), "--capacity", "28KiB", "--policy", "offload",
                      "--machine", "unit", "--host-budget", host, "--disk-budget", disk, "--json"}));
   };
   const auto on_host = plan_with("1GiB", "1GiB");
@@ -135,7 +135,7 @@ TEST(PlanVerb, OffloadsToTheDiskWhatTheHostMayNotHold) {
             on_host.at("bytes").at("offloaded_to_host"));
   EXPECT_EQ(on_disk.at("host_tier_bytes"), 0);
   EXPECT_GE(on_disk.at("disk_tier_bytes"), 5 * kUnit);
-  const auto on_both = plan_with("128KiB", "1GiB");
+  const auto on_both = plan_with("8KiB", "1GiB");
   EXPECT_GT(on_both.at("bytes").at("offloaded_to_host"), 0);
   EXPECT_GT(on_both.at("bytes").at("offloaded_to_disk"), 0);
   EXPECT_LE(on_both.at("host_tier_bytes"), 2 * kUnit);
@@ -145,7 +145,7 @@ TEST(PlanVerb, OffloadsToTheDiskWhatTheHostMayNotHold) {
 TEST(PlanVerb, MakesPlansThatVerifyWithinTheHostTierOnly) {
   const std::string plan = testing::TempDir() + "fitstep_cli_test_host.plan";
   const std::string program = program_file();
-  const Answer made = run_command({"plan", program, "--capacity", "448KiB", "--policy", "offload",
+  const Answer made = run_command({"plan", program, "--capacity", "28KiB", "--policy", "offload",
                                    "--machine", "unit", "--output", plan, "--json"});
   ASSERT_EQ(made.code, ExitCode::Yes) << made.error;
   const auto host_bytes = json_of(made).at("host_tier_bytes").get<int64_t>();
@@ -166,7 +166,7 @@ TEST(PlanVerb, ShowsWhatGoesToTheDisk) {
     return run_command(words).text;
   };
   const std::string made =
-      with_machine({"plan", program, "--capacity", "448KiB", "--policy", "offload", "-o", plan});
+      with_machine({"plan", program, "--capacity", "28KiB", "--policy", "offload", "-o", plan});
   EXPECT_TRUE(contains(made, "of the disk tier, for what is offloaded there")) << made;
   EXPECT_TRUE(contains(run_command({"show", plan}).text, " disk write, ")) << plan;
   EXPECT_TRUE(contains(with_machine({"simulate", plan, program}), "disk write"));
@@ -181,7 +181,7 @@ TEST(PlanVerb, TellsHowFarItIs) {
     EXPECT_EQ(what, "planning");
     shares.push_back(share);
   };
-  run_command({"plan", program_file(), "--capacity", "448KiB"}, progress);
+  run_command({"plan", program_file(), "--capacity", "28KiB"}, progress);
   ASSERT_FALSE(shares.empty());
   EXPECT_GT(shares.front(), 0);
   EXPECT_LE(shares.back(), 1);
@@ -199,6 +199,9 @@ TEST(PlanVerb, RefusesBadInputWithWhatToDo) {
   const std::string bare = write_file("bare.program", print_program(chain_program({})));
   const std::string edited = write_file("edited.program", print_program(test_program()) + "op 7\n");
   const std::string next = write_file("next.program", "fitstep program 2\n");
+  Program large = test_program();
+  for (Storage& storage : large.storages) storage.size_bytes = int64_t{1} << 34;
+  const std::string vast = write_file("vast.program", print_program(large));
   struct Case {
     std::vector<std::string> arguments;
     std::string message;
@@ -228,7 +231,10 @@ TEST(PlanVerb, RefusesBadInputWithWhatToDo) {
       {{"plan", program, "--budget", "1GiB", "--machine", "unit", "--host-budget", "-1"},
        "it is negative"},
       {{"plan", program, "--budget", "1GiB", "--output", "/no/such/folder/plan"},
-       "cannot write /no/such/folder/plan"},
+       "cannot write /no/such/folder/plan: there is no folder /no/such/folder"},
+      {{"plan", vast, "--budget", "75%", "--machine", "unit"}, "machine \"unit\" is too slow"},
+      {{"curve", vast, "--machine", "unit"}, "machine \"unit\" is too slow"},
+      {{"show", vast, "--machine", "unit"}, "machine \"unit\" is too slow"},
       {{"plan", edited, "--budget", "1GiB"}, edited + ": cannot read the program file: line"},
       {{"plan", next, "--budget", "1GiB"}, next + ": cannot read the program file"},
       {{"curve", next}, next + ": cannot read the program file"},
@@ -263,8 +269,7 @@ TEST(CurveVerb, FallsInBytesAndRisesInTime) {
 TEST(CurveVerb, PrintsATableAndAChart) {
   const Answer answer = run_command({"curve", program_file(), "--points", "2"});
   ASSERT_EQ(answer.code, ExitCode::Yes) << answer.error;
-  EXPECT_TRUE(contains(answer.text, "768.00 KiB      20.00 s      20.00 s   1.000x"))
-      << answer.text;
+  EXPECT_TRUE(contains(answer.text, "48.00 KiB      20.00 s      20.00 s   1.000x")) << answer.text;
   EXPECT_TRUE(contains(answer.text, "      +-----")) << answer.text;
   const auto json = json_of(run_command({"curve", program_file(), "--points", "2", "--json"}));
   EXPECT_EQ(json.at("points").size(), 2U);  // The fastest and the lowest.

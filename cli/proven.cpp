@@ -75,7 +75,8 @@ Result<Proven> load_proven(const PlanFiles& files) {
                     to_string(faults.front().kind), faults.front().message)};
   }
   FITSTEP_TRY_STATUS(check_tiers(plan, files, machine));
-  Proven proven{.program = timed(std::move(program), machine, files.machine),
+  FITSTEP_TRY(Program with_times, timed(std::move(program), machine, files.machine));
+  Proven proven{.program = std::move(with_times),
                 .plan = std::move(plan),
                 .machine = machine,
                 .times = describe_times(machine, files.machine),

@@ -43,8 +43,9 @@ Answer run_show(const ShowOptions& options) {
   if (const auto* program = std::get_if<Program>(&*content)) {
     const Result<Machine> machine = load_machine(options.machine);
     if (!machine.has_value()) return bad_input(machine.error());
-    const Program with_times = timed(*program, *machine, options.machine);
-    return Answer{ExitCode::Yes, show_program(with_times, options.as_json), ""};
+    const Result<Program> with_times = timed(*program, *machine, options.machine);
+    if (!with_times.has_value()) return bad_input(with_times.error());
+    return Answer{ExitCode::Yes, show_program(*with_times, options.as_json), ""};
   }
   return Answer{ExitCode::Yes, show_plan(std::get<Plan>(*content), nullptr, options.as_json), ""};
 }
