@@ -4,6 +4,7 @@
 
 #include "fitstep/base/bytes.h"
 #include "fitstep/plan/plan_file.h"
+#include "fitstep/planner/least.h"
 #include "fitstep/planner/planner.h"
 #include "fitstep/run/lane_copies.h"
 #include "fitstep/run/measure_disk.h"
@@ -186,7 +187,10 @@ py::object plan_step(const StepProgram& step, int32_t threads, const py::dict& o
   const Machine machine = machine_from(threads, options);
   const auto make = [&] {
     const py::gil_scoped_release release;
-    return make_plan(step.program, machine, request);
+    Outcome outcome = make_plan(step.program, machine, request);
+    if (auto* gave_up = std::get_if<GaveUp>(&outcome))
+      *gave_up = find_least(step.program, machine, request, std::move(*gave_up));
+    return outcome;
   };
   return outcome_to_python(make());
 }

@@ -116,7 +116,7 @@ class BudgetTooSmall(FitstepError):
         if least_found_bytes is None:
             todo = f"raise the budget above {format_bytes(floor_bytes)} or make the batch smaller"
         else:
-            todo = f"the least budget that works is {format_bytes(least_found_bytes)}"
+            todo = f"a plan was found for {format_bytes(least_found_bytes)}; for less, none was"
         super().__init__(problem, todo=todo)
 
 

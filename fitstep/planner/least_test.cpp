@@ -1,0 +1,49 @@
+#include "fitstep/planner/least.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <variant>
+
+#include "fitstep/machine/machine.h"
+#include "fitstep/planner/planner.h"
+#include "fitstep/program/program.h"
+#include "tests/support/random_program.h"
+
+namespace fitstep {
+namespace {
+
+Machine test_machine() { return {.name = "unit", .tiers = {{.name = "device"}}}; }
+
+TEST(FindLeast, NamesACapacityThatIsEnoughAndIsNeverMore) {
+  const Machine machine = test_machine();
+  int32_t lower_count = 0;
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    const Program program = random_program(seed, {.layers = 6});
+    PlanRequest request{.capacity_bytes = floor_bytes(program, {}, nullptr), .effort = 1};
+    const Outcome outcome = make_plan(program, machine, request);
+    const auto* gave_up = std::get_if<GaveUp>(&outcome);
+    if (gave_up == nullptr) continue;
+    const GaveUp least = find_least(program, machine, request, *gave_up);
+    EXPECT_LE(least.least_found_bytes, gave_up->least_found_bytes) << "seed " << seed;
+    lower_count += least.least_found_bytes < gave_up->least_found_bytes ? 1 : 0;
+    request.capacity_bytes = least.least_found_bytes;
+    EXPECT_TRUE(std::holds_alternative<Fits>(make_plan(program, machine, request)))
+        << "seed " << seed;
+  }
+  EXPECT_GT(lower_count, 0);
+}
+
+TEST(FindLeast, LeavesPoliciesAndTimeLimitsAlone) {
+  const Program program = random_program(1, {.layers = 6});
+  const GaveUp gave_up{.least_found_bytes = int64_t{1} << 40, .floor_bytes = 0, .culprits = {}};
+  const auto least = [&](const PlanRequest& request) {
+    return find_least(program, test_machine(), request, gave_up).least_found_bytes;
+  };
+  EXPECT_EQ(least({.policy = "none"}), gave_up.least_found_bytes);
+  EXPECT_EQ(least({.time_limit_s = 1}), gave_up.least_found_bytes);
+  EXPECT_LT(least({}), gave_up.least_found_bytes);
+}
+
+}  // namespace
+}  // namespace fitstep
