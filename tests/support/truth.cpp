@@ -21,7 +21,8 @@
 namespace fitstep {
 namespace {
 
-constexpr size_t kMostStates = 600'000;
+constexpr size_t kMostStates = 600'000;       // To find the fastest plan.
+constexpr size_t kMostTimeless = 20'000'000;  // To find any; the least budget hangs on it.
 
 Machine machine_with(int64_t bytes_per_s) {
   Machine machine = unit_machine();
@@ -80,7 +81,7 @@ class Asker {
                      .unit_bytes = kTruthUnitBytes,
                      .moves = moves_,
                      .below_ps = truth.found_s.value_or(0) * kPicosecondsPerSecond,
-                     .most_states = kMostStates});
+                     .most_states = truth.found_s ? kMostStates : kMostTimeless});
     truth.is_known = least.is_known;
     truth.least_s = truth.found_s;
     if (least.ps) truth.least_s = *least.ps / kPicosecondsPerSecond;
