@@ -185,10 +185,12 @@ py::object outcome_to_python(Outcome outcome) {
 py::object plan_step(const StepProgram& step, int32_t threads, const py::dict& options) {
   const PlanRequest request = request_from(step, options);
   const Machine machine = machine_from(threads, options);
+  const bool seeks_least = options["seeks_least"].cast<bool>();
   const auto make = [&] {
     const py::gil_scoped_release release;
     Outcome outcome = make_plan(step.program, machine, request);
-    if (auto* gave_up = std::get_if<GaveUp>(&outcome))
+    auto* gave_up = std::get_if<GaveUp>(&outcome);
+    if (seeks_least && gave_up != nullptr)
       *gave_up = find_least(step.program, machine, request, std::move(*gave_up));
     return outcome;
   };

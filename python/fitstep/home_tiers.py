@@ -25,13 +25,22 @@ def plan_with_homes(session: Session, new: list[Planned]) -> list[Planned]:
     return session.plan_all(new, replan=False)
 
 
-def _with_host(session: Session, new: list[Planned]) -> list[Planned]:
-    session.places.put_below(_wanted_below(session, new))
+def _try(session: Session, new: list[Planned]) -> list[Planned]:
+    """Where another try follows: what BudgetTooSmall says is the least may be more than that."""
+    session.seeks_least = False
     try:
         return session.plan_all(new, replan=False)
+    finally:
+        session.seeks_least = True
+
+
+def _with_host(session: Session, new: list[Planned]) -> list[Planned]:
+    session.places.put_below(_wanted_below(session, new))
+    if new[-1].given_plan is not None or new[-1].policy not in _OFFLOADING:
+        return session.plan_all(new, replan=False)
+    try:
+        return _try(session, new)
     except BudgetTooSmall:
-        if new[-1].given_plan is not None or new[-1].policy not in _OFFLOADING:
-            raise
         # What is right for one variant was not right for another.
         session.places.put_below(set(session.homes))
         return session.plan_all(new, replan=False)
@@ -42,23 +51,28 @@ def _with_disk(session: Session, new: list[Planned]) -> list[Planned]:
     below, places = session.below, session.places
     given: Any = new[-1].given_plan
     if given is None or not given.homes_below(new[-1].step):
-        try:
+        has_room = places.size_on_disk() <= below.disk_budget_bytes
+        if given is not None or new[-1].policy not in _OFFLOADING or not has_room:
             return session.plan_all(new, replan=False)
+        try:
+            return _try(session, new)
         except BudgetTooSmall:
-            has_room = places.size_on_disk() <= below.disk_budget_bytes
-            if given is not None or new[-1].policy not in _OFFLOADING or not has_room:
-                raise
+            pass
     below.disk_homes_bytes = places.size_on_disk()
     wanted, every = _wanted_below(session, new), set(session.homes)
-    for names in (wanted or every, every):
-        places.put_below(names, on_disk=True)
-        below.disk_homes_bytes = places.host_bottom_bytes
+    if given is None and wanted and wanted != every:
+        _put_on_disk(session, wanted)
         try:
-            return session.plan_all(new, replan=False)
+            return _try(session, new)
         except BudgetTooSmall:
-            if given is not None or names == every:
-                raise
-    raise AssertionError("all homes on disk are among what was tried")
+            pass
+    _put_on_disk(session, wanted if given is not None and wanted else every)
+    return session.plan_all(new, replan=False)
+
+
+def _put_on_disk(session: Session, names: set[str]) -> None:
+    session.places.put_below(names, on_disk=True)
+    session.below.disk_homes_bytes = session.places.host_bottom_bytes
 
 
 def _wanted_below(session: Session, new: list[Planned]) -> set[str]:
@@ -67,5 +81,6 @@ def _wanted_below(session: Session, new: list[Planned]) -> set[str]:
     if last.given_plan is not None:
         return set(last.given_plan.homes_below(last.step))
     options = {**session.plan_options(last, session.capacity_for(new)), **FREE_HOMES}
+    options["seeks_least"] = False
     outcome = _core.plan_step(last.step, torch.get_num_threads(), options)
     return set(outcome[1].homes_below(last.step)) if outcome[0] == "fits" else set()

@@ -55,6 +55,7 @@ class Session:
         self.is_closed = False
         self.is_forsaken = False  # In a process that was forked.
         self.is_ending = False  # In a process that ends.
+        self.seeks_least = True  # The least budget, where one is too small: more planning.
         self.grads_in_use = False  # Some function reads gradients that an earlier call left.
         self.steps: weakref.WeakSet[Any] = weakref.WeakSet()
         self._names: dict[tuple[object, ...], tuple[Callable[[], object], str]] = {}
@@ -186,13 +187,11 @@ class Session:
 
     def floor_of(self, planned: list[Planned]) -> int:
         """No budget below this works for these variants: what BudgetTooSmall would name."""
-        external_bytes = _external_bytes(planned)
         heights = []
         for one in planned:
-            threads, options = torch.get_num_threads(), self.free_options(one)
-            outcome = _core.plan_step(one.step, threads, options)
+            outcome = _core.plan_step(one.step, torch.get_num_threads(), self.free_options(one))
             heights.append(outcome[1] if outcome[0] == "too small" else 0)
-        return max(self.budget_for(height, external_bytes) for height in heights)
+        return self.budget_for(max(heights), _external_bytes(planned))
 
     def least_for(self, planned: list[Planned], floor_bytes: int) -> int:
         """Takes the least budget found for these variants, which BudgetTooSmall would name."""
@@ -225,11 +224,11 @@ class Session:
         if outcome[0] == "fits":
             return outcome[1]
         if outcome[0] == "too small":
-            floor = outcome[1]
-            at_floor = _core.plan_step(
-                one.step, torch.get_num_threads(), self.plan_options(one, floor, position)
-            )
-            least = at_floor[1] if at_floor[0] == "gave up" else floor
+            least = floor = outcome[1]
+            if self.seeks_least:
+                options = self.plan_options(one, floor, position)
+                at_floor = _core.plan_step(one.step, torch.get_num_threads(), options)
+                least = at_floor[1] if at_floor[0] == "gave up" else floor
         else:
             least, floor = outcome[1], outcome[2]
         raise BudgetTooSmall(
@@ -253,6 +252,7 @@ class Session:
             **self.places.options(),
             **self.below.plan_options(),
             "capacity_bytes": capacity,
+            "seeks_least": self.seeks_least,
             "seed": self.settings.seed,
             "effort": self.settings.effort,
             "policy": one.policy,
