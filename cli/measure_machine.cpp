@@ -12,6 +12,7 @@
 #include "fitstep/base/id.h"
 #include "fitstep/base/result.h"
 #include "fitstep/machine/machine.h"
+#include "fitstep/run/measure_codecs.h"
 #include "fitstep/run/measure_disk.h"
 #include "fitstep/run/measure_link.h"
 
@@ -39,6 +40,9 @@ Status add_disk(const std::string& folder, Machine& machine) {
   machine.sources.push_back({.figure = "links[1].prefetch", .source = how});
   machine.sources.push_back(
       {.figure = "links[1].compute_slowdown", .source = "assumed: the drive copies by itself"});
+  FITSTEP_TRY(machine.codecs, measure_codecs({}));
+  machine.sources.push_back(
+      {.figure = "codecs", .source = "measured: one thread, numbers of which half are zero"});
   return Done{};
 }
 
