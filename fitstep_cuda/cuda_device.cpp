@@ -66,6 +66,12 @@ void CudaDevice::discard(char* /*begin*/, int64_t /*size_bytes*/) {}
 void CudaDevice::set_in_forks(char* /*begin*/, int64_t /*size_bytes*/, bool /*is_in_forks*/) {}
 
 Result<std::unique_ptr<CopyLanes>> CudaDevice::open_lanes(LaneCopies copies) {
+  for (const LaneCopy& copy : copies.of(Lane::DiskWrite)) {
+    if (copy.code == Code::None) continue;
+    return Error{ErrorCode::Unsupported,
+                 "the plan has codes for copies to the disk, and this device makes them without; "
+                 "plan it without codecs"};
+  }
   if (!copies.of(Lane::DiskWrite).empty()) {
     FITSTEP_TRY_STATUS(reserve_disk(file_bytes(copies)));
   }

@@ -303,7 +303,6 @@ TEST_F(VerifyLanes, ServesASignOnlyReadWithSigns) {
 
 TEST_F(VerifyLanes, ServesAnyReadWithALosslessCode) {
   plan_.residencies[5].code = Code::Zstd;
-  plan_.residencies[5].size_bytes = 40;
   program_.ops[3].forms[0].reads[1].kind = ReadKind::Data;
   plan_.program_hash = hash_program(program_);
   expect_sound();
@@ -318,6 +317,16 @@ TEST_F(VerifyLanes, ReportsCodesOfImpossibleSizes) {
   expect(FaultKind::Malformed, "residency 5 (storage 1 a) is coded in 65 bytes of 64");
   plan_.residencies[5].size_bytes = 0;
   expect(FaultKind::Malformed, "residency 5 (storage 1 a) is coded in 0 bytes of 64");
+}
+
+TEST_F(VerifyLanes, ReportsCodesThatCountOnTheContent) {
+  for (const Code code : {Code::ZeroValue, Code::Zstd}) {
+    plan_.residencies[5].code = code;
+    plan_.residencies[5].size_bytes = 64;
+    expect_sound();
+    plan_.residencies[5].size_bytes = 63;
+    expect(FaultKind::Malformed, "residency 5 (storage 1 a) is coded in 63 bytes of 64");
+  }
 }
 
 }  // namespace

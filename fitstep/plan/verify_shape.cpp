@@ -16,11 +16,11 @@ namespace {
 constexpr int64_t kMostBytesTogether = 4 * kMostBytes;
 
 // The least that a code can make of a storage: elements have at most 16 bytes, and sign bits need
-// one bit each; integers have at most 8 bytes and at least one.
+// one bit each; integers have at most 8 bytes and at least one. The others promise nothing.
 int64_t least_coded_bytes(Code code, int64_t size_bytes) {
   if (code == Code::SignBits) return (size_bytes + 127) / 128;
   if (code == Code::NarrowInteger) return (size_bytes + 7) / 8;
-  return 0;
+  return code == Code::None ? 0 : size_bytes;
 }
 
 template <class Tag, class List>

@@ -42,6 +42,7 @@ struct LaneCopy {
   int64_t size_bytes = 0;
   int64_t file_offset_bytes = 0;  // Of the disk lanes.
   int32_t file_residency = -1;    // Which one in the file, counted from 0; equal for equal ones.
+  Code code = Code::None;         // Of what is in the file.
   std::vector<Mark> waits;
 };
 

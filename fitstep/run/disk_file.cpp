@@ -17,6 +17,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -25,6 +26,8 @@
 #include "fitstep/base/bytes.h"
 #include "fitstep/base/check.h"
 #include "fitstep/base/result.h"
+#include "fitstep/plan/plan.h"
+#include "fitstep/run/codecs.h"
 
 namespace fitstep {
 namespace {
@@ -39,24 +42,23 @@ int64_t whole_blocks(int64_t size_bytes) {
 // Seeds tell pieces apart, so their checksums can be added up in any order.
 class DiskFile::Transfer {
  public:
-  Transfer(DiskFile& file, Way& way, char* memory, int64_t offset_bytes, int64_t size_bytes)
+  Transfer(DiskFile& file, Way& way, const Place& place)
       : file_(file),
         way_(way),
-        memory_(memory),
-        offset_bytes_(offset_bytes),
-        size_bytes_(size_bytes),
-        pieces_((size_bytes + file.options_.piece_bytes - 1) / file.options_.piece_bytes) {}
+        place_(place),
+        pieces_(static_cast<int64_t>(file.pieces_of(place.size_bytes))) {}
 
   Result<uint64_t> run() {
     std::vector<Helper> helpers(
         std::min(way_.staging.size(), static_cast<size_t>(pieces_)));  // The first is this thread.
     for (size_t i = 0; i < helpers.size(); ++i) {
-      helpers[i] = Helper{.transfer = this, .staging = way_.staging[i].get()};
+      helpers[i] =
+          Helper{.transfer = this, .staging = way_.staging[i].get(), .coder = way_.coders[i].get()};
       if (i == 0) continue;
       // A system without another thread is slower here, not broken.
       helpers[i].is_started = pthread_create(&helpers[i].thread, nullptr, &help, &helpers[i]) == 0;
     }
-    if (!helpers.empty()) move_pieces(helpers.front().staging);
+    if (!helpers.empty()) move_pieces(helpers.front());
     for (const Helper& helper : helpers) {
       if (helper.is_started) pthread_join(helper.thread, nullptr);
     }
@@ -68,55 +70,106 @@ class DiskFile::Transfer {
   struct Helper {
     Transfer* transfer = nullptr;
     char* staging = nullptr;
+    Coder* coder = nullptr;
     pthread_t thread = {};
     bool is_started = false;
   };
 
+  // A piece in memory and in the file.
+  struct Part {
+    std::span<char> bytes;
+    int64_t offset_bytes = 0;
+    uint64_t seed = 0;
+  };
+
   static void* help(void* helper) {
     const auto* told = static_cast<const Helper*>(helper);
-    told->transfer->move_pieces(told->staging);
+    told->transfer->move_pieces(*told);
     return nullptr;
   }
 
-  void move_pieces(char* staging) {
+  void move_pieces(const Helper& helper) {
     std::unique_lock lock(mutex_);
     while (next_ < pieces_ && !failure_.has_value()) {
       const int64_t piece = next_++;
       lock.unlock();
-      const Result<uint64_t> moved = move_piece(piece, staging);
+      const Result<uint64_t> moved = move_piece(piece, helper);
       lock.lock();
       if (!moved.has_value() && !failure_.has_value()) failure_ = moved.error();
       if (moved.has_value()) checksum_ += *moved;
     }
   }
 
-  Result<uint64_t> move_piece(int64_t piece, char* staging) const {
-    const bool is_write = &way_ == &file_.to_;
+  // The checksum; where there is a code that stands with the piece.
+  Result<uint64_t> move_piece(int64_t piece, const Helper& helper) const {
     const int64_t begin_bytes = piece * file_.options_.piece_bytes;
     const auto size =
-        static_cast<size_t>(std::min(size_bytes_ - begin_bytes, file_.options_.piece_bytes));
-    const int64_t blocks_bytes = whole_blocks(static_cast<int64_t>(size));
-    if (is_write) {
-      std::memcpy(staging, memory_ + begin_bytes, size);
-      std::memset(staging + size, 0, static_cast<size_t>(blocks_bytes) - size);
+        static_cast<size_t>(std::min(place_.size_bytes - begin_bytes, file_.options_.piece_bytes));
+    const Part part = {.bytes = {place_.memory + begin_bytes, size},
+                       .offset_bytes = place_.offset_bytes + begin_bytes,
+                       .seed = static_cast<uint64_t>(piece) + 1};
+    CodedPiece plain = {.size_bytes = static_cast<int64_t>(size)};
+    const bool has_code = place_.code != Code::None;
+    CodedPiece& it = has_code ? place_.pieces[static_cast<size_t>(piece)] : plain;
+    if (&way_ == &file_.to_) {
+      it = has_code ? encode(part, helper) : plain;
+      FITSTEP_TRY_STATUS(write(part, helper.staging, it));
+    } else {
+      FITSTEP_TRY_STATUS(read(part, helper, it));
     }
-    const auto seed = static_cast<uint64_t>(piece) + 1;
-    const auto checksum = [&] {
-      return file_.options_.has_checksums ? XXH3_64bits_withSeed(staging, size, seed) : 0;
-    };
-    const uint64_t written = is_write ? checksum() : 0;
-    FITSTEP_TRY_STATUS(file_.move(way_, staging, offset_bytes_ + begin_bytes, blocks_bytes));
-    if (is_write) return written;
-    const uint64_t read = checksum();
-    std::memcpy(memory_ + begin_bytes, staging, size);
-    return read;
+    return has_code ? 0 : it.checksum;
+  }
+
+  // Into staging, if that saves a block.
+  CodedPiece encode(const Part& part, const Helper& helper) const {
+    const auto size = static_cast<int64_t>(part.bytes.size());
+    const int64_t room_bytes = whole_blocks(size) - kDiskBlockBytes;
+    const CodedPiece plain = {.size_bytes = size};
+    if (room_bytes <= 0) return plain;
+    const std::span<char> room(helper.staging, static_cast<size_t>(room_bytes));
+    const int64_t coded_bytes = helper.coder->encode(place_.code, part.bytes, room);
+    return coded_bytes < 0 ? plain : CodedPiece{.size_bytes = coded_bytes, .is_coded = true};
+  }
+
+  Status write(const Part& part, char* staging, CodedPiece& it) const {
+    if (!it.is_coded) std::memcpy(staging, part.bytes.data(), part.bytes.size());
+    const int64_t blocks_bytes = whole_blocks(it.size_bytes);
+    std::memset(staging + it.size_bytes, 0, static_cast<size_t>(blocks_bytes - it.size_bytes));
+    it.checksum = checksum(staging, it.size_bytes, part.seed);
+    return file_.move(way_, staging, part.offset_bytes, blocks_bytes);
+  }
+
+  // What is in a code is compared before it is decoded.
+  Status read(const Part& part, const Helper& helper, CodedPiece& it) const {
+    FITSTEP_TRY_STATUS(
+        file_.move(way_, helper.staging, part.offset_bytes, whole_blocks(it.size_bytes)));
+    const uint64_t found = checksum(helper.staging, it.size_bytes, part.seed);
+    const auto size = static_cast<int64_t>(part.bytes.size());
+    if (place_.code == Code::None) {
+      it.checksum = found;
+    } else if (found != it.checksum) {
+      return file_.other_bytes(part.offset_bytes, size);
+    }
+    if (!it.is_coded) {
+      std::memcpy(part.bytes.data(), helper.staging, part.bytes.size());
+      return Done{};
+    }
+    const std::span<const char> coded(helper.staging, static_cast<size_t>(it.size_bytes));
+    if (helper.coder->decode(place_.code, coded, part.bytes)) return Done{};
+    return Error{ErrorCode::Device,
+                 fmt::format("{} at byte {} of the file in {} cannot be decoded; they are damaged, "
+                             "or there is no memory left",
+                             format_bytes(size), part.offset_bytes, file_.options_.folder)};
+  }
+
+  uint64_t checksum(const char* staging, int64_t size_bytes, uint64_t seed) const {
+    if (!file_.options_.has_checksums) return 0;
+    return XXH3_64bits_withSeed(staging, static_cast<size_t>(size_bytes), seed);
   }
 
   DiskFile& file_;
   Way& way_;
-  char* memory_;  // Only read from where the way is to the drive.
-  int64_t offset_bytes_;
-  int64_t size_bytes_;
+  const Place& place_;  // Its memory is only read from where the way is to the drive.
   int64_t pieces_;
   std::mutex mutex_;  // Of what follows.
   int64_t next_ = 0;
@@ -168,6 +221,7 @@ Status DiskFile::make_staging() {
   for (Way* way : {&to_, &from_}) {
     for (int32_t i = 0; i < options_.pieces; ++i) {
       const auto size = static_cast<size_t>(options_.piece_bytes);
+      way->coders.push_back(options_.make_coder());
       way->staging.emplace_back(static_cast<char*>(std::aligned_alloc(kDiskBlockBytes, size)));
       if (way->staging.back() == nullptr) {
         return Error{ErrorCode::Device, fmt::format("no memory for {} that copies to a file take",
@@ -255,33 +309,62 @@ Status DiskFile::move(Way& way, char* memory, int64_t offset_bytes, int64_t size
   return Done{};
 }
 
-Result<uint64_t> DiskFile::transfer(Way& way, char* memory, int64_t offset_bytes,
-                                    int64_t size_bytes) {
-  FITSTEP_CHECK(offset_bytes >= 0 && offset_bytes % kDiskBlockBytes == 0 && size_bytes >= 0 &&
-                    offset_bytes <= size_bytes_ - size_bytes,
+Result<uint64_t> DiskFile::transfer(Way& way, const Place& place) {
+  FITSTEP_CHECK(place.offset_bytes >= 0 && place.offset_bytes % kDiskBlockBytes == 0 &&
+                    place.size_bytes >= 0 && place.offset_bytes <= size_bytes_ - place.size_bytes,
                 "a transfer outside the file, or from inside a block of it");
-  Transfer moving(*this, way, memory, offset_bytes, size_bytes);
+  Transfer moving(*this, way, place);
   FITSTEP_TRY(const uint64_t checksum, moving.run());
   if (is_direct_) return checksum;
   if (&way == &to_) {
     const int settled = options_.calls->settle(file_);
-    if (settled != 0) return error(way, offset_bytes, size_bytes, settled);
+    if (settled != 0) return error(way, place.offset_bytes, place.size_bytes, settled);
   }
-  options_.calls->forget(file_, offset_bytes, size_bytes);  // Only a wish.
+  options_.calls->forget(file_, place.offset_bytes, place.size_bytes);  // Only a wish.
   return checksum;
 }
 
 Result<uint64_t> DiskFile::write(const char* source, int64_t offset_bytes, int64_t size_bytes) {
-  return transfer(to_, const_cast<char*>(source), offset_bytes, size_bytes);
+  return transfer(to_, {.memory = const_cast<char*>(source),
+                        .offset_bytes = offset_bytes,
+                        .size_bytes = size_bytes});
 }
 
 Status DiskFile::read(char* target, int64_t offset_bytes, int64_t size_bytes, uint64_t checksum) {
-  FITSTEP_TRY(const uint64_t found, transfer(from_, target, offset_bytes, size_bytes));
+  FITSTEP_TRY(
+      const uint64_t found,
+      transfer(from_, {.memory = target, .offset_bytes = offset_bytes, .size_bytes = size_bytes}));
   if (!options_.has_checksums || found == checksum) return Done{};
+  return other_bytes(offset_bytes, size_bytes);
+}
+
+Error DiskFile::other_bytes(int64_t offset_bytes, int64_t size_bytes) const {
   return Error{ErrorCode::Device,
                fmt::format("{} at byte {} of the file in {} are not what was written there; the "
                            "drive or its file system is damaged",
                            format_bytes(size_bytes), offset_bytes, options_.folder)};
+}
+
+Status DiskFile::write_coded(Code code, const char* source, int64_t offset_bytes,
+                             int64_t size_bytes, std::span<CodedPiece> pieces) {
+  FITSTEP_CHECK(pieces.size() == pieces_of(size_bytes), "as many entries as pieces");
+  FITSTEP_TRY_STATUS(transfer(to_, {.memory = const_cast<char*>(source),
+                                    .offset_bytes = offset_bytes,
+                                    .size_bytes = size_bytes,
+                                    .code = code,
+                                    .pieces = pieces}));
+  return Done{};
+}
+
+Status DiskFile::read_coded(Code code, char* target, int64_t offset_bytes, int64_t size_bytes,
+                            std::span<CodedPiece> pieces) {
+  FITSTEP_CHECK(pieces.size() == pieces_of(size_bytes), "as many entries as pieces");
+  FITSTEP_TRY_STATUS(transfer(from_, {.memory = target,
+                                      .offset_bytes = offset_bytes,
+                                      .size_bytes = size_bytes,
+                                      .code = code,
+                                      .pieces = pieces}));
+  return Done{};
 }
 
 Result<char*> DiskFile::map() const {

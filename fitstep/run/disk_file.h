@@ -9,20 +9,30 @@
 // what was written is forced out and forgotten. Blocks are allocated in advance, so a full disk is
 // found before the first step. A checksum is taken of what is written and compared with what comes
 // back: a drive that returns other bytes is an error, not a wrong number.
+//
+// In a code (codecs.h) a piece is encoded where it would be copied to staging, and takes only the
+// blocks that it then needs; what codes make no smaller is written as it is. Pieces begin where
+// they begin anyway, so there is room for the worst case, and less goes to the drive and back:
+//
+//   file      |coded|             |coded  |           |..|
 #pragma once
 
 #include <sys/types.h>
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "fitstep/base/result.h"
 #include "fitstep/plan/plan.h"
+#include "fitstep/run/codecs.h"
 #include "fitstep/run/file_calls.h"
 
 namespace fitstep {
@@ -35,6 +45,14 @@ struct DiskFileOptions {
   int32_t pieces = 2;  // In flight in each direction, each on a thread with memory of its own.
   bool has_checksums = true;
   std::shared_ptr<FileCalls> calls = std::make_shared<FileCalls>();
+  std::function<std::unique_ptr<Coder>()> make_coder = [] { return std::make_unique<Coder>(); };
+};
+
+// What was written of one piece in a code, for reading it back.
+struct CodedPiece {
+  int64_t size_bytes = 0;  // In the file.
+  bool is_coded = false;
+  uint64_t checksum = 0;
 };
 
 // What was asked of the drive so far, in whole blocks.
@@ -66,6 +84,18 @@ class DiskFile {
   // target is undefined then.
   Status read(char* target, int64_t offset_bytes, int64_t size_bytes, uint64_t checksum);
 
+  // The same in a code. `pieces` has one entry for each of pieces_of(size_bytes); writing fills
+  // them in. Where a piece cannot be encoded it is written as it is; one that cannot be decoded is
+  // an error.
+  Status write_coded(Code code, const char* source, int64_t offset_bytes, int64_t size_bytes,
+                     std::span<CodedPiece> pieces);
+  Status read_coded(Code code, char* target, int64_t offset_bytes, int64_t size_bytes,
+                    std::span<CodedPiece> pieces);
+
+  size_t pieces_of(int64_t size_bytes) const {
+    return static_cast<size_t>((size_bytes + options_.piece_bytes - 1) / options_.piece_bytes);
+  }
+
   // All of it as memory that is shared with the file. The caller unmaps it.
   Result<char*> map() const;
 
@@ -87,7 +117,16 @@ class DiskFile {
   struct Way {
     const char* verb = "";
     std::vector<Memory> staging;
+    std::vector<std::unique_ptr<Coder>> coders;  // One for each.
     std::atomic<int64_t> traffic_bytes = 0;
+  };
+  // A storage, or part of one, and where it is in the file.
+  struct Place {
+    char* memory = nullptr;
+    int64_t offset_bytes = 0;
+    int64_t size_bytes = 0;
+    Code code = Code::None;
+    std::span<CodedPiece> pieces = {};  // With a code only.
   };
   class Transfer;
 
@@ -97,8 +136,9 @@ class DiskFile {
   Status make_staging();
   Status fill(int64_t begin_bytes, int64_t end_bytes);
   Status move(Way& way, char* memory, int64_t offset_bytes, int64_t size_bytes);
-  Result<uint64_t> transfer(Way& way, char* memory, int64_t offset_bytes, int64_t size_bytes);
+  Result<uint64_t> transfer(Way& way, const Place& place);
   Error error(const Way& way, int64_t offset_bytes, int64_t size_bytes, int64_t failure) const;
+  Error other_bytes(int64_t offset_bytes, int64_t size_bytes) const;
   Error no_room(int64_t size_bytes, int failure) const;
 
   DiskFileOptions options_;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "fitstep/base/result.h"
+#include "fitstep/plan/plan.h"
 #include "tests/support/faulty_files.h"
 
 namespace fitstep {
@@ -77,6 +78,75 @@ TEST(DiskFile, GivesBackStoragesOfEverySizeFromEveryAddress) {
   for (int64_t begin = 1; begin < 64; begin += 21) {  // As odd as the address of a block's middle.
     const std::vector<char> part(bytes.begin() + begin, bytes.end());
     EXPECT_EQ(round_trip(*opened.file, 0, part), "");
+  }
+}
+
+// Words of 4 bytes, of which every second one is zero.
+std::vector<char> sparse(int64_t size_bytes, int seed) {
+  std::vector<char> made = pattern(size_bytes, seed);
+  for (size_t i = 0; i < made.size(); ++i) {
+    if (i / 4 % 2 == 0) made[i] = 0;
+    if (i / 4 % 2 == 1 && i % 4 == 0) made[i] = 1;
+  }
+  return made;
+}
+
+// As round_trip(), in a code.
+std::string coded_round_trip(Code code, DiskFile& file, const std::vector<char>& written) {
+  const auto size_bytes = static_cast<int64_t>(written.size());
+  std::vector<CodedPiece> pieces(file.pieces_of(size_bytes));
+  const Status wrote = file.write_coded(code, written.data(), kBlocks, size_bytes, pieces);
+  if (!wrote.has_value()) return wrote.error().message;
+  std::vector<char> read(written.size() + 1, '-');
+  const Status status = file.read_coded(code, read.data(), kBlocks, size_bytes, pieces);
+  if (!status.has_value()) return status.error().message;
+  if (read.back() != '-') return "bytes behind the storage were written";
+  read.pop_back();
+  return read == written ? "" : "other bytes";
+}
+
+TEST(DiskFile, GivesBackWhatItHasInACode) {
+  const Opened opened = open_file();
+  for (const Code code : {Code::ZeroValue, Code::Zstd}) {
+    for (const int64_t size_bytes : {int64_t{0}, int64_t{1}, int64_t{4095}, int64_t{4097},
+                                     int64_t{8192}, int64_t{8193}, kStorage}) {
+      EXPECT_EQ(coded_round_trip(code, *opened.file, sparse(size_bytes, 5)), "") << size_bytes;
+      EXPECT_EQ(coded_round_trip(code, *opened.file, pattern(size_bytes, 5)), "") << size_bytes;
+      EXPECT_EQ(coded_round_trip(code, *opened.file,
+                                 std::vector<char>(static_cast<size_t>(size_bytes), 0)),
+                "")
+          << size_bytes;
+    }
+  }
+}
+
+// 20,000 bytes are pieces of 8192, 8192 and 3616; 8192 with every second word zero are 4096 + 256
+// in the code, which is no block less, and 5/8 of them zero are 3072 + 256: one block.
+TEST(DiskFile, WritesFewerBlocksInACodeAndAsManyWhereThatSavesNone) {
+  const Opened opened = open_file();
+  EXPECT_EQ(coded_round_trip(Code::ZeroValue, *opened.file, sparse(kStorage, 1)), "");
+  EXPECT_EQ(opened.file->traffic().written_bytes, kBlocks);
+  EXPECT_EQ(opened.file->traffic().read_bytes, kBlocks);
+  std::vector<char> sparser = sparse(kStorage, 1);
+  for (size_t i = 0; i < sparser.size(); ++i) {
+    if (i / 4 % 8 == 1) sparser[i] = 0;
+  }
+  EXPECT_EQ(coded_round_trip(Code::ZeroValue, *opened.file, sparser), "");
+  EXPECT_EQ(opened.file->traffic().written_bytes, kBlocks + 3 * kDiskBlockBytes);
+  EXPECT_EQ(opened.file->traffic().read_bytes, kBlocks + 3 * kDiskBlockBytes);
+}
+
+// With checksums that is found before anything is decoded.
+TEST(DiskFile, NoticesOtherBytesInACode) {
+  for (const bool has_checksums : {true, false}) {
+    const Opened opened = open_file({.fault = FileFault::OtherBytes}, has_checksums);
+    const std::vector<char> zeros(8192, 0);
+    for (const Code code : {Code::ZeroValue, Code::Zstd}) {
+      opened.calls->set_at(opened.calls->calls() + 1);  // The first read.
+      const std::string message = coded_round_trip(code, *opened.file, zeros);
+      const char* expected = has_checksums ? "not what was written" : "cannot be decoded";
+      EXPECT_NE(message.find(expected), std::string::npos) << message;
+    }
   }
 }
 

@@ -12,26 +12,18 @@
 #include <memory>
 #include <optional>
 #include <utility>
-#include <vector>
 
 #include "fitstep/base/id.h"
 #include "fitstep/base/result.h"
 #include "fitstep/plan/plan.h"
 #include "fitstep/run/device.h"
 #include "fitstep/run/disk_file.h"
+#include "fitstep/run/file_copies.h"
 #include "fitstep/run/file_memory.h"
 #include "fitstep/run/lane_threads.h"
 
 namespace fitstep {
 namespace {
-
-size_t residencies_in_file(const LaneCopies& copies) {
-  size_t count = 0;
-  for (const LaneCopy& copy : copies.of(Lane::DiskWrite)) {
-    count = std::max(count, static_cast<size_t>(copy.file_residency) + 1);
-  }
-  return count;
-}
 
 // Whether copies to the host tier and back are to and from whole blocks of the file.
 bool are_in_file(const LaneCopies& copies, const FileMemory& homes) {
@@ -48,11 +40,9 @@ class HostLanes final : public CopyLanes, private LaneWork {
  public:
   HostLanes(LaneCopies copies, std::shared_ptr<LaneThreads> threads, std::shared_ptr<DiskFile> disk,
             std::shared_ptr<FileMemory> homes)
-      : copies_(std::move(copies)),
-        threads_(std::move(threads)),
-        disk_(std::move(disk)),
-        homes_(std::move(homes)),
-        checksums_(residencies_in_file(copies_)) {}
+      : copies_(std::move(copies)), threads_(std::move(threads)), homes_(std::move(homes)) {
+    if (disk != nullptr) to_file_.emplace(copies_, std::move(disk));
+  }
 
   Status begin() override { return threads_->begin(copies_, *this); }
   void compute_ended() override { threads_->compute_ended(); }
@@ -62,30 +52,20 @@ class HostLanes final : public CopyLanes, private LaneWork {
 
  private:
   Status copy(Lane lane, int32_t position) override {
+    if (is_disk_lane(lane)) return to_file_->copy(lane, position);
     const LaneCopy& it = copies_.of(lane)[static_cast<size_t>(position)];
-    if (lane == Lane::DiskWrite) {
-      FITSTEP_TRY(checksum_of(it), disk_->write(it.source, it.file_offset_bytes, it.size_bytes));
-    } else if (lane == Lane::DiskRead) {
-      return disk_->read(it.target, it.file_offset_bytes, it.size_bytes, checksum_of(it));
-    } else if (homes_ != nullptr && lane == Lane::Evict) {
+    if (homes_ != nullptr && lane == Lane::Evict) {
       return homes_->write(it.target, it.source, it.size_bytes);
-    } else if (homes_ != nullptr) {
-      return homes_->read(it.target, it.source, it.size_bytes);
-    } else {
-      std::memcpy(it.target, it.source, static_cast<size_t>(it.size_bytes));
     }
+    if (homes_ != nullptr) return homes_->read(it.target, it.source, it.size_bytes);
+    std::memcpy(it.target, it.source, static_cast<size_t>(it.size_bytes));
     return Done{};
-  }
-
-  uint64_t& checksum_of(const LaneCopy& copy) {
-    return checksums_[static_cast<size_t>(copy.file_residency)];
   }
 
   LaneCopies copies_;
   std::shared_ptr<LaneThreads> threads_;
-  std::shared_ptr<DiskFile> disk_;     // Null where nothing is copied there.
+  std::optional<FileCopies> to_file_;  // None where nothing is copied there.
   std::shared_ptr<FileMemory> homes_;  // The host tier, where that is a file.
-  std::vector<uint64_t> checksums_;    // By residency in the file; waits order who looks.
 };
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "fitstep/base/result.h"
 #include "fitstep/plan/plan.h"
 #include "fitstep/run/arena.h"
+#include "fitstep/run/codecs.h"
 #include "fitstep/run/device.h"
 
 namespace fitstep {
@@ -64,11 +65,14 @@ class Maker {
 
   Status set_file(ResidencyId id, LaneCopy& copy) const {
     const Residency& residency = plan_.residencies[id.index()];
-    if (residency.code != Code::None) return unsupported(id, "coded");
+    if (residency.code != Code::None && !is_copy_code(residency.code)) {
+      return unsupported(id, "in a code that loses bits");
+    }
     if (residency.tier != kDiskTier || residency.is_home || in_file_[id.index()] < 0) {
       return unsupported(id, "not written to the disk in this step");
     }
     copy.file_offset_bytes = residency.offset_bytes;
+    copy.code = residency.code;
     copy.file_residency = in_file_[id.index()];
     return Done{};
   }

@@ -107,6 +107,21 @@ TEST_F(LaneCopiesTest, HaveOffsetsInTheFileAndTellItsResidenciesApart) {
   EXPECT_EQ(file_bytes(*made), 8200);
 }
 
+TEST_F(LaneCopiesTest, AreInACodeOnTheDiskAlone) {
+  Plan plan = to_disk_and_back();
+  plan.residencies[2].code = Code::ZeroValue;
+  const Result<LaneCopies> made = lane_copies(plan, {upper_.get()});
+  ASSERT_TRUE(made.has_value()) << made.error().message;
+  EXPECT_EQ(made->of(Lane::DiskWrite)[0].code, Code::None);
+  EXPECT_EQ(made->of(Lane::DiskWrite)[1].code, Code::ZeroValue);
+  EXPECT_EQ(made->of(Lane::DiskRead)[0].code, Code::ZeroValue);
+  plan.residencies[2].code = Code::SignBits;
+  EXPECT_FALSE(lane_copies(plan, {upper_.get()}).has_value()) << "signs are not all";
+  plan = to_disk_and_back();
+  plan.residencies[0].code = Code::Zstd;
+  EXPECT_FALSE(lane_copies(plan, {upper_.get()}).has_value()) << "the device has no codes";
+}
+
 TEST_F(LaneCopiesTest, HaveNoHomesOnTheWayFromTheDisk) {
   for (const size_t home : {size_t{1}, size_t{2}, size_t{3}}) {
     Plan plan = to_disk_and_back();

@@ -27,12 +27,15 @@ namespace {
 
 constexpr int32_t kTiers = 2;
 
-// Bytes that look random and follow from `seed`.
+// Bytes that look random and follow from `seed`; half of their words are zero, as behind a ReLU.
 void derive(uint64_t seed, char* begin, int64_t size_bytes) {
+  constexpr int64_t kWordBytes = 4;
   uint64_t state = seed | 1U;
+  bool is_zero = false;
   for (int64_t i = 0; i < size_bytes; ++i) {
     state = state * 6364136223846793005U + 1442695040888963407U;
-    begin[i] = static_cast<char>(state >> 56U);
+    if (i % kWordBytes == 0) is_zero = (state >> 40U & 1U) != 0;
+    begin[i] = is_zero ? '\0' : static_cast<char>(state >> 56U);
   }
 }
 

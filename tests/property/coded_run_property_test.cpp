@@ -1,0 +1,175 @@
+// Plans whose copies to a disk tier are in a code against plans with one lane: the same bytes,
+// whatever is late, and whichever call of a coder or of the system goes wrong.
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "fitstep/plan/plan.h"
+#include "fitstep/program/program.h"
+#include "fitstep/run/disk_file.h"
+#include "fitstep/run/executor.h"
+#include "fitstep/run/host_device.h"
+#include "tests/support/faulty_coders.h"
+#include "tests/support/faulty_files.h"
+#include "tests/support/hash_step.h"
+#include "tests/support/mock_device.h"
+#include "tests/support/offload_gaps.h"
+#include "tests/support/plain_run.h"
+#include "tests/support/random_program.h"
+
+namespace fitstep {
+namespace {
+
+// Storages have up to 64 units: several pieces of four blocks.
+Program small_program(uint64_t seed) {
+  return random_program(seed, {.layers = 3, .unit_bytes = 1024, .with_random_ops = false});
+}
+
+// Every gap on the disk, in both codes by turns.
+Plan coded_plan(const Program& program) {
+  Plan plan = offload_gaps(program, GapsTo::Disk);
+  int count = 0;
+  for (Residency& residency : plan.residencies) {
+    if (residency.tier != kDiskTier) continue;
+    residency.code = ++count % 2 == 0 ? Code::ZeroValue : Code::Zstd;
+  }
+  EXPECT_EQ(faults_but_peak(program, plan), "");
+  return plan;
+}
+
+struct CodedStep {
+  CodedStep(const Program& program, const Plan& plan, const FaultyFilesOptions& faults = {},
+            bool has_checksums = true)
+      : calls(std::make_shared<FaultyFiles>(faults)),
+        device(std::make_shared<HostDevice>(DiskFileOptions{.folder = testing::TempDir(),
+                                                            .piece_bytes = 4 * kDiskBlockBytes,
+                                                            .has_checksums = has_checksums,
+                                                            .calls = calls,
+                                                            .make_coder = coders.maker()})),
+        step(make_step(program, plan, device)) {}
+
+  FaultyCoders coders;
+  std::shared_ptr<FaultyFiles> calls;
+  std::shared_ptr<HostDevice> device;
+  std::unique_ptr<HashStep> step;
+};
+
+TEST(CodedRun, LeavesTheBytesOfThePlainProgramWithLessTraffic) {
+  for (uint64_t seed = 0; seed < 5; ++seed) {
+    const Program program = small_program(seed);
+    const std::vector<Contents> plain = plain_contents(program);
+    const Plan plan = coded_plan(program);
+    Plan plain_plan = plan;
+    for (Residency& residency : plain_plan.residencies) residency.code = Code::None;
+    CodedStep coded(program, plan);
+    CodedStep uncoded(program, plain_plan);
+    for (int round = 0; round < 3; ++round) {
+      coded.step->fill();
+      uncoded.step->fill();
+      ASSERT_TRUE(has_same_bytes(*coded.step, plain)) << "program " << seed;
+      ASSERT_TRUE(has_same_bytes(*uncoded.step, plain)) << "program " << seed;
+    }
+    EXPECT_GT(coded.coders.coded(), 10);
+    EXPECT_EQ(uncoded.coders.calls(), 0);
+    const DiskTraffic less = coded.device->disk()->traffic();
+    const DiskTraffic all = uncoded.device->disk()->traffic();
+    EXPECT_LT(less.written_bytes, all.written_bytes);
+    EXPECT_EQ(less.written_bytes, less.read_bytes) << "what was left out does not come back";
+  }
+}
+
+TEST(CodedRun, LeavesTheBytesOfThePlainProgramUnderEveryDelay) {
+  for (uint64_t program_seed = 0; program_seed < 5; ++program_seed) {
+    const Program program = random_program(program_seed);
+    const std::vector<Contents> plain = plain_contents(program);
+    const Plan plan = coded_plan(program);
+    for (uint64_t seed = 0; seed < 30; ++seed) {
+      const auto device = std::make_shared<MockDevice>(MockOptions{.seed = seed});
+      EXPECT_TRUE(has_same_bytes(*make_step(program, plan, device), plain))
+          << "program " << program_seed << ", delays " << seed;
+    }
+  }
+}
+
+void expect_nothing_lasting_changed(const Program& program, const Contents& before,
+                                    const Contents& after) {
+  for (size_t i = 0; i < before.size(); ++i) {
+    if (!program.storages[i].has_content_at_start) continue;
+    EXPECT_EQ(after[i], before[i]) << "storage " << i;
+  }
+}
+
+// What cannot be encoded is written as it is; what cannot be decoded stops the step.
+TEST(CodedRun, GoesOnOrStopsWhereTheNthCallOfACoderFails) {
+  int64_t stops = 0;
+  int64_t calls = 0;
+  for (uint64_t seed = 0; seed < 3; ++seed) {
+    const Program program = small_program(seed);
+    const std::vector<Contents> plain = plain_contents(program);
+    const Plan plan = coded_plan(program);
+    CodedStep coded(program, plan);
+    for (int64_t n = 0; true; ++n, ++calls) {
+      coded.step->fill();
+      const Contents before = coded.step->contents();
+      const int64_t begin = coded.coders.calls();
+      coded.coders.set_at(begin + n);
+      const std::optional<Stopped> stopped = coded.step->step();
+      if (coded.coders.calls() <= begin + n) break;
+      EXPECT_EQ(stopped.has_value(), coded.coders.was_decoding()) << "call " << n;
+      if (stopped.has_value()) {
+        ++stops;
+        EXPECT_EQ(stopped->lane, Lane::DiskRead);
+        EXPECT_NE(stopped->error.message.find("cannot be decoded"), std::string::npos);
+        if (stopped->compute_position <= first_lasting_write(program, plan)) {
+          expect_nothing_lasting_changed(program, before, coded.step->contents());
+        }
+      } else {
+        EXPECT_EQ(coded.step->contents(), plain.front()) << "call " << n;
+      }
+      coded.coders.set_at(-1);
+      coded.step->fill();
+      EXPECT_TRUE(has_same_bytes(*coded.step, plain)) << "after call " << n;
+    }
+  }
+  EXPECT_GT(stops, 10);
+  EXPECT_GE(calls, 2 * stops);
+}
+
+// For every call: without checksums what is damaged may go unnoticed, but does no other harm.
+void sweep_files(uint64_t seed, const FaultyFilesOptions& faults, bool has_checksums) {
+  const Program program = small_program(seed);
+  const std::vector<Contents> plain = plain_contents(program);
+  const Plan plan = coded_plan(program);
+  CodedStep coded(program, plan, faults, has_checksums);
+  int64_t n = 0;
+  for (; true; ++n) {
+    coded.step->fill();
+    const int64_t begin = coded.calls->calls();
+    coded.calls->set_at(begin + n);
+    const std::optional<Stopped> stopped = coded.step->step();
+    if (coded.calls->calls() <= begin + n) break;
+    if (has_checksums) {
+      EXPECT_TRUE(stopped.has_value()) << "call " << n << " went wrong unnoticed";
+    }
+    coded.calls->set_at(-1);
+    coded.step->fill();
+    EXPECT_TRUE(has_same_bytes(*coded.step, plain)) << "after call " << n;
+  }
+  EXPECT_GT(n, 10);
+}
+
+TEST(CodedRun, NoticesEveryCallThatFailsOrReturnsOtherBytes) {
+  for (uint64_t seed = 0; seed < 2; ++seed) {
+    sweep_files(seed, {.fault = FileFault::Fails}, true);
+    sweep_files(seed, {.fault = FileFault::OtherBytes}, true);
+    sweep_files(seed, {.fault = FileFault::OtherBytes}, false);
+  }
+}
+
+}  // namespace
+}  // namespace fitstep
