@@ -48,17 +48,29 @@ TimeBounds::TimeBounds(const Values& values, const Machine& machine, const Homes
                        const Moves& moves, std::string order_name)
     : moves_(moves),
       order_name_(std::move(order_name)),
+      machine_(machine),
       away_(moves.offload ? make_away(machine) : Away()),
       needs_(values, machine, mobile_ones(moves, away_)),
+      most_form_bytes_(most_form_bytes(values)),
       home_bytes_(homes.size_bytes + homes.host_size_bytes -
                   mobile_bytes(values, mobile_ones(moves, away_))),
       cuts_(needs_, moves.recompute),
       covers_(needs_, moves.recompute) {}
 
 TimeBound TimeBounds::at(int64_t capacity_bytes) const {
-  const std::string which = describe(moves_, away_);
   const int64_t room_bytes = capacity_bytes - home_bytes_;
-  TimeBound best{.ps = needs_.time_ps(0, needs_.tick_count()),
+  TimeBound best = best_of(needs_, cuts_, covers_, room_bytes);
+  if (room_bytes >= most_form_bytes_) return best;
+  const Needs fitting(needs_.values(), machine_, mobile_ones(moves_, away_), room_bytes);
+  TimeBound other = best_of(fitting, CutBounds(fitting, moves_.recompute),
+                            CoverBounds(fitting, moves_.recompute), room_bytes);
+  return other.ps > best.ps ? std::move(other) : std::move(best);
+}
+
+TimeBound TimeBounds::best_of(const Needs& needs, const CutBounds& cuts, const CoverBounds& covers,
+                              int64_t room_bytes) const {
+  const std::string which = describe(moves_, away_);
+  TimeBound best{.ps = needs.time_ps(0, needs.tick_count()),
                  .name = fmt::format("compute (any order, moves: {})", which)};
   const auto raise = [&](int64_t ps, const std::string& name, Tick tick) {
     if (ps <= best.ps) return;
@@ -66,12 +78,12 @@ TimeBound TimeBounds::at(int64_t capacity_bytes) const {
             .name = fmt::format("{} ({}, moves: {})", name, order_name_, which),
             .tick = tick};
   };
-  const CutBounds::Best cut = cuts_.at(room_bytes, away_);
+  const CutBounds::Best cut = cuts.at(room_bytes, away_);
   const char* kind = away_.is_possible && moves_.recompute ? "joint cut" : "cut";
   raise(cut.ps, fmt::format("{} at tick {}", kind, cut.tick), cut.tick);
-  raise(covers_.at(room_bytes, away_), "cover", -1);
+  raise(covers.at(room_bytes, away_), "cover", -1);
   if (away_.is_possible && !moves_.recompute) {
-    raise(path_bound_ps(needs_, room_bytes, away_), "path", -1);
+    raise(path_bound_ps(needs, room_bytes, away_), "path", -1);
   }
   return best;
 }

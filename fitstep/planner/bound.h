@@ -1,6 +1,6 @@
 // Time bounds: what no plan can beat, in this order of ops.
 //
-//   compute   every op once, one after another
+//   compute   every op once, one after another, in the fastest form that has room by itself
 //   cut       at one tick, or one per micro-batch, what does not fit is away or is made again later
 //   path      how early each op can start if bytes have to leave and come back in time
 //   cover     over all ticks at once: what is given up, weighed by what the lanes do for it
@@ -51,11 +51,17 @@ class TimeBounds {
   TimeBound at(int64_t capacity_bytes) const;
 
  private:
+  // `needs` and what stands on them hold for plans with so much room.
+  TimeBound best_of(const Needs& needs, const CutBounds& cuts, const CoverBounds& covers,
+                    int64_t room_bytes) const;
+
   Moves moves_;
   std::string order_name_;
+  Machine machine_;
   Away away_;
-  Needs needs_;
-  int64_t home_bytes_;  // Of what never leaves.
+  Needs needs_;              // For any room,
+  int64_t most_form_bytes_;  // that is at least so much; with less, some form is out of reach.
+  int64_t home_bytes_;       // Of what never leaves.
   CutBounds cuts_;
   CoverBounds covers_;
 };

@@ -69,6 +69,27 @@ form "default" time 1000000000000 reads 0.1 writes 2.1
 end calls 0 storages 3 ops 3
 )";
 
+// `f` takes 1 s with 6 bytes of scratch beside its result of 4, or 3 s without.
+TEST(TimeBound, LeavesOutFormsThatHaveNoRoomByThemselves) {
+  const Program program = program_of(R"(fitstep program 1
+storage 0 "a" 4 temporary
+storage 1 "end" 1 output
+op 0 "f" convolution
+form "fast" time 1000000000000 pure writes 0.1 requests 6@0-1
+form "small" time 3000000000000 pure writes 0.1
+op 1 "end" matmul
+form "default" time 1000000000000 reads 0.1 writes 1.1
+end calls 0 storages 2 ops 2
+)");
+  const Values values(program, given_order(program));
+  const Homes homes = make_homes(program, {});
+  constexpr int64_t kSecond = kPicosecondsPerSecond;
+  EXPECT_EQ(time_bound(values, test_machine(), homes, 10).ps, 2 * kSecond);
+  EXPECT_EQ(time_bound(values, test_machine(), homes, 9).ps, 4 * kSecond);
+  EXPECT_EQ(time_bound(values, test_machine(), homes, 9).name,
+            "compute (any order, moves: recompute, warm start)");
+}
+
 TEST(TimeBound, CountsCopiesOnBothSidesOfACut) {
   const Program program = program_of(kOneSpan);
   const Values values(program, given_order(program));

@@ -28,6 +28,20 @@ std::vector<const Form*> usable_forms(const Op& op) {
   return forms;
 }
 
+// Those that have room by themselves; where none has, those of the least bytes.
+std::vector<const Form*> fitting_forms(const Program& program, std::vector<const Form*> forms,
+                                       int64_t room_bytes) {
+  if (forms.size() < 2 || room_bytes == std::numeric_limits<int64_t>::max()) return forms;
+  int64_t least_bytes = std::numeric_limits<int64_t>::max();
+  for (const Form* form : forms) {
+    least_bytes = std::min(least_bytes, working_set_bytes(program, *form));
+  }
+  std::erase_if(forms, [&](const Form* form) {
+    return working_set_bytes(program, *form) > std::max(room_bytes, least_bytes);
+  });
+  return forms;
+}
+
 std::vector<const Form*> again_forms(const Values& values, const Op& op) {
   std::vector<const Form*> forms;
   for (const Form& form : op.forms) {
@@ -71,8 +85,9 @@ void Needs::Rows::add(std::span<const ValueId> row) {
   first.push_back(items.size());
 }
 
-Needs::Needs(const Values& values, const Machine& machine, std::span<const char> is_mobile)
-    : values_(&values), is_mobile_(is_mobile.begin(), is_mobile.end()) {
+Needs::Needs(const Values& values, const Machine& machine, std::span<const char> is_mobile,
+             int64_t room_bytes)
+    : values_(&values), is_mobile_(is_mobile.begin(), is_mobile.end()), room_bytes_(room_bytes) {
   for (Tick tick = 0; tick < values.tick_count(); ++tick) add_op(tick, machine.launch_ps);
   find_spans();
 }
@@ -121,7 +136,8 @@ void Needs::add_op(Tick tick, int64_t launch_ps) {
     again_reads_.add({});
     return;
   }
-  const std::vector<const Form*> usable = usable_forms(op);
+  const std::vector<const Form*> usable =
+      fitting_forms(values.program(), usable_forms(op), room_bytes_);
   before_ps_.push_back(before_ps_.back() + least_ps(usable) + launch_ps);
   const std::vector<ValueId> sure =
       sure_reads(values, usable, [&](ValueId value) { return size_bytes(value) > 0; });
@@ -136,7 +152,8 @@ void Needs::add_op(Tick tick, int64_t launch_ps) {
   }
   working_bytes_.push_back(least_bytes + mobile_bytes(tick));
 
-  const std::vector<const Form*> forms = again_forms(values, op);
+  const std::vector<const Form*> forms =
+      fitting_forms(values.program(), again_forms(values, op), room_bytes_);
   Again again;
   if (!forms.empty()) {
     again = {.time_ps = least_ps(forms) + launch_ps, .until = 0};
@@ -202,6 +219,18 @@ std::vector<Tick> Needs::fullest_ticks(Tick begin, Tick end, size_t count) const
     fullest.push_back(best);
   }
   return fullest;
+}
+
+int64_t most_form_bytes(const Values& values) {
+  int64_t most_bytes = 0;
+  for (const Op& op : values.program().ops) {
+    const std::vector<const Form*> usable = usable_forms(op);
+    if (op.is_optional || usable.size() < 2) continue;
+    for (const Form* form : usable) {
+      most_bytes = std::max(most_bytes, working_set_bytes(values.program(), *form));
+    }
+  }
+  return most_bytes;
 }
 
 int64_t compute_bound_ps(const Program& program, const Machine& machine) {

@@ -13,9 +13,9 @@
 //   step     |-------- span ---- w read ---- span ---- w read ---- span -------|
 //            has a copy                   has a copy             stays away
 //
-// A plan may choose forms of equal bits, so an op's time and bytes are the least over them, and
-// only what every one of them reads counts as read. Optional ops need not run, so they take no time
-// and hold nothing. Ops come in order for the first time; runs that
+// A plan may choose forms of equal bits, so an op's time and bytes are the least over those that
+// have room by themselves, and only what every one of them reads counts as read. Optional ops need
+// not run, so they take no time and hold nothing. Ops come in order for the first time; runs that
 // make values again may stand anywhere behind the first one.
 #pragma once
 
@@ -50,8 +50,10 @@ struct Again {
 
 class Needs {
  public:
-  // `is_mobile` is by storage; empty if none is.
-  Needs(const Values& values, const Machine& machine, std::span<const char> is_mobile = {});
+  // For plans that hold at most `room_bytes` besides what never leaves. `is_mobile` is by storage;
+  // empty if none is.
+  Needs(const Values& values, const Machine& machine, std::span<const char> is_mobile = {},
+        int64_t room_bytes = std::numeric_limits<int64_t>::max());
 
   const Values& values() const { return *values_; }
   Tick tick_count() const { return values_->tick_count(); }
@@ -101,6 +103,7 @@ class Needs {
 
   const Values* values_;
   std::vector<char> is_mobile_;  // By storage; empty if none is.
+  int64_t room_bytes_;
   std::vector<int64_t> before_ps_ = {0};
   std::vector<int64_t> working_bytes_;
   std::vector<int64_t> idle_bytes_;
@@ -109,6 +112,10 @@ class Needs {
   Rows again_reads_;
   Rows reads_;
 };
+
+// The most that an op's own operands and scratch take in any of its forms; 0 where each has one.
+// With so much room, no form is out of reach.
+int64_t most_form_bytes(const Values& values);
 
 // Time of every op once, each in its fastest form of equal bits.
 int64_t compute_bound_ps(const Program& program, const Machine& machine);
