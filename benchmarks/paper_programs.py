@@ -21,7 +21,7 @@ from results import MIB, ROOT
 
 sys.path.insert(0, str(ROOT / "benchmarks" / "programs"))
 
-from capture import ALL, HERE, capture, zstd
+from capture import ALL, capture, zstd
 from papers import FAMILIES
 from titan_x import calibrated, layers_of_vgg, timed
 from trainings import Training
@@ -60,11 +60,11 @@ VDNN = {
 
 
 def captured(name: str) -> str:
-    """The program's text; captured anew where it is neither stored nor cached. Of a family any
-    batch will do."""
-    for path in (HERE / f"{name}.program.zst", FOLDER / f"{name}.program.zst"):
-        if path.exists():
-            return zstd("-dc", path.read_bytes()).decode()
+    """The program's text, captured where it is not cached: those that are stored for the planner
+    are older than packing. Of a family any batch will do."""
+    path = FOLDER / f"{name}.program.zst"
+    if path.exists():
+        return zstd("-dc", path.read_bytes()).decode()
     training = ALL.get(name)
     if training is None:
         family, batch = name.rsplit("-", 1)
@@ -72,7 +72,7 @@ def captured(name: str) -> str:
         training = Training(made.what.format(batch), lambda: made.make(int(batch)))
     text = capture(name, training)
     FOLDER.mkdir(parents=True, exist_ok=True)
-    (FOLDER / f"{name}.program.zst").write_bytes(zstd("-6", text.encode()))
+    path.write_bytes(zstd("-6", text.encode()))
     return text
 
 
@@ -103,13 +103,14 @@ def with_workspace(text: str, bars: Bars) -> str:
     lines = text.splitlines()
     found: list[tuple[int, int]] = []  # Line of the form, bytes that its op moves.
     total_ps = slow_ps = size_bytes = 0
-    is_convolution = False
+    is_convolution = is_optional = False
     for i, line in enumerate(lines):
         if line.startswith("op "):
             op = OP.match(line)
             is_convolution = op is not None and op["kind"] == "convolution"
+            is_optional = " optional " in line
             size_bytes = int(op["bytes"]) if op else 0
-        elif form := FORM.match(line):
+        elif not is_optional and (form := FORM.match(line)):
             total_ps += int(form["time"])
             if is_convolution:
                 slow_ps += int(form["time"])

@@ -42,7 +42,8 @@ MEMORY_BYTES_PER_S = 0.8 * 336e9  # The paper's 336 GB/s, of which kernels reach
 LAUNCH_S = 5e-6
 OP = re.compile(
     r'^op \d+ "(?P<name>[^"]*)" \w+(?: source "(?P<module>[^"]*)" "[^"]*" \d+)?'
-    r"(?: repeat \d+)?(?: random)?(?: fixed)?(?: flops (?P<flops>\d+))?(?: bytes (?P<bytes>\d+))?"
+    r"(?: repeat \d+)?(?: random)?(?: fixed)?(?: optional)?"
+    r"(?: flops (?P<flops>\d+))?(?: bytes (?P<bytes>\d+))?"
 )
 
 

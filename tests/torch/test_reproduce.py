@@ -21,6 +21,7 @@ from paper_programs import (
     with_workspace,
 )
 from reproduce import verdicts
+from titan_x import Rates, timed
 
 PROGRAM = """\
 fitstep program 1
@@ -57,6 +58,21 @@ def test_a_convolution_has_a_fast_form_with_workspace_and_a_slow_one_without() -
         f'form "default" time 30 pure reads 0.0 1.0 writes 2.1 requests {MIB}@0-1',
         'form "small" time 80 pure reads 0.0 1.0 writes 2.1',
     ]
+
+
+def test_ops_that_need_not_run_count_for_nothing() -> None:
+    bars = Bars(1, 0.5, 0, 0, 0, 0, 0, 0)
+    optional = PROGRAM.replace(
+        "end calls 0 storages 5 ops 3\n",
+        'op 3 "pack" copy optional bytes 64\nform "default" time 70 pure reads 2.1 writes 5.1\n'
+        'storage 5 "bits" 2 temporary\nend calls 0 storages 6 ops 4\n',
+    )
+    assert form_lines(with_workspace(optional, bars))[:4] == form_lines(
+        with_workspace(PROGRAM, bars)
+    )
+    rates = {("convolution", "forward"): Rates(1.0)}
+    found = form_lines(timed('op 0 "pack" copy optional bytes 268800000\nform "default"', rates))
+    assert found == ['form "default" time 1005000000']  # 5 us to start, 1 ms at 80 % of 336 GB/s.
 
 
 def test_weights_that_convolutions_read_are_counted() -> None:
