@@ -1,5 +1,7 @@
 """Plans of the papers' programs, in the papers' accounting: what reproduce.py asks for."""
 
+import hashlib
+import json
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -18,11 +20,12 @@ from paper_programs import (
     outside_bytes,
     written,
 )
-from plan_cli import ask
+from plan_cli import COMMAND, ask
 from results import Row
 
 GIB = 1 << 30
 CARD_BYTES = 12 * GIB
+LAYRUB_BYTES = 11_580_000_000
 PLENTY = "400GiB"
 TITAN_X = ("--machine", "titan-x-maxwell")
 K40 = ("--machine", "k40", "--times", "roofline")
@@ -53,13 +56,26 @@ class Made:
 
 @cache
 def made(path: Path, machine: tuple[str, ...], capacity: str, policy: str) -> Made:
-    """By `fitstep compare`; without an answer in ten minutes it does not fit."""
+    """By `fitstep compare`; without an answer in ten minutes it does not fit. Equal files give
+    equal plans, so an answer is kept for the next run: one that was interrupted goes on."""
     options = ("--capacity", capacity, *machine, "--policy", policy, "--map")
-    answer = ask("compare", path, *options, limit_s=600)
-    if not answer.said:
+    key = hashlib.sha256(_command() + path.read_bytes() + repr(options).encode()).hexdigest()
+    kept = path.parent / "answers" / f"{key}.json"
+    if kept.exists():
+        said = json.loads(kept.read_text())
+    else:
+        said = ask("compare", path, *options, limit_s=600).said
+        kept.parent.mkdir(exist_ok=True)
+        kept.write_text(json.dumps(said))
+    if not said:
         return Made(False, 0, {})
-    one = answer.said["policies"][0]
+    one = said["policies"][0]
     return Made(bool(one["fits"]), int(one["needs_bytes"]), one)
+
+
+@cache
+def _command() -> bytes:
+    return hashlib.sha256(COMMAND.read_bytes()).digest()
 
 
 @cache
@@ -67,6 +83,13 @@ def vdnn(name: str, *, counts_all: bool = False) -> Path:
     """A program of vDNN's evaluation, with what the paper counts or with everything."""
     text = for_titan_x(captured(name), VDNN[name])
     return written(f"{name}-all", text) if counts_all else written(name, counted(text))
+
+
+@cache
+def vdnn_at_one_speed(name: str) -> Path:
+    """A program of vDNN's evaluation where form (m) is as fast as (p)."""
+    text = for_titan_x(captured(name), VDNN[name], slower=1.0)
+    return written(f"{name}-one-speed", counted(text))
 
 
 @cache
@@ -87,6 +110,15 @@ def speed(path: Path, machine: tuple[str, ...], one: Made) -> float:
     return made(path, machine, PLENTY, "none").step_ps / one.step_ps
 
 
+def most_speed(path: Path, machine: tuple[str, ...], one: Made | None) -> float:
+    """What no plan of this program in this memory can beat, by the certificate's bound; 1 where
+    there is no plan, so no certificate."""
+    if one is None or not one.fits:
+        return 1.0
+    kept_ps = made(path, machine, PLENTY, "none").step_ps
+    return float(kept_ps / one.said["certificate"]["bound_ps"])
+
+
 @cache
 def weight_bytes(name: str) -> int:
     """That vDNN counts: a network's without its linear layers."""
@@ -99,12 +131,36 @@ def auto_within(path: Path, machine: tuple[str, ...], most_bytes: int) -> Made |
     return one if one.fits else None
 
 
+def in_maps(
+    path: Path, machine: tuple[str, ...], one: Made | None, extra_bytes: int
+) -> tuple[str, float]:
+    """Its bytes in the paper's accounting and its speed, as text; and the speed."""
+    if one is None:
+        return "none", 0.0
+    rate = speed(path, machine, one)
+    return f"{mib(one.counted()[0] + extra_bytes)} at {rate:.2f}", rate
+
+
+def speed_text(path: Path, machine: tuple[str, ...], one: Made) -> str:
+    if not one.fits:
+        return f"needs {mib(one.needs_bytes)}"
+    return f"{speed(path, machine, one):.2f}"
+
+
 def mib(size_bytes: float) -> str:
     return f"{size_bytes / MIB:.0f}"
 
 
-def judged(is_met: bool, is_better: bool) -> str:
-    return "beaten" if is_met and is_better else "met" if is_met else "short"
+def judged(is_met: bool, is_better: bool, is_out_of_reach: bool = False) -> str:
+    """`is_out_of_reach`: a bound says that no plan meets it."""
+    if is_met:
+        return "beaten" if is_better else "met"
+    return "proven" if is_out_of_reach else "short"
+
+
+def faster(rate: float, wanted: float, most: float = 1.0) -> str:
+    """A speed that is to be more than `wanted`; none is more than `most`."""
+    return judged(rate >= wanted, rate > wanted, most <= wanted)
 
 
 def row(
@@ -116,10 +172,13 @@ def row(
     auto: str,
     total: str,
     verdict: str,
+    at_most: float | str = "-",
 ) -> Row:
     return {
         "case": f"{target} {case}", "counted": counted, "theirs": theirs, "our policy": policy,
-        "auto": auto, "auto's total": total, "verdict": verdict,
+        "auto": auto, "at most": at_most if isinstance(at_most, str) else f"{at_most:.3f}",
+        "auto's total": total,
+        "verdict": verdict,
     }  # fmt: skip
 
 

@@ -14,6 +14,7 @@ Captured programs know neither times nor workspace. What is put in here:
 import re
 import sys
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 
@@ -26,12 +27,15 @@ from papers import FAMILIES
 from titan_x import calibrated, layers_of_vgg, timed
 from trainings import Training
 
+from fitstep import _core
+
 FOLDER = ROOT / "build" / "reproduce"
 OP = re.compile(r'^op \d+ "(?P<name>[^"]*)" (?P<kind>\w+).* bytes (?P<bytes>\d+)$')
 FORM = re.compile(r'^form "default"(?P<call> call \d+)? time (?P<time>\d+)(?P<rest>.*)$')
 STORAGE = re.compile(
     r'^(?P<head>storage (?P<id>\d+) "[^"]*" (?P<bytes>\d+)) (?P<kind>\w+)(?P<rest>.*)$'
 )
+NUMBER = re.compile(r"(\d+)")
 READS = re.compile(r"reads \S+:sign (?P<gradient>\d+)\.\d+ writes (?P<result>\d+\.\d+)")
 
 
@@ -88,6 +92,31 @@ def in_place(text: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def at_batch(one: str, other: str, batches: tuple[int, int], batch: int) -> str:
+    """The program of another batch, by a line through two: they differ in sizes, flops and bytes.
+    Raises where they differ in anything else."""
+    share = Fraction(batch - batches[0], batches[1] - batches[0])
+    lines: list[str] = []
+    for a, b in zip(one.splitlines(), other.splitlines(), strict=True):
+        if a == b or a.startswith(("#", "name", "call")):
+            lines.append(a)
+            continue
+        of_a, of_b = NUMBER.split(a), NUMBER.split(b)  # Text, number, text, ...
+        if of_a[::2] != of_b[::2]:
+            raise ValueError(f"not the same step: {a} and {b}")
+        for i in range(1, len(of_a), 2):
+            first, second = int(of_a[i]), int(of_b[i])
+            of_a[i] = str(round(first + share * (second - first)))
+        lines.append("".join(of_a))
+    return "\n".join(lines) + "\n"
+
+
+def of_family(family: str, batch: int, batches: tuple[int, int] = (64, 128)) -> str:
+    """A family's program for any batch, from two that were captured."""
+    one, other = (captured(f"{family}-{it}") for it in batches)
+    return at_batch(one, other, batches, batch)
+
+
 @cache
 def _rates() -> object:
     return calibrated(layers_of_vgg(captured("vgg-e-64")))
@@ -98,8 +127,9 @@ def on_titan_x(text: str) -> str:
     return in_place(timed(text, _rates()))  # type: ignore[arg-type]
 
 
-def with_workspace(text: str, bars: Bars) -> str:
-    """Two forms for each convolution. REQUIRES: the program has times."""
+def with_workspace(text: str, bars: Bars, slower: float | None = None) -> str:
+    """Two forms for each convolution; (m) is so many times slower, or as base(m) says. REQUIRES:
+    the program has times."""
     lines = text.splitlines()
     found: list[tuple[int, int]] = []  # Line of the form, bytes that its op moves.
     total_ps = slow_ps = size_bytes = 0
@@ -115,7 +145,7 @@ def with_workspace(text: str, bars: Bars) -> str:
             if is_convolution:
                 slow_ps += int(form["time"])
                 found.append((i, size_bytes))
-    factor = 1 + total_ps * (1 / bars.base_m_speed - 1) / slow_ps
+    factor = slower or 1 + total_ps * (1 / bars.base_m_speed - 1) / slow_ps
     largest = max(size for _, size in found)
     for i, size in found:
         form = FORM.match(lines[i])
@@ -127,9 +157,9 @@ def with_workspace(text: str, bars: Bars) -> str:
     return "\n".join(lines) + "\n"
 
 
-def for_titan_x(text: str, bars: Bars) -> str:
+def for_titan_x(text: str, bars: Bars, slower: float | None = None) -> str:
     """All of it."""
-    return with_workspace(on_titan_x(text), bars)
+    return with_workspace(on_titan_x(text), bars, slower)
 
 
 def counted(text: str) -> str:
@@ -152,6 +182,11 @@ def counted(text: str) -> str:
         recorded = found["rest"].partition(" recorded ")
         lines[i] = f"{found['head']} {kind}{''.join(recorded[1:])}"
     return "\n".join(lines) + "\n"
+
+
+def plain_peak_bytes(text: str) -> int:
+    """Most bytes of the step with everything kept as long as PyTorch keeps it."""
+    return int(_core.facts_of_program(text)["plain_peak_bytes"])
 
 
 def outside_bytes(text: str) -> int:

@@ -109,6 +109,7 @@ def _layrub() -> dict[str, Family]:
         "resnet-34": images("ResNet-34", zoo.resnet34, (32, 416)),
         "lenet": images("LeNet", zoo.lenet, (5000,), 28, 1),
         "cifar10-quick": images("Caffe's Cifar10_quick", zoo.cifar10_quick, (5000,), 32),
+        "wrn-10-34": images("WRN-10-34", partial(zoo.wide_resnet, 10, 34), (128,), 32),
         "wrn-28-10": images("WRN-28-10", zoo.wide_resnet, (128, 1376), 32),
         "resnet-56": images("ResNet-56", zoo.cifar_resnet, (256, 5000), 32),
     }

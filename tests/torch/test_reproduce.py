@@ -1,6 +1,7 @@
 """How the papers' programs are prepared, and how their targets are judged."""
 
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -10,17 +11,19 @@ from fitstep import _core
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
-from paper_plans import Made, judged
+from paper_plans import Made, faster, judged
 from paper_programs import (
     MIB,
     VDNN,
     Bars,
+    at_batch,
     captured,
     convolution_weight_bytes,
     in_place,
+    of_family,
     with_workspace,
 )
-from reproduce import verdicts
+from reproduce import same_bits, verdicts
 from titan_x import Rates, timed
 
 PROGRAM = """\
@@ -105,5 +108,44 @@ def test_a_target_is_as_bad_as_its_worst_row() -> None:
         {"case": "1 b", "verdict": "short"},
         {"case": "2 a", "verdict": "met"},
         {"case": "2 b", "verdict": "beaten"},
+        {"case": "3 a", "verdict": "proven"},
+        {"case": "3 b", "verdict": "beaten"},
     ]
-    assert verdicts(rows) == {"beaten": 0, "met": 1, "short": 1}
+    assert verdicts(rows) == {"beaten": 0, "met": 1, "proven": 1, "short": 1}
+
+
+def test_a_target_above_the_bound_is_out_of_reach() -> None:
+    assert faster(0.8, wanted=0.9) == "short"
+    assert faster(0.8, wanted=0.9, most=0.91) == "short"
+    assert faster(0.8, wanted=0.9, most=0.89) == "proven"
+    assert faster(0.9, wanted=0.9, most=0.95) == "met"
+    assert faster(0.91, wanted=0.9) == "beaten"
+
+
+def test_batches_lie_on_a_line() -> None:
+    def program(batch: int) -> str:
+        return f'name "b{batch}"\nstorage 0 "x1" {4 + 8 * batch} input\ncall 0 "f({batch * batch})"'
+
+    found = at_batch(program(2), program(4), (2, 4), 7).splitlines()
+    assert found == ['name "b2"', 'storage 0 "x1" 60 input', 'call 0 "f(4)"']
+    with pytest.raises(ValueError, match="not the same step"):
+        at_batch(program(2), program(4).replace("input", "output"), (2, 4), 7)
+
+
+def test_programs_of_other_batches_are_those_that_are_captured() -> None:
+    assert sizes_of(of_family("alexnet", 48, (16, 32))) == sizes_of(captured("alexnet-48"))
+
+
+def sizes_of(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.startswith(("storage", "op"))]
+
+
+@pytest.mark.parametrize(("code", "verdict"), [(0, "met"), (1, "short")])
+def test_accuracy_is_what_its_tests_say(
+    monkeypatch: pytest.MonkeyPatch, code: int, verdict: str
+) -> None:
+    def run(*_: object, **__: object) -> subprocess.CompletedProcess[str]:
+        return subprocess.CompletedProcess([], code, stdout="12 passed\n")
+
+    monkeypatch.setattr(subprocess, "run", run)
+    assert [row["verdict"] for row in same_bits(False)] == [verdict]
