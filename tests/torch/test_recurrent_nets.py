@@ -95,25 +95,46 @@ def test_recomputing_gives_the_same_bits(make: Callable[[bool], Any]) -> None:
     assert all(map(torch.equal, usual, recomputed))
 
 
+def step_of(make: Callable[[bool, int], Any], recomputes: bool) -> Any:
+    """The captured step over 8 positions."""
+    model, loss_of = make(recomputes, 8)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def train_step(scale: Tensor) -> Tensor:
+        optimizer.zero_grad()
+        loss: Tensor = loss_of() * scale
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return steady_step(train_step, (torch.ones(()),))
+
+
 @pytest.mark.parametrize("make", [translation, language])
 def test_recomputing_is_captured_and_lowers_the_peak_of_the_step(
     make: Callable[[bool, int], Any],
 ) -> None:
-    peaks = []
-    for recomputes in (False, True):
-        model, loss_of = make(recomputes, 8)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    usual, by_hand = (step_of(make, recomputes) for recomputes in (False, True))
+    assert by_hand.plain_peak_bytes() < 0.8 * usual.plain_peak_bytes()
 
-        def train_step(scale: Tensor, loss_of: Any = loss_of, optimizer: Any = optimizer) -> Tensor:
-            optimizer.zero_grad()
-            loss: Tensor = loss_of() * scale
-            loss.backward()
-            optimizer.step()
-            return loss
 
-        text = steady_step(train_step, (torch.ones(()),)).text()
-        peaks.append(_core.facts_of_program(text)["plain_peak_bytes"])
-    assert peaks[1] < 0.8 * peaks[0]
+def planned(step: Any, policy: str, capacity_bytes: int) -> Any:
+    """The plan, or nothing."""
+    nothing_below = {"homes": {}, "bottom_bytes": 0, "host_bottom_bytes": 0}
+    options = {
+        **nothing_below, "host_bytes": 0, "disk_bytes": 0, "capacity_bytes": capacity_bytes,
+        "seed": 1, "effort": 1, "policy": policy, "progress": None,
+    }  # fmt: skip
+    said, *rest = _core.plan_step(step, 1, options)
+    return rest[0] if said == "fits" else None
+
+
+@pytest.mark.parametrize("make", [translation, language])
+def test_auto_finds_at_least_as_much_as_is_saved_by_hand(make: Callable[[bool, int], Any]) -> None:
+    usual, by_hand = (step_of(make, recomputes) for recomputes in (False, True))
+    by_hand_bytes = planned(by_hand, "none", 1 << 40).certificate()["height_bytes"]
+    assert planned(usual, "none", by_hand_bytes) is None
+    assert planned(usual, "auto", by_hand_bytes).certificate()["height_bytes"] <= by_hand_bytes
 
 
 def kept_mib(make: Callable[[], nn.Module], loss_of: Callable[[Any], Tensor]) -> float:
