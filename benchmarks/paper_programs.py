@@ -23,6 +23,7 @@ from results import MIB, ROOT
 sys.path.insert(0, str(ROOT / "benchmarks" / "programs"))
 
 from capture import ALL, capture, zstd
+from largest_batch import largest
 from papers import FAMILIES
 from titan_x import calibrated, layers_of_vgg, timed
 from trainings import Training
@@ -184,9 +185,14 @@ def counted(text: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def plain_peak_bytes(text: str) -> int:
-    """Most bytes of the step with everything kept as long as PyTorch keeps it."""
-    return int(_core.facts_of_program(text)["plain_peak_bytes"])
+def largest_plain(family: str, memory_bytes: int) -> int:
+    """The largest batch that fits with everything kept as long as PyTorch keeps it."""
+
+    @cache
+    def peak_bytes(batch: int) -> int:
+        return int(_core.facts_of_program(of_family(family, batch))["plain_peak_bytes"])
+
+    return largest(peak_bytes, memory_bytes, 64)
 
 
 def outside_bytes(text: str) -> int:

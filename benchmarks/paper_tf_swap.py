@@ -2,9 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from functools import cache
 
-from largest_batch import largest
 from paper_plans import (
     CARD_BYTES,
     LAYRUB_BYTES,
@@ -21,7 +19,7 @@ from paper_plans import (
     speed_text,
     titan,
 )
-from paper_programs import of_family, on_titan_x, plain_peak_bytes, written
+from paper_programs import largest_plain, of_family, on_titan_x, written
 from results import Row
 
 # Of TF-swap: a program, what it is, MB of the paper or the largest batch.
@@ -67,20 +65,14 @@ FACTORS = {
 }  # fmt: skip
 
 
-def largest_plain(family: str) -> int:
-    """The largest batch in 12 GiB with everything kept, a program for each batch."""
-    peaks = cache(lambda batch: plain_peak_bytes(of_family(family, batch)))
-    return largest(peaks, CARD_BYTES, 64)
-
-
 def recurrent(target: int, full: bool) -> Iterator[Row]:
     """12, 13: the factor by which the batch grows in 12 GiB; our policy is the model by hand."""
     for family, (factor, is_slow) in FACTORS[target].items():
         if is_slow and not full:
             yield row(target, family, "arena", f"x{factor}", "-", "with --full", "-", "short")
             continue
-        base = largest_plain(family)
-        by_hand = largest_plain(f"{family}-by-hand") / base
+        base = largest_plain(family, CARD_BYTES)
+        by_hand = largest_plain(f"{family}-by-hand", CARD_BYTES) / base
         batch = math.ceil(base * factor)
         path = written(f"{family}-{batch}", on_titan_x(of_family(family, batch)))
         text = of_family(f"{family}-by-hand", batch)
@@ -89,7 +81,9 @@ def recurrent(target: int, full: bool) -> Iterator[Row]:
         rate = speed(path, TITAN_X, auto) if auto.fits else 0.0
         kept_ps = [made(it, TITAN_X, PLENTY, "none").step_ps for it in (path, hand)]
         policy = f"by hand x{by_hand:.2f} at {kept_ps[0] / kept_ps[1]:.2f}"
-        found = f"x{batch / base:.2f} at {rate:.2f}" if auto.fits else "does not fit"
+        found = (
+            f"x{batch / base:.2f} at {rate:.2f}" if auto.fits else f"needs {mib(auto.needs_bytes)}"
+        )
         most = most_speed(path, TITAN_X, auto)
         case, total = f"{family}, {base} -> {batch}", arena(path, auto)
         verdict = faster(rate, 0.9, most)
