@@ -52,6 +52,8 @@ target_link_libraries(_core PRIVATE
   fitstep_planner fitstep_report
   ${torch_dir}/lib/libtorch_python.so ${torch_dir}/lib/libtorch_cpu.so ${torch_dir}/lib/libc10.so)
 
+include(cmake/torch_cuda.cmake)
+
 if(SKBUILD)
   install(TARGETS _core LIBRARY DESTINATION fitstep)
 else()

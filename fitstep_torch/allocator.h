@@ -1,13 +1,11 @@
-// The allocator answers kernels' requests from the plan.
+// The CPU's allocator answers kernels' requests from the plan (fitstep/run/answers.h).
 //
-// It is installed as PyTorch's CPU allocator. During an op it hands out the op's expected sequence
-// of (size, address); everything else goes to the allocator that was there before. Only the thread
-// that runs the step, and the worker threads of its kernels, are answered from the plan: other
-// threads (a data loader, say) never see the arena.
+// It is installed as PyTorch's CPU allocator. What the plan does not answer goes to the allocator
+// that was there before. Only the thread that runs the step, and the worker threads of its kernels,
+// are answered from the plan: other threads (a data loader, say) never see the arena.
 //
-//   expected     64 B @ 0   128 B @ 64      request 64 B -> 0, 128 B -> 64
-//   unexpected   request 96 B -> the reserve, counted; if it is full -> ordinary memory, a
-//   violation
+//   kernel -> PlannedAllocator -> answers of its thread -> an address of the arena
+//                              \-> none there, or none for it -> ordinary memory, counted
 #pragma once
 
 #include <c10/core/Allocator.h>
@@ -17,33 +15,9 @@
 #include <vector>
 
 #include "fitstep/base/result.h"
+#include "fitstep/run/answers.h"
 
 namespace fitstep::torch_side {
-
-// One request that a kernel is expected to make, and the address that answers it.
-struct Expected {
-  int64_t size_bytes = 0;
-  char* address = nullptr;  // Null: ordinary memory (an output that the user gets).
-  bool is_any_thread = false;
-  bool is_reusable = false;               // Answers again once it was released.
-  std::vector<int32_t> after_release_of;  // Requests whose bytes it reuses.
-};
-
-// What the allocator saw during one op.
-struct Event {
-  bool is_release = false;
-  int32_t thread = 0;  // 0 is the one that runs the op; its kernels' workers follow.
-  int64_t size_bytes = 0;
-  void* address = nullptr;
-};
-
-struct AllocatorCounters {
-  int64_t planned = 0;     // Requests answered from the plan.
-  int64_t unforeseen = 0;  // Served from the reserve.
-  int64_t unforeseen_bytes = 0;
-  int64_t violations = 0;  // Served from ordinary memory.
-  int64_t violation_bytes = 0;
-};
 
 // Puts the allocator in place, once per process. Later calls do nothing.
 void install_allocator();
@@ -75,7 +49,7 @@ int64_t take_back();
 
 // Records all requests and releases of the calling thread and its workers until the next call.
 void start_log();
-std::vector<Event> stop_log();
+std::vector<MemoryEvent> stop_log();
 
 // Bytes of ordinary memory requested and not freed, over all threads, since the last reset; and the
 // most of it at one moment. This is the plain peak when plain PyTorch runs a step.

@@ -183,13 +183,13 @@ bool works_on_the_same(const TorchCall& call) {
 }
 
 // What one run of the call showed, added to what is known.
-Status note_run(const TorchCall& call, const MadeUpInputs& inputs, const std::vector<Event>& events,
-                const std::vector<at::Tensor>& results, bool is_gift, bool is_first,
-                Measurement& measured) {
+Status note_run(const TorchCall& call, const MadeUpInputs& inputs,
+                const std::vector<MemoryEvent>& events, const std::vector<at::Tensor>& results,
+                bool is_gift, bool is_first, Measurement& measured) {
   std::vector<MeasuredRequest> requests = requests_from(events, results);
   const bool had_workers = measured.is_any_thread;
   measured.is_any_thread =
-      had_workers || std::any_of(events.begin(), events.end(), [](const Event& event) {
+      had_workers || std::any_of(events.begin(), events.end(), [](const MemoryEvent& event) {
         return !event.is_release && event.thread != 0;
       });
   if (measured.is_any_thread) {
@@ -282,7 +282,7 @@ Status Bench::run_timed(const TorchCall& call, Fill fill, Giver giver,
     const auto begin = std::chrono::steady_clock::now();
     const Status status = run(call, gifted, stack);
     const auto end = std::chrono::steady_clock::now();
-    const std::vector<Event> events = stop_log();
+    const std::vector<MemoryEvent> events = stop_log();
     FITSTEP_TRY_STATUS(status);
     const std::vector<at::Tensor> results = result_tensors(call, stack);
     FITSTEP_TRY_STATUS(

@@ -8,7 +8,7 @@
 
 namespace fitstep::torch_side {
 
-std::vector<MeasuredRequest> requests_from(const std::vector<Event>& events,
+std::vector<MeasuredRequest> requests_from(const std::vector<MemoryEvent>& events,
                                            const std::vector<at::Tensor>& results) {
   std::vector<MeasuredRequest> requests;
   std::vector<void*> address;
@@ -41,7 +41,7 @@ std::vector<MeasuredRequest> requests_from(const std::vector<Event>& events,
 }
 
 std::vector<MeasuredRequest> requests_of_all_threads(const std::vector<MeasuredRequest>& of_owner,
-                                                     const std::vector<Event>& events) {
+                                                     const std::vector<MemoryEvent>& events) {
   struct Use {
     std::map<int32_t, int64_t> live;  // By thread.
     int64_t most = 0;
@@ -49,7 +49,7 @@ std::vector<MeasuredRequest> requests_of_all_threads(const std::vector<MeasuredR
   };
   std::map<int64_t, Use> uses;                           // By size.
   std::map<void*, std::pair<int64_t, int32_t>> holders;  // By address: size and thread.
-  for (const Event& event : events) {
+  for (const MemoryEvent& event : events) {
     if (!event.is_release) {
       Use& use = uses[event.size_bytes];
       use.most = std::max(use.most, ++use.live[event.thread]);

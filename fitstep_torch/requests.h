@@ -11,14 +11,14 @@
 namespace fitstep::torch_side {
 
 // Pairs every request with its release.
-std::vector<MeasuredRequest> requests_from(const std::vector<Event>& events,
+std::vector<MeasuredRequest> requests_from(const std::vector<MemoryEvent>& events,
                                            const std::vector<at::Tensor>& results);
 
 // Where worker threads ask too, who asks when differs from run to run. So every result has its
 // block, and beside them each thread may at any time hold as many blocks of a size as one thread
 // was seen to hold at once.
 std::vector<MeasuredRequest> requests_of_all_threads(const std::vector<MeasuredRequest>& of_owner,
-                                                     const std::vector<Event>& events);
+                                                     const std::vector<MemoryEvent>& events);
 
 bool same_sequence(const std::vector<MeasuredRequest>& a, const std::vector<MeasuredRequest>& b);
 

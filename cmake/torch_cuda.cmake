@@ -1,0 +1,30 @@
+# The GPU's side that knows torch (fitstep_torch_cuda/): compiled wherever the CUDA toolkit is,
+# against any build of torch, for those without a GPU have its headers too. What is made of it links
+# only where torch has its GPU libraries.
+if(NOT TARGET fitstep_cuda_runtime)
+  return()  # cmake/cuda.cmake has said so.
+endif()
+
+file(GLOB torch_cuda_sources CONFIGURE_DEPENDS fitstep_torch_cuda/*.cpp)
+list(FILTER torch_cuda_sources EXCLUDE REGEX "_test\\.cpp$")
+add_library(fitstep_torch_cuda OBJECT ${torch_cuda_sources})
+target_link_libraries(fitstep_torch_cuda PUBLIC fitstep_cuda_runtime)
+target_include_directories(fitstep_torch_cuda SYSTEM BEFORE PUBLIC
+  ${torch_dir}/include ${torch_dir}/include/torch/csrc/api/include)
+target_compile_definitions(fitstep_torch_cuda PUBLIC _GLIBCXX_USE_CXX11_ABI=${torch_abi})
+target_compile_options(fitstep_torch_cuda PUBLIC
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
+if(NOT EXISTS ${torch_dir}/include/c10/cuda/impl/cuda_cmake_macros.h)
+  # The one header that is made when torch is built for a GPU; on Linux nothing in it matters.
+  target_compile_definitions(fitstep_torch_cuda PUBLIC C10_CUDA_NO_CMAKE_CONFIGURE_FILE)
+endif()
+
+if(FITSTEP_TESTS)
+  # The test has what it calls of torch's GPU libraries itself. The rest of them, of which only
+  # addresses are taken, is nowhere: these links are left open.
+  fitstep_test(torch_cuda_test fitstep_torch_cuda/*_test.cpp
+    fitstep_torch_cuda ${torch_dir}/lib/libc10.so)
+  set_target_properties(torch_cuda_test PROPERTIES BUILD_RPATH ${torch_dir}/lib)
+  target_compile_options(torch_cuda_test PRIVATE -fno-pie)
+  target_link_options(torch_cuda_test PRIVATE -no-pie -Wl,--unresolved-symbols=ignore-all)
+endif()
