@@ -11,6 +11,7 @@
 #   make bench-plan                    measure the planner; needs no torch in the build
 #   make reproduce                     the published systems' numbers beside ours; many minutes
 #   make bench-verify                  corrupt plans and count what the verifier says
+#   make gpu-check   all that only a GPU can show, in eight minutes; without one it says so
 #   make fuzz        ten minutes of libFuzzer on the readers; needs clang (FUZZ_SECONDS, FUZZ_CXX)
 #   make deps        fill .deps with the C++ libraries (no root needed)
 #
@@ -38,7 +39,7 @@ configure = cmake --preset $(1) -DPython_EXECUTABLE=$(python) $(2) >build/$(1).l
 build = mkdir -p build && $(call configure,$(1),$(2)) && cmake --build --preset $(1) -j $(JOBS)
 
 .PHONY: demo test test-core test-asan test-tsan test-long lint fix bench bench-plan \
-	bench-verify reproduce fuzz deps doctor clean
+	bench-verify reproduce gpu-check fuzz deps doctor clean
 
 demo: $(setup)
 	$(call build,release,-DFITSTEP_TORCH=ON)
@@ -86,6 +87,9 @@ reproduce: $(setup)
 bench-verify: $(setup)
 	$(call build,core)
 	$(python) benchmarks/run.py verify
+
+gpu-check: $(setup)
+	$(python) benchmarks/gpu_check.py
 
 fuzz: $(setup)
 	mkdir -p build && $(call configure,fuzz,-DCMAKE_CXX_COMPILER=$(FUZZ_CXX))

@@ -28,3 +28,16 @@ if(FITSTEP_TESTS)
   target_compile_options(torch_cuda_test PRIVATE -fno-pie)
   target_link_options(torch_cuda_test PRIVATE -no-pie -Wl,--unresolved-symbols=ignore-all)
 endif()
+
+# What `make gpu-check` asks of a GPU: compiled with the tests, linked where torch has its GPU.
+if(FITSTEP_TESTS)
+  add_library(gpu_tool_objects OBJECT tests/gpu/gpu_tool.cpp)
+  target_link_libraries(gpu_tool_objects PRIVATE fitstep_torch_cuda)
+  if(EXISTS ${torch_dir}/lib/libc10_cuda.so)
+    add_library(gpu_tool MODULE EXCLUDE_FROM_ALL $<TARGET_OBJECTS:gpu_tool_objects>)
+    set_target_properties(gpu_tool PROPERTIES PREFIX "" BUILD_RPATH ${torch_dir}/lib)
+    target_link_libraries(gpu_tool PRIVATE fitstep_torch_cuda
+      ${torch_dir}/lib/libtorch_cuda.so ${torch_dir}/lib/libc10_cuda.so
+      ${torch_dir}/lib/libtorch_cpu.so ${torch_dir}/lib/libc10.so)
+  endif()
+endif()
