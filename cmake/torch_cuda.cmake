@@ -1,3 +1,13 @@
+# Lets a torch that knows no GPU capture steps for one (tests/torch/test_gpu_capture.py).
+if(FITSTEP_TESTS AND NOT EXISTS ${torch_dir}/lib/libc10_cuda.so)
+  add_library(gpu_stand_in MODULE tests/gpu/stand_in_tool.cpp)
+  set_target_properties(gpu_stand_in PROPERTIES PREFIX "" BUILD_RPATH ${torch_dir}/lib)
+  target_include_directories(gpu_stand_in SYSTEM BEFORE PRIVATE ${torch_dir}/include)
+  target_compile_definitions(gpu_stand_in PRIVATE _GLIBCXX_USE_CXX11_ABI=${torch_abi})
+  target_link_libraries(gpu_stand_in PRIVATE
+    fitstep_options ${torch_dir}/lib/libtorch_cpu.so ${torch_dir}/lib/libc10.so)
+endif()
+
 # The GPU's side that knows torch (fitstep_torch_cuda/): compiled wherever the CUDA toolkit is,
 # against any build of torch, for those without a GPU have its headers too. What is made of it links
 # only where torch has its GPU libraries.

@@ -254,7 +254,9 @@ class Capturer:
         if not within:
             return self.fake_mode.from_tensor(leaf)
         with self.fake_mode:
-            fake = torch.empty_strided(leaf.shape, leaf.stride(), dtype=leaf.dtype)
+            fake = torch.empty_strided(
+                leaf.shape, leaf.stride(), dtype=leaf.dtype, device=leaf.device
+            )
         self._twice[fake.untyped_storage()._cdata] = (fake, storage)
         return fake
 

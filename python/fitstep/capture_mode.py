@@ -186,7 +186,12 @@ class RecordingMode(TorchDispatchMode):
         return view
 
     def _know_content(self, func: Any, args: Any, kwargs: Any, fake: Any) -> None:
-        """Optimizers make 0-dim state by `torch.ones(())` and read it by `.item()`."""
+        """Optimizers make 0-dim state by `torch.ones(())` and read it by `.item()`.
+
+        What is known of a fake is in memory of the host, whatever device the fake is of.
+        """
+        if fake.device.type != "cpu":
+            kwargs = {**kwargs, "device": "cpu"}
         with _disable_current_modes():
             fake.constant = func(*args, **kwargs)
         self._literals[fake.untyped_storage()._cdata] = fake
@@ -236,7 +241,9 @@ class RecordingMode(TorchDispatchMode):
                 wanted = _DTYPES[dtype]
                 old = leaves[place]
                 if (list(old.shape), list(old.stride()), old.dtype) != (sizes, strides, wanted):
-                    leaves[place] = torch.empty_strided(sizes, strides, dtype=wanted)
+                    leaves[place] = torch.empty_strided(
+                        sizes, strides, dtype=wanted, device=old.device
+                    )
         finally:
             self._silent = False
         return tree_unflatten(leaves, spec)
@@ -256,7 +263,10 @@ class RecordingMode(TorchDispatchMode):
                 if isinstance(result, torch.Tensor):
                     if result.untyped_storage()._cdata in known:
                         result = torch.empty_strided(
-                            result.shape, result.stride(), dtype=result.dtype
+                            result.shape,
+                            result.stride(),
+                            dtype=result.dtype,
+                            device=result.device,
                         )
                     known.add(result.untyped_storage()._cdata)
                 apart.append(result)
