@@ -113,6 +113,7 @@ class Planning {
     int32_t in_vain = 0;
     bool do_homes_matter = false;
     for (const std::vector<StorageId>& below : levels) {
+      if (has_answer() && has_worked_enough()) break;
       const bool is_last = &below == &levels.back();
       const bool had_answer = has_answer();
       const Found found = search_with(below, is_last);
@@ -155,6 +156,8 @@ class Planning {
   bool is_within(int64_t share) const {
     return bound_.has_value() && pool_.least_ps(capacity_bytes()) <= bound_->ps / 1000 * share;
   }
+  // What a search takes grows with the square of the homes below: this is some twenty seconds.
+  bool has_worked_enough() const { return work_ > 20'000'000; }
   // Hardly anything can be faster.
   bool is_good() const { return is_within(1004); }
 
@@ -168,6 +171,7 @@ class Planning {
   Found search_with(const std::vector<StorageId>& below, bool is_last) {
     const Task& task = add_task(below);
     if (!has_room_below(task)) return Found::OutOfReach;
+    work_ += static_cast<int64_t>(below.size() * below.size()) * values_.tick_count();
     if (deadline_.has_passed() && has_answer()) return Found::OutOfReach;
     if (task.floor_bytes > capacity_bytes() && !is_last) return Found::OutOfReach;
     const int64_t before_ps = pool_.least_ps(capacity_bytes());
@@ -251,7 +255,7 @@ class Planning {
     const auto size_of = [&](StorageId id) { return program_.storages[id.index()].size_bytes; };
     std::ranges::stable_sort(homes, std::greater(), size_of);
     for (const StorageId storage : homes) {
-      if (tries-- <= 0 || is_good()) return;
+      if (tries-- <= 0 || is_good() || has_worked_enough()) return;
       const Candidate& best = pool_.best(capacity_bytes());
       const Homes& of_best = tasks_[static_cast<size_t>(best.level)].homes;
       std::vector<StorageId> below;
@@ -295,6 +299,7 @@ class Planning {
   const Deadline deadline_;
   bool is_free_ = false;  // To choose where homes are.
   size_t level_count_ = 1;
+  int64_t work_ = 0;        // Of all searches, in squares of homes below times ticks.
   std::deque<Task> tasks_;  // One per set of homes that was tried.
   Pool pool_;
   int64_t floor_bytes_ = 0;
