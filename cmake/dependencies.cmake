@@ -26,6 +26,8 @@ find_library(FITSTEP_ZSTD_LIBRARY NAMES libzstd.a zstd REQUIRED)
 add_library(fitstep_zstd INTERFACE)
 target_include_directories(fitstep_zstd SYSTEM INTERFACE ${FITSTEP_ZSTD_INCLUDE})
 target_link_libraries(fitstep_zstd INTERFACE ${FITSTEP_ZSTD_LIBRARY})
+# Debian compiles it for programs; in a shared module nothing else may then bind to its symbols.
+target_link_options(fitstep_zstd INTERFACE LINKER:--exclude-libs,libzstd.a)
 
 # Nor has its xxHash, of which headers are enough.
 find_path(FITSTEP_XXHASH_INCLUDE xxhash.h REQUIRED)
