@@ -63,7 +63,6 @@ class Asker {
     return truths;
   }
 
- private:
   Truth ask(int64_t room_bytes) const {
     Truth truth{.room_units = room_bytes / kTruthUnitBytes, .found_s = found_s(room_bytes)};
     // Often the quick one, which leaves addresses out, says that nothing can be faster.
@@ -95,6 +94,7 @@ class Asker {
     return fits->plan.certificate.predicted_ps / kPicosecondsPerSecond;
   }
 
+ private:
   Machine machine_;
   Machine timeless_;
   Moves moves_;
@@ -107,6 +107,15 @@ class Asker {
 
 std::vector<Truth> find_truth(const Program& program, const std::string& policy) {
   return Asker(program, policy).run();
+}
+
+Truth find_truth_at(const Program& program, const std::string& policy, int64_t room_units) {
+  return Asker(program, policy).ask(room_units * kTruthUnitBytes);
+}
+
+std::optional<int64_t> find_planned_s(const Program& program, const std::string& policy,
+                                      int64_t room_units) {
+  return Asker(program, policy).found_s(room_units * kTruthUnitBytes);
 }
 
 }  // namespace fitstep

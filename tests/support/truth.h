@@ -27,4 +27,11 @@ struct Truth {
 // REQUIRES: as brute_force.h, in units of kTruthUnitBytes.
 std::vector<Truth> find_truth(const Program& program, const std::string& policy);
 
+// One of them.
+Truth find_truth_at(const Program& program, const std::string& policy, int64_t room_units);
+
+// Its `found_s` alone, without the search for the fastest.
+std::optional<int64_t> find_planned_s(const Program& program, const std::string& policy,
+                                      int64_t room_units);
+
 }  // namespace fitstep
