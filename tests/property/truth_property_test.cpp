@@ -25,15 +25,21 @@ struct Range {
   uint64_t first = 1;
   uint64_t last = 0;
   std::vector<std::string> policies = {"recompute", "offload", "auto"};
+  size_t most_states = kTruthStates;
 };
 
-// FITSTEP_LONG asks for the long form; "auto 1 2500" is a part of it.
+// FITSTEP_LONG asks for the long form; "auto 1 2500" is a part of it, "auto 570 570 20000000" one
+// program with more plans to try.
 Range usual_or_long(uint64_t usual) {
   const char* wish = std::getenv("FITSTEP_LONG");
   if (wish == nullptr) return {.last = usual};
   Range part{.policies = {""}};
   std::istringstream words(wish);
-  if (words >> part.policies[0] >> part.first >> part.last) return part;
+  if (words >> part.policies[0] >> part.first >> part.last) {
+    size_t most_states = 0;
+    if (words >> most_states) part.most_states = most_states;
+    return part;
+  }
   return {.last = 10'000};
 }
 
@@ -91,11 +97,11 @@ void add_truth(const Truth& truth, Tally& tally) {
 }
 
 // Prints a program for which the planner misses the truth somewhere.
-void compare(const Program& program, const std::string& policy, Tally& tally) {
+void compare(const Program& program, const std::string& policy, size_t most_states, Tally& tally) {
   std::string misses;
   bool is_least = true;
   bool has_plan = false;
-  for (const Truth& truth : find_truth(program, policy)) {
+  for (const Truth& truth : find_truth(program, policy, most_states)) {
     const std::string room = std::to_string(truth.room_units);
     has_plan = has_plan || truth.found_s;
     if (!truth.found_s && (truth.least_s || !truth.is_known)) {
@@ -121,7 +127,7 @@ Tally compare_all(Program (*make)(uint64_t seed), const Range& range) {
   for (const std::string& policy : range.policies) {
     Tally tally;
     for (uint64_t seed = range.first; seed <= range.last; ++seed) {
-      compare(make(seed), policy, tally);
+      compare(make(seed), policy, range.most_states, tally);
     }
     print(policy, tally);
     sum.add(tally);

@@ -21,8 +21,7 @@
 namespace fitstep {
 namespace {
 
-constexpr size_t kMostStates = 600'000;       // To find the fastest plan.
-constexpr size_t kMostTimeless = 20'000'000;  // To find any; the least budget hangs on it.
+constexpr size_t kMostTimeless = 20'000'000;  // To find any plan: the least budget hangs on it.
 
 Machine machine_with(int64_t bytes_per_s) {
   Machine machine = unit_machine();
@@ -46,8 +45,9 @@ std::vector<Home> homes_of(const Program& program) {
 
 class Asker {
  public:
-  Asker(const Program& program, const std::string& policy)
-      : machine_(machine_with(kTruthUnitBytes)),
+  Asker(const Program& program, const std::string& policy, size_t most_states = kTruthStates)
+      : most_states_(most_states),
+        machine_(machine_with(kTruthUnitBytes)),
         timeless_(machine_with(int64_t{1} << 60)),
         moves_{.recompute = policy != "offload", .offload = policy != "recompute"},
         values_(program, make_order(program)),
@@ -80,7 +80,7 @@ class Asker {
                      .unit_bytes = kTruthUnitBytes,
                      .moves = moves_,
                      .below_ps = truth.found_s.value_or(0) * kPicosecondsPerSecond,
-                     .most_states = truth.found_s ? kMostStates : kMostTimeless});
+                     .most_states = truth.found_s ? most_states_ : kMostTimeless});
     truth.is_known = least.is_known;
     truth.least_s = truth.found_s;
     if (least.ps) truth.least_s = *least.ps / kPicosecondsPerSecond;
@@ -95,6 +95,7 @@ class Asker {
   }
 
  private:
+  size_t most_states_;
   Machine machine_;
   Machine timeless_;
   Moves moves_;
@@ -105,8 +106,9 @@ class Asker {
 
 }  // namespace
 
-std::vector<Truth> find_truth(const Program& program, const std::string& policy) {
-  return Asker(program, policy).run();
+std::vector<Truth> find_truth(const Program& program, const std::string& policy,
+                              size_t most_states) {
+  return Asker(program, policy, most_states).run();
 }
 
 Truth find_truth_at(const Program& program, const std::string& policy, int64_t room_units) {

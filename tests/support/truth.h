@@ -12,6 +12,7 @@
 namespace fitstep {
 
 inline constexpr int64_t kTruthUnitBytes = 64;
+inline constexpr size_t kTruthStates = 600'000;
 
 // One question: the fastest plan with so much room behind the homes.
 struct Truth {
@@ -24,8 +25,11 @@ struct Truth {
 // From the largest working set to where everything is kept, rising, for the policies "recompute",
 // "offload" and "auto". The machine copies one unit a second each way, beside the ops.
 //
+// `most_states`: of plans begun, beyond which the fastest is not known.
+//
 // REQUIRES: as brute_force.h, in units of kTruthUnitBytes.
-std::vector<Truth> find_truth(const Program& program, const std::string& policy);
+std::vector<Truth> find_truth(const Program& program, const std::string& policy,
+                              size_t most_states = kTruthStates);
 
 // One of them.
 Truth find_truth_at(const Program& program, const std::string& policy, int64_t room_units);
