@@ -13,7 +13,7 @@
 #include <span>
 
 #include "fitstep_torch/allocator.h"
-#include "fitstep_torch/gifts.h"
+#include "fitstep_torch/in_place.h"
 #include "fitstep_torch/made_up.h"
 #include "fitstep_torch/op_rules.h"
 #include "fitstep_torch/requests.h"
@@ -87,17 +87,17 @@ Error kernel_error(const TorchCall& call, const std::string& what) {
 
 // Has the one request that a call makes answered with the address of an input. While it lives,
 // whoever releases that address frees nothing.
-class Gifted {
+class OfferedPlace {
  public:
-  Gifted() = default;
-  ~Gifted() {
+  OfferedPlace() = default;
+  ~OfferedPlace() {
     if (is_registered_) unregister_arena(expected_[0].address);
   }
-  Gifted(const Gifted&) = delete;
-  Gifted& operator=(const Gifted&) = delete;
+  OfferedPlace(const OfferedPlace&) = delete;
+  OfferedPlace& operator=(const OfferedPlace&) = delete;
 
   // Bytes that lie in `room` are an arena's already.
-  Status give(std::span<char> bytes, std::span<char> room) {
+  Status offer(std::span<char> bytes, std::span<char> room) {
     const auto size_bytes = static_cast<int64_t>(bytes.size());
     const bool is_in_room = bytes.data() >= room.data() && bytes.data() < room.data() + room.size();
     if (!is_in_room) FITSTEP_TRY_STATUS(register_arena(bytes.data(), size_bytes));
@@ -116,7 +116,7 @@ class Gifted {
     if (!expected_.empty()) end_op();
   }
 
-  bool is_given() const { return !expected_.empty(); }
+  bool is_offered() const { return !expected_.empty(); }
   bool is_taken_by(const at::Tensor& result) const {
     return result.defined() && result.storage().data() == expected_[0].address;
   }
@@ -138,25 +138,25 @@ class KeepCounters {
   AllocatorCounters kept_;
 };
 
-Status run(const TorchCall& call, const Gifted& gifted, torch::jit::Stack& stack) {
+Status run(const TorchCall& call, const OfferedPlace& offered, torch::jit::Stack& stack) {
   const KeepCounters counters;
-  gifted.begin();
+  offered.begin();
   try {
     const BelowAutograd below;
     const at::AutoGradMode mode(call.grad_mode);
     call.handle.callBoxed(stack);
   } catch (const std::exception& error) {
-    gifted.end();
+    offered.end();
     return kernel_error(call, error.what());
   }
-  gifted.end();
+  offered.end();
   return Done{};
 }
 
-Status give(const TorchCall& call, const MadeUpInputs& inputs, std::optional<size_t> giver,
-            std::span<char> room, Gifted& gifted) {
-  if (!giver.has_value()) return Done{};
-  return gifted.give(inputs.bytes_of(*call.arguments[*giver].tensors.front()), room);
+Status offer(const TorchCall& call, const MadeUpInputs& inputs, std::optional<size_t> overwritten,
+             std::span<char> room, OfferedPlace& offered) {
+  if (!overwritten.has_value()) return Done{};
+  return offered.offer(inputs.bytes_of(*call.arguments[*overwritten].tensors.front()), room);
 }
 
 uint64_t hash_of(const at::Tensor& tensor) {
@@ -185,7 +185,7 @@ bool works_on_the_same(const TorchCall& call) {
 // What one run of the call showed, added to what is known.
 Status note_run(const TorchCall& call, const MadeUpInputs& inputs,
                 const std::vector<MemoryEvent>& events, const std::vector<at::Tensor>& results,
-                bool is_gift, bool is_first, Measurement& measured) {
+                bool is_in_place, bool is_first, Measurement& measured) {
   std::vector<MeasuredRequest> requests = requests_from(events, results);
   const bool had_workers = measured.is_any_thread;
   measured.is_any_thread =
@@ -205,7 +205,7 @@ Status note_run(const TorchCall& call, const MadeUpInputs& inputs,
     TensorRef real;
     int64_t bytes = 0;
     if (result.defined()) {
-      real = {.storage = inputs.owns(result.storage().data()) && !is_gift ? -2 : -1,
+      real = {.storage = inputs.owns(result.storage().data()) && !is_in_place ? -2 : -1,
               .sizes = result.sizes().vec(),
               .strides = result.strides().vec(),
               .offset = result.storage_offset(),
@@ -268,26 +268,26 @@ Status Bench::in_room(const TorchCall& call, const std::function<Status(Fill)>& 
   return status;
 }
 
-Status Bench::run_timed(const TorchCall& call, Fill fill, Giver giver,
+Status Bench::run_timed(const TorchCall& call, Fill fill, Overwritten overwritten,
                         Measurement& measured) const {
   const KeepGenerators generators(call);
   const MadeUpInputs inputs(call, size_bytes_, fill, {});
-  Gifted gifted;
-  FITSTEP_TRY_STATUS(give(call, inputs, giver, room_, gifted));
+  OfferedPlace offered;
+  FITSTEP_TRY_STATUS(offer(call, inputs, overwritten, room_, offered));
   std::vector<int64_t> times_ps;
   std::vector<uint64_t> first_bits;
   for (int i = 0; i <= kTimedRuns; ++i) {
     torch::jit::Stack stack = inputs.stack(call);
     start_log();
     const auto begin = std::chrono::steady_clock::now();
-    const Status status = run(call, gifted, stack);
+    const Status status = run(call, offered, stack);
     const auto end = std::chrono::steady_clock::now();
     const std::vector<MemoryEvent> events = stop_log();
     FITSTEP_TRY_STATUS(status);
     const std::vector<at::Tensor> results = result_tensors(call, stack);
     FITSTEP_TRY_STATUS(
-        note_run(call, inputs, events, results, gifted.is_given(), i <= 1, measured));
-    if (works_on_the_same(call) && !gifted.is_given()) {
+        note_run(call, inputs, events, results, offered.is_offered(), i <= 1, measured));
+    if (works_on_the_same(call) && !offered.is_offered()) {
       std::vector<uint64_t> bits = hashes_of(results);
       if (i == 0)
         first_bits = std::move(bits);
@@ -307,16 +307,16 @@ Status Bench::run_timed(const TorchCall& call, Fill fill, Giver giver,
 }
 
 Status Bench::run_hashed(const TorchCall& call, Fill fill, const std::vector<size_t>& poisoned,
-                         Giver giver, std::vector<uint64_t>& hashes) const {
+                         Overwritten overwritten, std::vector<uint64_t>& hashes) const {
   const KeepGenerators generators(call);
   const MadeUpInputs inputs(call, size_bytes_, fill, poisoned);
-  Gifted gifted;
-  FITSTEP_TRY_STATUS(give(call, inputs, giver, room_, gifted));
+  OfferedPlace offered;
+  FITSTEP_TRY_STATUS(offer(call, inputs, overwritten, room_, offered));
   torch::jit::Stack stack = inputs.stack(call);
-  FITSTEP_TRY_STATUS(run(call, gifted, stack));
+  FITSTEP_TRY_STATUS(run(call, offered, stack));
   const std::vector<at::Tensor> results = result_tensors(call, stack);
   hashes = hashes_of(results);
-  if (gifted.is_given()) hashes.push_back(gifted.is_taken_by(results[0]) ? 1 : 0);
+  if (offered.is_offered()) hashes.push_back(offered.is_taken_by(results[0]) ? 1 : 0);
   if (draws_random_numbers(call.handle)) hashes.push_back(generators.hash());
   return Done{};
 }
@@ -337,7 +337,7 @@ Status Bench::run_chain(const std::vector<TorchCall>& calls, Fill fill,
       const auto found = made.find(ref.storage);
       return found == made.end() ? inputs.tensor(ref) : tensor_over(found->second, ref);
     });
-    FITSTEP_TRY_STATUS(run(call, Gifted(), stack));
+    FITSTEP_TRY_STATUS(run(call, OfferedPlace(), stack));
     const std::vector<at::Tensor> results = result_tensors(call, stack);
     const std::vector<TensorRef> refs = tensors_of(call.results);
     for (size_t k = 0; k < refs.size(); ++k) {
@@ -357,18 +357,18 @@ Result<std::vector<uint64_t>> Bench::hash_last_results(const std::vector<TorchCa
   return hashes;
 }
 
-Result<Measurement> Bench::measure(const TorchCall& call, Giver giver) const {
+Result<Measurement> Bench::measure(const TorchCall& call, Overwritten overwritten) const {
   adopt_worker_threads();  // Before the room is lent: it keeps a tensor.
   Measurement measured;
   FITSTEP_TRY_STATUS(in_room(call, [&](Fill fill) {
     measured = {};
-    return run_timed(call, fill, giver, measured);
+    return run_timed(call, fill, overwritten, measured);
   }));
-  const bool was_compared = works_on_the_same(call) && !giver.has_value();
+  const bool was_compared = works_on_the_same(call) && !overwritten.has_value();
   if (rule_of(call.handle).is_undefined || was_compared) return measured;
   std::vector<uint64_t> first;
   for (int i = 0; i < kHashedRuns && measured.is_repeatable; ++i) {
-    FITSTEP_TRY(std::vector<uint64_t> hashes, hash_results(call, {}, giver));
+    FITSTEP_TRY(std::vector<uint64_t> hashes, hash_results(call, {}, overwritten));
     if (i == 0)
       first = std::move(hashes);
     else
@@ -379,10 +379,10 @@ Result<Measurement> Bench::measure(const TorchCall& call, Giver giver) const {
 
 Result<std::vector<uint64_t>> Bench::hash_results(const TorchCall& call,
                                                   const std::vector<size_t>& poisoned,
-                                                  Giver giver) const {
+                                                  Overwritten overwritten) const {
   std::vector<uint64_t> hashes;
-  FITSTEP_TRY_STATUS(
-      in_room(call, [&](Fill fill) { return run_hashed(call, fill, poisoned, giver, hashes); }));
+  FITSTEP_TRY_STATUS(in_room(
+      call, [&](Fill fill) { return run_hashed(call, fill, poisoned, overwritten, hashes); }));
   return hashes;
 }
 

@@ -23,19 +23,19 @@ class Bench {
       : size_bytes_(std::move(size_bytes)), room_(room) {}
 
   // An argument where the one result of the call is put; none: the result has its own place.
-  using Giver = std::optional<size_t>;
+  using Overwritten = std::optional<size_t>;
 
   // Time, requests, real geometry, whether it repeats its bits. Draws no number from the user's
   // generators. Errors: the kernel throws; it requests other memory from run to run; it keeps some.
-  Result<Measurement> measure(const TorchCall& call, Giver giver) const;
+  Result<Measurement> measure(const TorchCall& call, Overwritten overwritten) const;
 
   // A hash of every result's bytes, in order (0 for results that the call does not make), when the
   // inputs are made from the same seed every time; for a call that draws, one of the generators'
   // states after it too. Floating-point inputs whose argument is in `poisoned` are NaN instead.
-  // With a giver there is one hash more, of whether the result lies there.
+  // With one overwritten there is one hash more, of whether the result lies there.
   Result<std::vector<uint64_t>> hash_results(const TorchCall& call,
                                              const std::vector<size_t>& poisoned,
-                                             Giver giver = {}) const;
+                                             Overwritten overwritten = {}) const;
 
   // Whether inputs and results together fit into the room, if there is one.
   bool has_room_for(const TorchCall& call) const;
@@ -48,9 +48,10 @@ class Bench {
   // Calls `todo` with what it requests served from the room, until one kind of inputs will do.
   Status in_room(const TorchCall& call, const std::function<Status(Fill)>& todo) const;
   Status in_room(const TorchCall& call, const std::function<Status(Fill)>& todo, Fill fill) const;
-  Status run_timed(const TorchCall& call, Fill fill, Giver giver, Measurement& measured) const;
+  Status run_timed(const TorchCall& call, Fill fill, Overwritten overwritten,
+                   Measurement& measured) const;
   Status run_hashed(const TorchCall& call, Fill fill, const std::vector<size_t>& poisoned,
-                    Giver giver, std::vector<uint64_t>& hashes) const;
+                    Overwritten overwritten, std::vector<uint64_t>& hashes) const;
   Status run_chain(const std::vector<TorchCall>& calls, Fill fill,
                    std::vector<uint64_t>& hashes) const;
 

@@ -95,20 +95,20 @@ void add_overwrites(Table& table) {
 }
 
 // Element by element: nothing of an input is read after the same element of the result was written.
-void add_gifts(Table& table) {
-  const auto gives = [&](std::vector<std::string> arguments,
-                         std::initializer_list<const char*> names) {
-    for (const char* name : names) table[name].gives_address = arguments;
+void add_in_place(Table& table) {
+  const auto may = [&](std::vector<std::string> arguments,
+                       std::initializer_list<const char*> names) {
+    for (const char* name : names) table[name].may_overwrite = arguments;
   };
-  gives({"grad_output"},
-        {"aten::threshold_backward", "aten::leaky_relu_backward", "aten::hardtanh_backward",
-         "aten::gelu_backward", "aten::silu_backward", "aten::tanh_backward",
-         "aten::sigmoid_backward", "aten::elu_backward", "aten::hardswish_backward"});
-  gives({"self"}, {"aten::relu", "aten::leaky_relu", "aten::hardtanh", "aten::gelu", "aten::silu",
-                   "aten::tanh", "aten::sigmoid", "aten::elu", "aten::hardswish", "aten::neg",
-                   "aten::masked_fill.Scalar"});
-  gives({"self", "other"},
-        {"aten::add.Tensor", "aten::sub.Tensor", "aten::mul.Tensor", "aten::div.Tensor"});
+  may({"grad_output"},
+      {"aten::threshold_backward", "aten::leaky_relu_backward", "aten::hardtanh_backward",
+       "aten::gelu_backward", "aten::silu_backward", "aten::tanh_backward",
+       "aten::sigmoid_backward", "aten::elu_backward", "aten::hardswish_backward"});
+  may({"self"},
+      {"aten::relu", "aten::leaky_relu", "aten::hardtanh", "aten::gelu", "aten::silu", "aten::tanh",
+       "aten::sigmoid", "aten::elu", "aten::hardswish", "aten::neg", "aten::masked_fill.Scalar"});
+  may({"self", "other"},
+      {"aten::add.Tensor", "aten::sub.Tensor", "aten::mul.Tensor", "aten::div.Tensor"});
 }
 
 void add_undefined(Table& table) {
@@ -124,7 +124,7 @@ const Table& table() {
     add_reads(made);
     add_batch_norm(made);
     add_overwrites(made);
-    add_gifts(made);
+    add_in_place(made);
     add_undefined(made);
     return made;
   }();

@@ -24,7 +24,7 @@ struct OpRule {
   std::vector<std::string> bounded;         // Arguments that a narrower integer could hold.
   std::vector<std::string> hidden_writes;   // Arguments written though the schema does not say so.
   std::vector<std::string> optional_state;  // Arguments that a pure form leaves out (None).
-  std::vector<std::string> gives_address;   // Arguments where the result may lie, if it is alike.
+  std::vector<std::string> may_overwrite;   // Arguments where the result may lie, if it is alike.
   std::string only_if;  // A bool argument that must be true for the rule to hold; empty: always.
   bool overwrites = false;    // The written argument's old bytes are not read.
   bool is_undefined = false;  // The results' bytes are whatever was there.

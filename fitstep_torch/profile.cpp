@@ -8,7 +8,7 @@
 #include <set>
 #include <sstream>
 
-#include "fitstep_torch/gifts.h"
+#include "fitstep_torch/in_place.h"
 #include "fitstep_torch/measure.h"
 
 namespace fitstep::torch_side {
@@ -168,8 +168,9 @@ Status Profile::apply(StepProgram& step, Claims& claims, std::span<char> room,
   // As lowering saw them: signatures are made of these, also where a result turns out larger.
   const std::vector<int64_t> sizes = sizes_of(step.program);
   const Bench bench(sizes, room);
-  std::map<OpId, size_t> givers;  // For calls that the room is too small for otherwise.
-  for (const Gift& gift : gifts_of(step)) givers.emplace(gift.op, gift.argument);
+  std::map<OpId, size_t> overwritable;  // For calls that the room is too small for otherwise.
+  for (const InPlace& result : in_place_results_of(step))
+    overwritable.emplace(result.op, result.argument);
   WrongStorages wrong;
   for (size_t i = 0; i < step.program.ops.size(); ++i) {
     Op& op = step.program.ops[i];
@@ -184,9 +185,11 @@ Status Profile::apply(StepProgram& step, Claims& claims, std::span<char> room,
       }
       auto known = known_.find(signature);
       if (known == known_.end()) {
-        const auto giver = givers.find(OpId(i));
-        const bool is_tight = f == 0 && giver != givers.end() && !bench.has_room_for(call);
-        auto measured = bench.measure(call, is_tight ? std::optional(giver->second) : std::nullopt);
+        const auto overwritten = overwritable.find(OpId(i));
+        const bool is_tight =
+            f == 0 && overwritten != overwritable.end() && !bench.has_room_for(call);
+        auto measured =
+            bench.measure(call, is_tight ? std::optional(overwritten->second) : std::nullopt);
         if (!measured) return with_source(measured.error(), op);
         auto refuted = test_shape_only(bench, call);
         if (!refuted) return with_source(refuted.error(), op);
@@ -258,25 +261,25 @@ Status Profile::apply(StepProgram& step, Claims& claims, std::span<char> room,
   return Done{};
 }
 
-Status Profile::add_gifts(StepProgram& step, std::span<char> room) {
+Status Profile::add_in_place(StepProgram& step, std::span<char> room) {
   const std::vector<int64_t> sizes = sizes_of(step.program);
-  for (const Gift& gift : gifts_of(step)) {
-    const Op& op = step.program.ops[gift.op.index()];
+  for (const InPlace& result : in_place_results_of(step)) {
+    const Op& op = step.program.ops[result.op.index()];
     const TorchCall& call = step.calls[op.forms[0].call.index()];
-    const std::string claim = gift_claim(call, gift.argument);
+    const std::string claim = in_place_claim(call, result.argument);
     const std::string key = claim + " " + signature_of(call, sizes);
     if (!known_.contains(key)) {
       const FewerRows fewer = with_fewer_rows(call, sizes, most_operand_bytes(room));
       const Bench bench(fewer.size_bytes, room);
       FITSTEP_TRY(std::vector<uint64_t> expected, bench.hash_results(fewer.call, {}));
-      FITSTEP_TRY(const std::vector<uint64_t> given,
-                  bench.hash_results(fewer.call, {}, gift.argument));
+      FITSTEP_TRY(const std::vector<uint64_t> in_place,
+                  bench.hash_results(fewer.call, {}, result.argument));
       expected.push_back(1);  // It lies there.
       Measurement measured;
-      if (given != expected) measured.refuted.push_back(claim);
+      if (in_place != expected) measured.refuted.push_back(claim);
       known_.emplace(key, measured);
     }
-    if (known_.at(key).refuted.empty()) give(gift, step);
+    if (known_.at(key).refuted.empty()) allow(result, step);
   }
   return Done{};
 }
@@ -347,7 +350,7 @@ Result<StepProgram> lower_and_measure(const Tape& tape, Profile& profile, std::s
     const size_t refuted = claims.refuted().size();
     FITSTEP_TRY_STATUS(profile.apply(step, claims, room, progress));
     if (claims.refuted().size() != refuted) continue;
-    FITSTEP_TRY_STATUS(profile.add_gifts(step, room));
+    FITSTEP_TRY_STATUS(profile.add_in_place(step, room));
     return step;
   }
 }

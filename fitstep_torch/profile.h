@@ -50,7 +50,7 @@ class Profile {
   Status apply(StepProgram& step, Claims& claims, std::span<char> room, const Progress& progress);
 
   // Lets results lie where inputs of their calls lie, as far as that leaves their bits as they are.
-  Status add_gifts(StepProgram& step, std::span<char> room);
+  Status add_in_place(StepProgram& step, std::span<char> room);
 
   // Signatures whose fake results had another geometry than the real ones: capture again with
   // these. Filled by apply().

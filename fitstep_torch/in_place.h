@@ -1,10 +1,10 @@
-// Gifts: results that may lie where an input of their call lies, because the kernel has read an
-// element of it before it writes the same one.
+// In-place results: those that may lie where an input of their call lies, because the kernel has
+// read an element of it before it writes the same one.
 //
 //   gradient of y   |###|###|###|      threshold_backward, half-way
 //   gradient of x   |===|===|###|      one place is enough for both
 //
-// A gift is a claim: the profile compares bits with those of a result in a place of its own, and
+// Each is a claim: the profile compares bits with those of a result in a place of its own, and
 // only then says so in the program (Write::may_take). Plans use it where the input ends there.
 #pragma once
 
@@ -18,18 +18,18 @@
 
 namespace fitstep::torch_side {
 
-struct Gift {
+struct InPlace {
   OpId op;
   size_t argument = 0;  // Of the call of the op's default form.
 };
 
 // At most one for each op, in order of ops.
-std::vector<Gift> gifts_of(const StepProgram& step);
+std::vector<InPlace> in_place_results_of(const StepProgram& step);
 
 // Lets the op's result take the argument's address.
-void give(const Gift& gift, StepProgram& step);
+void allow(const InPlace& in_place, StepProgram& step);
 
-std::string gift_claim(const TorchCall& call, size_t argument);
+std::string in_place_claim(const TorchCall& call, size_t argument);
 
 // A call on as many rows of its batch as there is room for, where all of them are too many.
 struct FewerRows {
@@ -45,7 +45,7 @@ int64_t most_operand_bytes(std::span<char> room);
 
 // The call with the first dimension of its batch cut so that its operands fit into `most_bytes`; as
 // it is where they do, or where that leaves less than half of it: then no plan has room for the
-// call either. REQUIRES: a call with a gift, or a convolution's backward.
+// call either. REQUIRES: a call with an in-place result, or a convolution's backward.
 FewerRows with_fewer_rows(TorchCall call, std::vector<int64_t> size_bytes, int64_t most_bytes);
 
 // The same for a number of rows, at most those that there are.

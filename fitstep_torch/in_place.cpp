@@ -1,4 +1,4 @@
-#include "fitstep_torch/gifts.h"
+#include "fitstep_torch/in_place.h"
 
 #include <algorithm>
 #include <limits>
@@ -34,15 +34,15 @@ bool is_made_here(const Form& form, StorageId storage) {
          std::ranges::count(form.reads, storage, &Read::storage) == 0;
 }
 
-// The arguments that could give their address to the one result.
-std::vector<size_t> givers(const StepProgram& step, const Form& form, const TorchCall& call) {
+// The arguments that the one result could overwrite.
+std::vector<size_t> overwritable(const StepProgram& step, const Form& form, const TorchCall& call) {
   std::vector<size_t> found;
   const std::vector<TensorRef> results = tensors_of(call.results);
   if (results.size() != 1 || !is_whole_temporary(step.program, results[0]) ||
       !is_made_here(form, StorageId(results[0].storage)))
     return found;
   const std::vector<TensorRef> all = tensors_of(call.arguments);
-  for (const std::string& name : rule_of(call.handle).gives_address) {
+  for (const std::string& name : rule_of(call.handle).may_overwrite) {
     const auto index = static_cast<size_t>(argument_index(call.handle, name));
     if (call.arguments[index].tensors.size() != 1 || !call.arguments[index].tensors[0]) continue;
     const TensorRef& tensor = *call.arguments[index].tensors[0];
@@ -76,35 +76,36 @@ void for_each_batch(TorchCall& call, const Visit& visit) {
 
 }  // namespace
 
-std::vector<Gift> gifts_of(const StepProgram& step) {
-  std::vector<Gift> gifts;
+std::vector<InPlace> in_place_results_of(const StepProgram& step) {
+  std::vector<InPlace> found_places;
   const std::vector<size_t> last = last_uses(step);
   for (size_t i = 0; i < step.program.ops.size(); ++i) {
     const Form& form = step.program.ops[i].forms[0];
     const TorchCall& call = step.calls[form.call.index()];
-    const std::vector<size_t> found = givers(step, form, call);
+    const std::vector<size_t> found = overwritable(step, form, call);
     if (found.empty()) continue;
     // An input that nobody reads again is one whose address is free to be had.
     const auto ends = std::ranges::find_if(found, [&](size_t argument) {
       return last[static_cast<size_t>(call.arguments[argument].tensors[0]->storage)] == i;
     });
-    gifts.push_back({.op = OpId(i), .argument = ends == found.end() ? found.front() : *ends});
+    found_places.push_back(
+        {.op = OpId(i), .argument = ends == found.end() ? found.front() : *ends});
   }
-  return gifts;
+  return found_places;
 }
 
-void give(const Gift& gift, StepProgram& step) {
-  Form& form = step.program.ops[gift.op.index()].forms[0];
+void allow(const InPlace& in_place, StepProgram& step) {
+  Form& form = step.program.ops[in_place.op.index()].forms[0];
   const TorchCall& call = step.calls[form.call.index()];
   const StorageId result(tensors_of(call.results)[0].storage);
   for (Write& write : form.writes) {
     if (write.storage == result)
-      write.may_take = StorageId(call.arguments[gift.argument].tensors[0]->storage);
+      write.may_take = StorageId(call.arguments[in_place.argument].tensors[0]->storage);
   }
 }
 
-std::string gift_claim(const TorchCall& call, size_t argument) {
-  return "gift of " + call.handle.schema().arguments()[argument].name();
+std::string in_place_claim(const TorchCall& call, size_t argument) {
+  return "in place of " + call.handle.schema().arguments()[argument].name();
 }
 
 int64_t operand_bytes(const TorchCall& call, const std::vector<int64_t>& size_bytes) {
