@@ -1,6 +1,7 @@
 #include "fitstep/run/answers.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -58,6 +59,7 @@ int64_t Answers::aligned(int64_t size_bytes) const {
 }
 
 char* Answers::take_loan(int64_t size_bytes) {
+  if (!loan_) return nullptr;
   char* at = loan_->begin;
   for (const auto& [other, other_bytes] : loan_->used) {
     if (other - at >= size_bytes) break;

@@ -52,7 +52,10 @@ class HostLanes final : public CopyLanes, private LaneWork {
 
  private:
   Status copy(Lane lane, int32_t position) override {
-    if (is_disk_lane(lane)) return to_file_->copy(lane, position);
+    if (is_disk_lane(lane)) {
+      if (!to_file_) return Error{ErrorCode::Device, "a copy to a disk without a file for it"};
+      return to_file_->copy(lane, position);
+    }
     const LaneCopy& it = copies_.of(lane)[static_cast<size_t>(position)];
     if (homes_ != nullptr && lane == Lane::Evict) {
       return homes_->write(it.target, it.source, it.size_bytes);
