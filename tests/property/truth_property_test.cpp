@@ -107,7 +107,7 @@ void compare(const Program& program, const std::string& policy, size_t most_stat
     if (!truth.found_s && (truth.least_s || !truth.is_known)) {
       is_least = false;
       has_plan = true;
-      misses += "none at " + room + "; ";
+      misses += "none at " + room + (truth.is_known ? ", one is there; " : ", unknown; ");
     }
     if (!truth.found_s) continue;
     const size_t within = tally.within;
@@ -186,6 +186,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Miss{"BothTake18sInsteadOf17s", 442, "auto", 11, 18, 17},
                     Miss{"BothTake24sInsteadOf21s", 511, "auto", 11, 24, 21},
                     Miss{"BothTake18sInsteadOf17sIn7Units", 497, "auto", 7, 18, 17},
+                    Miss{"BothFindNothingIn6Units", 2099, "auto", 6, 0, 0},
                     Miss{"OffloadInTheMiddleOfAnOp", 428, "offload", 8, 19, 18},
                     Miss{"OffloadInTheMiddleOfAShortOp", 716, "offload", 5, 14, 13}),
     [](const auto& miss) { return miss.param.name; });
