@@ -65,8 +65,9 @@ def made(path: Path, machine: tuple[str, ...], capacity: str, policy: str) -> Ma
         said = json.loads(kept.read_text())
     else:
         said = ask("compare", path, *options, limit_s=600).said
-        kept.parent.mkdir(exist_ok=True)
-        kept.write_text(json.dumps(said))
+        if said:  # Being late is the machine's answer of today.
+            kept.parent.mkdir(exist_ok=True)
+            kept.write_text(json.dumps(said))
     if not said:
         return Made(False, 0, {})
     one = said["policies"][0]
@@ -152,7 +153,7 @@ def mib(size_bytes: float) -> str:
 
 
 def judged(is_met: bool, is_better: bool, is_out_of_reach: bool = False) -> str:
-    """`is_out_of_reach`: a bound says that no plan meets it."""
+    """`is_out_of_reach`: a certificate's bound says so, for its arena and its orders."""
     if is_met:
         return "beaten" if is_better else "met"
     return "proven" if is_out_of_reach else "short"

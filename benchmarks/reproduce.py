@@ -9,8 +9,10 @@ beside it. Nothing is run but the command `fitstep` (release build): times are s
             "+ w"      and the weights of convolutions, as vDNN's figures of a network's layers
             "arena"    everything that the plan has on the device, optimizer included
     speed              time of a step with everything kept and no limit, over the plan's
-    at most            what no plan of the same program in the same memory can beat, by the bound
-                       in the plan's certificate; "proven": so the target is out of reach
+    at most            what no plan in an arena of that size, in one of the orders that auto tried,
+                       can beat, by the bound in the plan's certificate; "proven": so the target is
+                       out of reach there. Papers that count fewer bytes than an arena leave room
+                       for more, which this does not speak of
 
 vDNN's programs have the times of its Titan X and an assumed workspace (paper_programs.py);
 TF-swap's M40 is the same chip; Layrub's K40 is a roofline. Batches between two that were captured

@@ -23,20 +23,19 @@ GaveUp find_least(const Program& program, const Machine& machine, const PlanRequ
   }
   int64_t tries = std::min(kTriedOps / (static_cast<int64_t>(program.ops.size()) + 1), kMostTries);
   int64_t too_small = std::max(request.capacity_bytes, gave_up.floor_bytes);
-  int64_t& least = gave_up.least_found_bytes;
+  int64_t least = gave_up.least_found_bytes;
+  PlanRequest asked = request;
+  asked.effort = 1;
   while (tries-- > 0 && least - too_small > least / kNear) {
-    PlanRequest half = request;
-    half.capacity_bytes = too_small + (least - too_small) / 2;
-    const Outcome outcome = make_plan(program, machine, half);
-    if (std::holds_alternative<Fits>(outcome)) {
-      least = half.capacity_bytes;
-      continue;
-    }
-    too_small = half.capacity_bytes;
-    if (const auto* other = std::get_if<GaveUp>(&outcome)) {
-      least = std::min(least, std::max(other->least_found_bytes, half.capacity_bytes));
-    }
+    asked.capacity_bytes = too_small + (least - too_small) / 2;
+    const bool fits = std::holds_alternative<Fits>(make_plan(program, machine, asked));
+    (fits ? least : too_small) = asked.capacity_bytes;
   }
+  if (least == gave_up.least_found_bytes) return gave_up;
+  asked.effort = request.effort;
+  asked.capacity_bytes = least;
+  const Outcome outcome = make_plan(program, machine, asked);
+  if (std::holds_alternative<Fits>(outcome)) gave_up.least_found_bytes = least;
   return gave_up;
 }
 
