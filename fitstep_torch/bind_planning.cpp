@@ -7,6 +7,7 @@
 #include "fitstep/planner/least.h"
 #include "fitstep/planner/planner.h"
 #include "fitstep/run/lane_copies.h"
+#include "fitstep/run/measure_codecs.h"
 #include "fitstep/run/measure_disk.h"
 #include "fitstep/run/measure_link.h"
 #include "fitstep_torch/bindings.h"
@@ -29,7 +30,8 @@ Link link_from(const py::object& text, TierId upper) {
   return link;
 }
 
-// With the tiers below and the links to them that the options give, if they do.
+}  // namespace
+
 Machine machine_from(int32_t threads, const py::dict& options) {
   Machine machine = local_machine(threads);
   const auto host_bytes = options["host_bytes"].cast<int64_t>();
@@ -41,8 +43,12 @@ Machine machine_from(int32_t threads, const py::dict& options) {
   if (disk_bytes == 0) return machine;
   machine.tiers.push_back({.name = "disk", .capacity_bytes = disk_bytes});
   machine.links.push_back(link_from(options["disk_link"], kHostTier));
+  const auto codecs = options["codecs"].cast<std::string>();
+  if (!codecs.empty()) machine.codecs = unwrap(parse_machine(codecs)).codecs;
   return machine;
 }
+
+namespace {
 
 // As the text of a machine whose only link it is: what options["host_link"] and ["disk_link"] take.
 std::string link_text(int32_t threads, const Link& link) {
@@ -70,6 +76,18 @@ std::string measure_drive(const py::object& file, int64_t file_bytes, int64_t bl
   };
   const DiskMeasure disk = unwrap(measure());
   return link_text(1, Link{.upper = kDeviceTier, .evict = disk.evict, .prefetch = disk.prefetch});
+}
+
+// As the text of a machine that has only them: what options["codecs"] takes.
+std::string measure_copy_codecs(int64_t piece_bytes) {
+  constexpr int32_t kPieces = 4;
+  const auto measure = [&] {
+    const py::gil_scoped_release release;
+    return measure_codecs({.piece_bytes = piece_bytes, .pieces = kPieces});
+  };
+  Machine machine = local_machine(1);
+  machine.codecs = unwrap(measure());
+  return print_machine(machine);
 }
 
 // What the lanes of a plan copy, and what the tiers below hold for it.
@@ -231,6 +249,11 @@ void bind_planning(py::module_& module) {
   module.def("plan_step", &plan_step);
   module.def("measure_host_link", &measure_host);
   module.def("measure_disk_link", &measure_drive);
+  module.def("measure_codecs", &measure_copy_codecs);
+  module.def("has_codecs", [](const std::string& text) {
+    const Result<Machine> machine = parse_machine(text);
+    return machine.has_value() && !machine->codecs.empty();
+  });
   module.def("is_link", [](const std::string& text) {
     const Result<Machine> machine = parse_machine(text);
     return machine.has_value() && machine->links.size() == 1;

@@ -73,6 +73,29 @@ py::dict counters() {
   return made;
 }
 
+// The plan with codes; None where they do not pay.
+std::shared_ptr<Plan> choose_variant_codes(Variant& variant, int32_t threads,
+                                           const py::dict& options) {
+  const Machine machine = machine_from(threads, options);
+  const auto choose = [&] {
+    const py::gil_scoped_release release;
+    return variant.choose_codes(machine);
+  };
+  return choose() ? std::make_shared<Plan>(variant.plan()) : nullptr;
+}
+
+// (name of the value, code, its bytes, those that were written) of each copy in a code, in the last
+// step that made it.
+py::list coded_copies(const Variant& variant) {
+  py::list made;
+  for (const Variant::CodedCopy& copy : variant.coded_copies()) {
+    const Storage& storage = variant.step().program.storages[copy.storage.index()];
+    made.append(py::make_tuple(storage.name, to_string(copy.code), copy.size.size_bytes,
+                               copy.size.file_bytes));
+  }
+  return made;
+}
+
 }  // namespace
 
 DiskFileOptions disk_options(const py::object& from) {
@@ -133,7 +156,10 @@ void bind_running(py::module_& module) {
            })
       .def("run", &run)
       .def("take_outputs", &Variant::take_outputs)
-      .def("misplaced", &Variant::misplaced);
+      .def("misplaced", &Variant::misplaced)
+      .def("sample_codes", &Variant::sample_codes)
+      .def("choose_codes", &choose_variant_codes)
+      .def("coded_copies", &coded_copies);
 }
 
 }  // namespace fitstep::torch_side

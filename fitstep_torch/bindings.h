@@ -4,6 +4,7 @@
 #include <torch/csrc/utils/pybind.h>
 
 #include "fitstep/base/result.h"
+#include "fitstep/machine/machine.h"
 #include "fitstep/run/disk_file.h"
 
 namespace fitstep::torch_side {
@@ -20,6 +21,9 @@ T unwrap(Result<T> result) {
   if (!result) raise(result.error());
   return std::move(result).value();
 }
+
+// With the tiers below, the links to them and the codecs that the options give, if they do.
+Machine machine_from(int32_t threads, const py::dict& options);
 
 // From a dict: folder, piece_bytes, has_checksums.
 DiskFileOptions disk_options(const py::object& from);

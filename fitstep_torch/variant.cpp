@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "fitstep/plan/verify.h"
+#include "fitstep/planner/codes.h"
 #include "fitstep/run/lane_copies.h"
 #include "fitstep_torch/generators.h"
 #include "fitstep_torch/tensors.h"
@@ -26,6 +27,7 @@ Result<std::unique_ptr<Variant>> Variant::make(std::shared_ptr<StepProgram> step
                              to_string(faults.front().kind), faults.front().message)};
   }
   auto made = std::make_unique<Variant>();
+  made->limits_ = limits;
   made->step_ = std::move(step);
   made->plan_ = std::make_unique<Plan>(std::move(plan));
   made->homes_ = std::move(homes);
@@ -103,6 +105,50 @@ void Variant::name_storage(Stopped& stopped) const {
       stopped.lane == Lane::DiskWrite || stopped.lane == Lane::Evict ? "evicted to"
                                                                      : "prefetched from",
       stopped.error.message);
+}
+
+void Variant::sample_codes() {
+  if (lanes_ != nullptr) lanes_->sample_codes();
+}
+
+bool Variant::choose_codes(const Machine& machine) {
+  if (lanes_ == nullptr) return false;
+  const std::vector<FileCopySize> sizes = lanes_->file_copy_sizes();
+  const std::vector<Action>& writes = plan_->lane(Lane::DiskWrite);
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    // Of several copies the largest counts.
+    const StorageId id = plan_->residencies[writes[i].copy.target.index()].storage;
+    Storage& storage = step_->program.storages[id.index()];
+    storage.zero_value_bytes = std::max(storage.zero_value_bytes, sizes[i].zero_value_bytes);
+    storage.zstd_bytes = std::max(storage.zstd_bytes, sizes[i].zstd_bytes);
+  }
+  if (!coded_copies().empty()) return true;
+  Plan coded = *plan_;
+  fitstep::choose_codes(step_->program, machine, coded);
+  if (coded.residencies == plan_->residencies) return false;
+  const std::vector<Fault> faults = verify(step_->program, coded, limits_);
+  FITSTEP_CHECK(faults.empty(), "codes have made a fault: " + faults.front().message);
+  // Kernels look at the actions and at the arena's residencies, which are as they were.
+  std::swap(plan_->residencies, coded.residencies);
+  if (!open_lanes()) {  // Too little memory for them, say: the copies go on as they are.
+    std::swap(plan_->residencies, coded.residencies);
+    return false;
+  }
+  plan_->certificate = std::move(coded.certificate);
+  return true;
+}
+
+std::vector<Variant::CodedCopy> Variant::coded_copies() const {
+  std::vector<CodedCopy> found;
+  if (lanes_ == nullptr) return found;
+  const std::vector<FileCopySize> sizes = lanes_->file_copy_sizes();
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const Action& write = plan_->lane(Lane::DiskWrite)[i];
+    const Residency& target = plan_->residencies[write.copy.target.index()];
+    if (target.code == Code::None) continue;
+    found.push_back({.storage = target.storage, .code = target.code, .size = sizes[i]});
+  }
+  return found;
 }
 
 std::vector<at::Tensor> Variant::take_outputs() {

@@ -6,6 +6,8 @@
 #include <memory>
 #include <vector>
 
+#include "fitstep/machine/machine.h"
+#include "fitstep/plan/verify.h"
 #include "fitstep/run/device.h"
 #include "fitstep_torch/homes.h"
 #include "fitstep_torch/kernels.h"
@@ -34,6 +36,21 @@ class Variant {
   std::optional<Stopped> run(const std::vector<External>& externals,
                              const std::vector<at::Tensor>& tensors);
 
+  // Has the next run find out what codes make of what it copies to the disk.
+  void sample_codes();
+
+  // After that run: gives those copies codes for which they are predicted to pay on the machine.
+  // Whether any is in one now.
+  bool choose_codes(const Machine& machine);
+
+  struct CodedCopy {
+    StorageId storage;
+    Code code = Code::None;
+    FileCopySize size;
+  };
+  // To the disk, in a code; with the sizes of the last run that made them.
+  std::vector<CodedCopy> coded_copies() const;
+
   // What the step function returned: tensors of the caller's own, in order. Once per run.
   std::vector<at::Tensor> take_outputs();
 
@@ -54,6 +71,7 @@ class Variant {
 
   std::shared_ptr<StepProgram> step_;
   std::unique_ptr<Plan> plan_;
+  Limits limits_;  // Of what the plan was verified for.
   std::shared_ptr<Homes> homes_;
   std::unique_ptr<PlannedKernels> kernels_;
   std::unique_ptr<CopyLanes> lanes_;  // Null where the plan has none.

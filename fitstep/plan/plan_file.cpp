@@ -244,6 +244,8 @@ Plan read_plan(JsonFields& fields) {
 
 }  // namespace
 
+const char* to_string(Code code) { return kCodeNames.at(static_cast<size_t>(code)); }
+
 std::string print_plan(const Plan& plan) {
   std::string text = Printer().print_body(plan);
   const std::string sum = checksum(text);

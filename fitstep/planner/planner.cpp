@@ -20,6 +20,7 @@
 #include "fitstep/plan/verify.h"
 #include "fitstep/planner/bound.h"
 #include "fitstep/planner/candidate.h"
+#include "fitstep/planner/codes.h"
 #include "fitstep/planner/deadline.h"
 #include "fitstep/planner/floor.h"
 #include "fitstep/planner/holes.h"
@@ -151,6 +152,13 @@ class Planning {
   bool is_small() const { return values_.tick_count() <= 1'000; }
   // For what to offload: a published policy has decided it.
   bool may_search() const { return moves_.offload && find_policy(request_.policy) == nullptr; }
+  // For one capacity: a frontier's plans are compared without. Of the published systems only the one
+  // that compresses does.
+  bool may_code() const {
+    const bool has_codes =
+        find_policy(request_.policy) == nullptr || request_.policy.starts_with("vdnn++");
+    return request_.capacity_bytes > 0 && moves_.offload && has_codes;
+  }
   bool has_answer() const { return pool_.least_ps(capacity_bytes()) < Pool::kNoTime; }
   // Of the bound, in thousandths.
   bool is_within(int64_t share) const {
@@ -322,6 +330,11 @@ Plan Planning::make_certified_plan(const Candidate& candidate, int64_t capacity_
   const TimeBound bound = is_known ? *bound_ : bounds_.at(certificate.capacity_bytes);
   certificate.bound_ps = bound.ps;
   certificate.bound = bound.name;
+  certificate.predicted_ps = simulate(program_, plan, machine_).total_ps;
+  FITSTEP_CHECK(certificate.predicted_ps == candidate.predicted_ps,
+                fmt::format("simulated {} ps, selected by {} ps", certificate.predicted_ps,
+                            candidate.predicted_ps));
+  if (may_code()) choose_codes(program_, machine_, plan);
   const std::vector<Fault> faults = verify(
       program_, plan,
       {.capacity_bytes = {certificate.capacity_bytes, offload_room_bytes(machine_, kHostTier),
@@ -329,10 +342,6 @@ Plan Planning::make_certified_plan(const Candidate& candidate, int64_t capacity_
        .bottom_bytes = task.homes.bottom_bytes,
        .host_bottom_bytes = task.homes.host_bottom_bytes});
   FITSTEP_CHECK(faults.empty(), "planner made a plan with a fault: " + faults.front().message);
-  certificate.predicted_ps = simulate(program_, plan, machine_).total_ps;
-  FITSTEP_CHECK(certificate.predicted_ps == candidate.predicted_ps,
-                fmt::format("simulated {} ps, selected by {} ps", certificate.predicted_ps,
-                            candidate.predicted_ps));
   return plan;
 }
 

@@ -53,6 +53,9 @@ struct Storage {
   bool is_visible = false;            // Python can reach it between steps.
   bool has_content_at_start = false;  // Version 0 exists and may be read.
   Interval recorded;                  // Ticks at which plain PyTorch holds it, [birth, death).
+  // What codes of copies make of its content, measured on an example; 0: not known.
+  int64_t zero_value_bytes = 0;
+  int64_t zstd_bytes = 0;
 
   bool operator==(const Storage&) const = default;
 };

@@ -81,6 +81,8 @@ class Printer {
     if (storage.recorded != Interval{}) {
       put(" recorded {}-{}", storage.recorded.begin, storage.recorded.end);
     }
+    if (storage.zero_value_bytes != 0) put(" zero_value {}", storage.zero_value_bytes);
+    if (storage.zstd_bytes != 0) put(" zstd {}", storage.zstd_bytes);
     put("\n");
   }
 
@@ -170,7 +172,7 @@ void add_form(Fingerprint& fingerprint, const Program& program, const Form& form
 
 std::string print_program(const Program& program) { return Printer(program).print(); }
 
-// Flops and bytes stay out like times: they only estimate what an op costs.
+// Flops, bytes and sizes in codes stay out like times: they only estimate what things cost.
 std::string hash_program(const Program& program) {
   Fingerprint fingerprint;
   fingerprint.add(static_cast<int64_t>(program.storages.size()));

@@ -114,6 +114,8 @@ Storage read_storage(LineReader& line) {
     storage.recorded = read_interval(line);
     line.end_word();
   }
+  if (line.accept("zero_value")) storage.zero_value_bytes = read_number(line, "bytes in that code");
+  if (line.accept("zstd")) storage.zstd_bytes = read_number(line, "bytes in that code");
   return storage;
 }
 

@@ -26,7 +26,9 @@ Program full_program() {
                                        .is_persistent = i % 2 == 0,
                                        .is_visible = i % 3 == 0,
                                        .has_content_at_start = i != 1,
-                                       .recorded = {i, i + 2}});
+                                       .recorded = {i, i + 2},
+                                       .zero_value_bytes = 32 * (i % 3),
+                                       .zstd_bytes = i % 2});
   }
   for (int i = 0; i <= static_cast<int>(OpKind::Other); ++i) {
     Op op{.name = "aten::f",

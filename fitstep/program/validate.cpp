@@ -70,6 +70,11 @@ class Validator {
         return bad_program("the storages up to {} have more than 2^62 bytes together",
                            label(StorageId(i)));
       }
+      for (const int64_t coded_bytes : {storage.zero_value_bytes, storage.zstd_bytes}) {
+        if (is_sane_size(coded_bytes)) continue;
+        return bad_program("{} has {} bytes in a code; a size lies in 0 .. 2^60",
+                           label(StorageId(i)), coded_bytes);
+      }
       const Interval& recorded = storage.recorded;
       if (recorded.begin < 0 || recorded.end < recorded.begin) {
         return bad_program("{} was recorded from tick {} to {}; birth comes before death",

@@ -44,6 +44,8 @@ const std::vector<Broken>& all_broken() {
        "storage 1 (y) has -1 bytes; a size lies in 0 .. 2^60"},
       {"HugeSize", [](Program& p) { p.storages[1].size_bytes = (int64_t{1} << 60) + 1; },
        "storage 1 (y) has 1152921504606846977 bytes"},
+      {"NegativeSizeInACode", [](Program& p) { p.storages[1].zstd_bytes = -2; },
+       "storage 1 (y) has -2 bytes in a code; a size lies in 0 .. 2^60"},
       {"HugeSizesTogether",
        [](Program& p) {
          p.storages.resize(9, {.size_bytes = int64_t{1} << 59});

@@ -49,6 +49,15 @@ struct LaneCopy {
 inline constexpr std::array kCopyLanes = {Lane::Evict, Lane::Prefetch, Lane::DiskWrite,
                                           Lane::DiskRead};
 
+// What a copy to the file has been in the last step that made it.
+struct FileCopySize {
+  int64_t size_bytes = 0;
+  int64_t file_bytes = 0;  // Written there, in whole blocks.
+  // Of what sample_codes() asked for: what these codes would have written; 0: not looked at.
+  int64_t zero_value_bytes = 0;
+  int64_t zstd_bytes = 0;
+};
+
 inline bool is_disk_lane(Lane lane) { return lane == Lane::DiskWrite || lane == Lane::DiskRead; }
 
 class LaneCopies {
@@ -104,6 +113,12 @@ class CopyLanes {
   //
   // REQUIRES: compute has ended all that copies wait for, or stop() was called.
   virtual std::optional<LaneFailure> drain() = 0;
+
+  // Between steps: has the next one find out what codes would make of what goes to the file.
+  virtual void sample_codes() {}
+
+  // Between steps, by position on the lane DiskWrite; empty for lanes that do not look.
+  virtual std::vector<FileCopySize> file_copy_sizes() const { return {}; }
 };
 
 class Device {

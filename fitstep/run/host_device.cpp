@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "fitstep/base/id.h"
 #include "fitstep/base/result.h"
@@ -48,7 +49,17 @@ class HostLanes final : public CopyLanes, private LaneWork {
   void compute_ended() override { threads_->compute_ended(); }
   bool wait(Mark mark) override { return threads_->wait(mark); }
   void stop() override { threads_->stop(); }
-  std::optional<LaneFailure> drain() override { return threads_->drain(); }
+  std::optional<LaneFailure> drain() override {
+    std::optional<LaneFailure> failure = threads_->drain();
+    if (to_file_) to_file_->end_sampling();
+    return failure;
+  }
+  void sample_codes() override {
+    if (to_file_) to_file_->sample_codes();
+  }
+  std::vector<FileCopySize> file_copy_sizes() const override {
+    return to_file_ ? to_file_->sizes() : std::vector<FileCopySize>();
+  }
 
  private:
   Status copy(Lane lane, int32_t position) override {

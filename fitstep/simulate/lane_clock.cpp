@@ -95,7 +95,19 @@ int64_t LaneClock::copy_ps(size_t lane) const {
   for (const Link& link : machine_->links) {
     if (running_[lane].work.route.crosses(link)) most_ps = std::max(most_ps, link_ps(lane, link));
   }
-  return most_ps;
+  return std::max(most_ps, coding_ps(lane));
+}
+
+// What coding and the file take of two threads in turns.
+int64_t LaneClock::coding_ps(size_t lane) const {
+  const Work& work = running_[lane].work;
+  if (work.coded_bytes < 0) return 0;
+  int64_t file_ps = 0;
+  for (const Link& link : machine_->links) {
+    const bool is_below = link.upper != work.route.upper && work.route.crosses(link);
+    if (is_below) file_ps = std::max(file_ps, alone_ps(lane, link));
+  }
+  return (work.code_ps + file_ps) / 2;
 }
 
 // Of one link, with what another copy in the same direction leaves of it.
@@ -118,7 +130,9 @@ int64_t LaneClock::link_ps(size_t lane, const Link& link) const {
 int64_t LaneClock::alone_ps(size_t lane, const Link& link) const {
   const Work& work = running_[lane].work;
   const Rate& rate = work.route.direction == Direction::Evict ? link.evict : link.prefetch;
-  return transfer_ps(work.size_bytes, rate, is_other_way_busy(lane, link));
+  const bool is_coded = work.coded_bytes >= 0 && link.upper != work.route.upper;
+  return transfer_ps(is_coded ? work.coded_bytes : work.size_bytes, rate,
+                     is_other_way_busy(lane, link));
 }
 
 // The lane that copies over the link in the same direction, if one does.

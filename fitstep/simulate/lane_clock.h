@@ -12,6 +12,9 @@
 //   device ======== host -------- disk       link rates 10 and 4: alone 10 to the host or 4 to the
 //                                            disk; both at once 6 and 4
 //
+// A copy in a code goes in pieces that two threads encode and hand to the lower link in turns: it
+// takes as long as that link alone, or half of what coding and that link take after each other.
+//
 // An action whose speed changes keeps the share of it that is done. Who may start, and when, is
 // the caller's question.
 #pragma once
@@ -44,6 +47,9 @@ struct Work {
   int64_t own_ps = 0;
   int64_t size_bytes = 0;
   Route route;
+  // Of a copy in a code: bytes on links below the first, and the time of one thread that codes.
+  int64_t coded_bytes = -1;  // None: there is no code.
+  int64_t code_ps = 0;
 };
 
 // Time of one copy over one link; `is_shared` while the other direction is busy too.
@@ -78,6 +84,7 @@ class LaneClock {
   void adapt_speeds();
   int64_t duration_now_ps(size_t lane) const;
   int64_t copy_ps(size_t lane) const;
+  int64_t coding_ps(size_t lane) const;
   int64_t link_ps(size_t lane, const Link& link) const;
   int64_t alone_ps(size_t lane, const Link& link) const;
   bool is_other_way_busy(size_t lane, const Link& link) const;

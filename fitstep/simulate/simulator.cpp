@@ -13,6 +13,7 @@
 #include "fitstep/machine/machine.h"
 #include "fitstep/plan/plan.h"
 #include "fitstep/program/program.h"
+#include "fitstep/simulate/coded_copies.h"
 #include "fitstep/simulate/lane_clock.h"
 #include "fitstep/simulate/live_bytes.h"
 
@@ -80,10 +81,17 @@ class Simulation {
     // A code makes the bytes on the way fewer, whichever end has it.
     const int64_t size_bytes = std::min(plan_.residencies[action.copy.source.index()].size_bytes,
                                         plan_.residencies[action.copy.target.index()].size_bytes);
-    return {.is_copy = true,
-            .own_ps = launch_ps,
-            .size_bytes = size_bytes,
-            .route = route_of(plan_, action.copy)};
+    Work work{.is_copy = true,
+              .own_ps = launch_ps,
+              .size_bytes = size_bytes,
+              .route = route_of(plan_, action.copy)};
+    const Residency& below = plan_.residencies[lane == Lane::DiskRead
+                                                   ? action.copy.source.index()
+                                                   : action.copy.target.index()];
+    if (is_disk_code(below)) {
+      put_code(program_.storages[below.storage.index()], below.code, machine_, work);
+    }
+    return work;
   }
 
   Timeline make_timeline() {

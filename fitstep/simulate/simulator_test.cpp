@@ -219,6 +219,25 @@ TEST(Simulate, TakesForADiskCopyAsLongAsTheSlowerLink) {
   EXPECT_EQ(simulate(program, plan, machine).total_ps, 5 * kSecond);
 }
 
+// One of a's 2 bytes is left in the code; the host's link takes no time worth mentioning.
+TEST(Simulate, TakesForACodedCopyWhatTheFileOrTheCodingTakes) {
+  Program program = program_of(kOffload);
+  program.storages[1].zero_value_bytes = 1;
+  Plan plan = disk_plan(program);
+  plan.residencies[5].code = Code::ZeroValue;
+  Machine machine = unit_machine();
+  machine.links[0].evict.alone_bytes_per_s = 1'000'000'000;
+  machine.links[0].prefetch.alone_bytes_per_s = 1'000'000'000;
+  // f 1 s, 1 byte down 1 s, 1 byte up 1 s, b 1 s.
+  EXPECT_EQ(simulate(program, plan, machine).total_ps, 4 * kSecond);
+  machine.codecs = {{.name = "zero_value", .encode_bytes_per_s = 1, .decode_bytes_per_s = 4}};
+  // Encoding 2 s and the file 1 s, by two threads in turns: 1.5 s. Decoding 0.5 s is not seen.
+  EXPECT_EQ(simulate(program, plan, machine).total_ps, 4 * kSecond + kSecond / 2);
+  program.storages[1].zero_value_bytes = 0;  // Nobody knows: both bytes.
+  machine.codecs.clear();
+  EXPECT_EQ(simulate(program, plan, machine).total_ps, 6 * kSecond);
+}
+
 // x goes to the host while a goes to the disk (not valid, but time is all that is asked for here).
 TEST(Simulate, SharesALinkBetweenCopiesToHostAndDisk) {
   const Program program = program_of(kOffload);

@@ -42,6 +42,7 @@ def compile(  # noqa: A001 - the word that PyTorch's users know.
     disk_budget: int | str | None = None,
     disk_dir: str | os.PathLike[str] | None = None,
     disk_checksums: bool = True,
+    disk_codes: bool = True,
 ) -> Step:
     """Makes a training step that runs inside a memory budget, with the bits of plain PyTorch.
 
@@ -62,6 +63,8 @@ def compile(  # noqa: A001 - the word that PyTorch's users know.
             says what steps write.
         disk_dir: the folder of that file, where it has no name; None: that of temporary files.
         disk_checksums: compare what comes back from the file with what was written there.
+        disk_codes: encode what goes to the file, without loss, where that is predicted to pay; the
+            first step samples what it would save.
         plan: a file from `step.plan.save(path)`: run this plan instead of making one.
         policy: "auto" plans; "none" keeps everything; "recompute" and "offload" are one of the two
             moves alone; "recompute-sqrt" is the classic scheme.
@@ -82,7 +85,7 @@ def compile(  # noqa: A001 - the word that PyTorch's users know.
 
     After each of them everything is as it was.
     """
-    below = (host_budget, disk_budget, disk_dir, disk_checksums)
+    below = (host_budget, disk_budget, disk_dir, disk_checksums, disk_codes)
     settings = Settings(budget, policy, seed, effort, None, *below)
     _check_options(max_variants, keep_grads, progress, plan)
     find_reach = _reach_finder(function, model, optimizer)

@@ -29,6 +29,8 @@ class Links(Protocol):
 
     def disk_link(self, disk_budget_bytes: int, file: dict[str, Any]) -> str: ...
 
+    def codecs(self, piece_bytes: int) -> str: ...
+
 
 @dataclass(eq=False)
 class Below:
@@ -40,6 +42,7 @@ class Below:
     disk_link: str = ""  # and _core.measure_disk_link().
     disk_dir: str = ""
     disk_checksums: bool = True
+    codecs: str = ""  # As _core.measure_codecs() says it; "" where copies are made without codes.
     disk_homes_bytes: int = 0  # Of the disk budget, for homes.
     disk_written_bytes: int = 0  # As of the last look(), in all steps.
     disk_read_bytes: int = 0
@@ -56,6 +59,8 @@ class Below:
         if below.disk_budget_bytes:
             below.disk_dir = os.path.abspath(settings.disk_dir or tempfile.gettempdir())
             below._measure_disk(budget_bytes, links)
+            if settings.disk_codes:
+                below.codecs = links.codecs(below.file(budget_bytes)["piece_bytes"])
         if below.host_budget_bytes or below.disk_budget_bytes:
             most = max(below.host_budget_bytes, below.disk_budget_bytes)
             below.host_link = links.host_link(below.host_budget_bytes or most)
@@ -108,6 +113,7 @@ class Below:
             "host_link": self.disk_link if self.has_homes_on_disk else self.host_link,
             "disk_bytes": self.disk_budget_bytes - self.disk_homes_bytes,
             "disk_link": self.disk_link,
+            "codecs": self.codecs,
         }
 
     def open_homes(self, budget_bytes: int, options: dict[str, Any]) -> Any:

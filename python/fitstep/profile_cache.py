@@ -78,22 +78,25 @@ class ProfileCache:
         )
         name = hashlib.sha256(key.encode()).hexdigest()[:16]
         self.path = (folder or default_folder()) / f"profile-{name}.json"
-        self._known, self._host_links, self._disk_links = self._read()
+        self._known, self._host_links, self._disk_links, self._codecs = self._read()
         self.profile.load(self._known)
 
-    def _read(self) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
-        """Calls, and what copies to the host tier and the disk tier cost, by what was measured."""
+    def _read(self) -> tuple[dict[str, str], ...]:
+        """Calls, and what copies to the host tier, the disk tier and in codes cost, each by what
+        was measured."""
         try:
             content = json.loads(self.path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
-            return {}, {}, {}
+            return {}, {}, {}, {}
         if not isinstance(content, dict) or content.get("format") != _FORMAT:
-            return {}, {}, {}
+            return {}, {}, {}, {}
         links = [
             {of: link for of, link in _texts(content.get(name)).items() if _core.is_link(link)}
             for name in ("host_links", "disk_links")
         ]
-        return _texts(content.get("calls")), links[0], links[1]
+        codecs = _texts(content.get("codecs"))
+        codecs = {of: text for of, text in codecs.items() if _core.has_codecs(text)}
+        return _texts(content.get("calls")), links[0], links[1], codecs
 
     def host_link(self, host_budget_bytes: int) -> str:
         """What copies to the host tier cost here, for the planner; measured if need be.
@@ -127,6 +130,16 @@ class ProfileCache:
             self._write()
         return known
 
+    def codecs(self, piece_bytes: int) -> str:
+        """What codes of copies to the disk tier cost here, for the planner; measured if need be, in
+        a fraction of a second."""
+        known = self._codecs.get(str(piece_bytes))
+        if known is None:
+            known = _core.measure_codecs(piece_bytes)
+            self._codecs[str(piece_bytes)] = known
+            self._write()
+        return known
+
     def lower(self, recorder: Any, session: Session) -> Any:
         """The StepProgram of a recording, with all that it needs measured.
 
@@ -152,12 +165,13 @@ class ProfileCache:
 
     def _write(self) -> None:
         known = self.profile.save()
-        calls, host_links, disk_links = self._read()
+        calls, host_links, disk_links, codecs = self._read()
         content = {
             "format": _FORMAT,
             "calls": {**calls, **known},
             "host_links": {**host_links, **self._host_links},
             "disk_links": {**disk_links, **self._disk_links},
+            "codecs": {**codecs, **self._codecs},
         }
         with contextlib.suppress(OSError):
             self.path.parent.mkdir(parents=True, exist_ok=True)

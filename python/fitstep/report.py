@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from .session import Session
     from .step import Step
 
+_CODED_LINES = 5
+
 
 @dataclass
 class Measured:
@@ -43,6 +45,16 @@ class SavedText:
 
 
 @dataclass
+class CodedCopy:
+    """A value that was copied to the disk tier in a code, in the last step that did so."""
+
+    name: str
+    code: str  # "zero_value" or "zstd".
+    size_bytes: int
+    written_bytes: int  # In whole blocks; read back, too.
+
+
+@dataclass
 class VariantReport:
     """One variant. Bytes unless said otherwise; seconds are of one step."""
 
@@ -58,6 +70,7 @@ class VariantReport:
     disk_written_bytes: int  # Copied to the disk tier in one step,
     disk_read_bytes: int  # and from there.
     disk_tier_bytes: int  # What the disk tier must hold for it.
+    coded_copies: list[CodedCopy]  # Those of the disk tier that are made in a code.
     floor_bytes: int
     peak_bytes: int
     height_bytes: int
@@ -138,6 +151,7 @@ class Report:
                     f"{size(one.disk_read_bytes)}, at most {size(one.disk_tier_bytes)} of "
                     f"{size(self.disk_budget_bytes)} held there"
                 )
+            lines += _coded_lines(one.coded_copies)
             lines += [
                 f"  bytes  peak {size(one.peak_bytes)}, height {size(one.height_bytes)}, "
                 f"inputs and outputs {size(one.external_bytes)}, in all {size(one.total_bytes)}",
@@ -145,6 +159,24 @@ class Report:
                 f"bound {one.bound_s * 1e3:.3g} ms ({one.bound})",
             ]
         return "\n".join(lines)
+
+
+def _coded_lines(copies: list[CodedCopy]) -> list[str]:
+    """What each code saved, the most first."""
+    if not copies:
+        return []
+    size = _core.format_bytes
+    whole, written = sum(c.size_bytes for c in copies), sum(c.written_bytes for c in copies)
+    lines = [f"  codes  {len(copies)} values, {size(written)} written of {size(whole)}"]
+    most = sorted(copies, key=lambda c: c.written_bytes - c.size_bytes)
+    for copy in most[:_CODED_LINES]:
+        lines.append(
+            f"         {copy.name}: {size(copy.written_bytes)} of {size(copy.size_bytes)} "
+            f"({copy.code})"
+        )
+    if len(most) > _CODED_LINES:
+        lines.append(f"         and {len(most) - _CODED_LINES} more")
+    return lines
 
 
 def make_report(step: Step, session: Session) -> Report:
@@ -178,6 +210,9 @@ def make_report(step: Step, session: Session) -> Report:
                 disk_written_bytes=offloaded["disk_written_bytes"],
                 disk_read_bytes=offloaded["disk_read_bytes"],
                 disk_tier_bytes=offloaded["disk_bytes"],
+                coded_copies=[CodedCopy(*copy) for copy in planned.variant.coded_copies()]
+                if planned.variant is not None
+                else [],
                 floor_bytes=certificate["floor_bytes"],
                 peak_bytes=certificate["peak_bytes"],
                 height_bytes=certificate["height_bytes"],

@@ -44,6 +44,7 @@ class Planned:
     external_bytes: int = 0  # Inputs, outputs and closed-over tensors, which count in the peak.
     policy: str = "auto"
     given_plan: Any = None  # A plan from a file, to be used as it is.
+    has_looked: bool = False  # At what codes make of what it copies to the disk.
 
 
 class Session:
@@ -121,8 +122,7 @@ class Session:
             return known[1]
         name, count = proposal, 1
         while name in self._taken:
-            count += 1
-            name = f"{proposal} ({count})"
+            name, count = f"{proposal} ({count + 1})", count + 1
         self._taken.add(name)
         self._names[identity] = (alive, name)
         return name

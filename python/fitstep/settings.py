@@ -29,6 +29,7 @@ class Settings:
     disk_budget: int | str | None = None
     disk_dir: str | os.PathLike[str] | None = None
     disk_checksums: bool = True
+    disk_codes: bool = True
 
     def __post_init__(self) -> None:
         parse_budget(self.budget, 1)
@@ -36,6 +37,7 @@ class Settings:
         parse_below("disk_budget", self.disk_budget, 1)
         check_path("disk_dir", self.disk_dir, "the path of a folder")
         check_switch("disk_checksums", self.disk_checksums)
+        check_switch("disk_codes", self.disk_codes)
         if self.disk_dir is not None and self.disk_budget is None:
             raise SettingError("disk_dir", self.disk_dir, "only where disk_budget= is given too")
         if self.policy not in _core.policy_names():

@@ -11,6 +11,7 @@ from torch.utils._pytree import tree_flatten
 
 from . import _core
 from .arguments import describe_change
+from .codes import choose_codes, shall_look
 from .describe import describe_op
 from .errors import CaptureError, FitstepError, GuardError
 from .left_behind import (
@@ -165,9 +166,12 @@ class Step:
         ]
         assert variant.planned is not None
         core = variant.planned.variant
+        looks = shall_look(self._session, variant.planned)
         began = time.perf_counter()
         try:
             todo = self._prepare(variant, leaves, runs)
+            if looks:
+                core.sample_codes()
             failure = core.run(variant.externals, tensors, is_interruptible())
         except BaseException:
             host.undo()
@@ -181,6 +185,8 @@ class Step:
         if leave_state(self._session, variant, outputs, todo):
             self._accept_state()
         self._note(variant, seconds)
+        if looks:
+            choose_codes(self._session, variant.planned)
         return make_results(variant, outputs)
 
     def _prepare(self, variant: Variant, leaves: list[Any], runs: list[Any]) -> list[Any]:

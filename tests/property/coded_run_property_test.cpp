@@ -11,6 +11,7 @@
 
 #include "fitstep/plan/plan.h"
 #include "fitstep/program/program.h"
+#include "fitstep/run/device.h"
 #include "fitstep/run/disk_file.h"
 #include "fitstep/run/executor.h"
 #include "fitstep/run/host_device.h"
@@ -169,6 +170,30 @@ TEST(CodedRun, NoticesEveryCallThatFailsOrReturnsOtherBytes) {
     sweep_files(seed, {.fault = FileFault::OtherBytes}, true);
     sweep_files(seed, {.fault = FileFault::OtherBytes}, false);
   }
+}
+
+// The size in the file is one that the sample of the step before has foretold.
+TEST(CodedRun, FindsOutWhatCodesWouldMake) {
+  const Program program = small_program(1);
+  const Plan plan = offload_gaps(program, GapsTo::Disk);
+  const auto device = std::make_shared<HostDevice>(DiskFileOptions{.folder = testing::TempDir()});
+  const auto step = make_step(program, plan, device);
+  EXPECT_FALSE(step->step().has_value());
+  for (const FileCopySize& size : step->lanes()->file_copy_sizes()) {
+    EXPECT_EQ(size.zero_value_bytes, 0) << "nobody asked";
+  }
+  step->lanes()->sample_codes();
+  EXPECT_FALSE(step->step().has_value());
+  int64_t looked = 0;
+  for (const FileCopySize& size : step->lanes()->file_copy_sizes()) {
+    if (size.size_bytes < 8 * 1024) continue;
+    ++looked;
+    const double half = static_cast<double>(size.size_bytes) / 2;
+    EXPECT_NEAR(static_cast<double>(size.zero_value_bytes), half * 1.0625, half / 10);
+    EXPECT_GT(size.zstd_bytes, 0);
+    EXPECT_LT(size.zstd_bytes, size.size_bytes);
+  }
+  EXPECT_GT(looked, 2);
 }
 
 }  // namespace

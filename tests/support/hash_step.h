@@ -43,6 +43,9 @@ class HashStep final : public Kernels {
   // By storage, the bytes in homes and outside the arenas; empty for others.
   std::vector<std::string> contents() const;
 
+  // Null where the plan has copies on no lane.
+  CopyLanes* lanes() const { return lanes_.get(); }
+
   // The op at this position of the compute lane fails from now on, before it writes; -1 for none.
   void set_failing(int32_t position) { failing_ = position; }
 

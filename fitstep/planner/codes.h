@@ -1,0 +1,30 @@
+// Codes: which of a plan's copies to the disk are made in a code, so that less has to be written and
+// read. Room is kept for all bytes, so addresses, waits and proofs stay as they are; only the
+// expected time changes.
+//
+//   plan, sizes in codes (program), rates (machine)
+//     --> each copy in the code that is expected to be the quickest there and back
+//     --> none at all, if the step is then quicker; else single ones without, or with, while that is
+#pragma once
+
+#include <cstdint>
+
+#include "fitstep/machine/machine.h"
+#include "fitstep/plan/plan.h"
+#include "fitstep/program/program.h"
+
+namespace fitstep {
+
+// Sets the codes of the residencies on the disk, and what the certificate says of time. The plan is
+// never predicted slower than it was.
+//
+// A bound for plans without codes is none for plans with them: it is lowered to what it says of a
+// machine on which everything is as much faster as any storage is smaller in its best code.
+//
+// REQUIRES: the plan is sound and has no codes yet, and its prediction is of this machine.
+void choose_codes(const Program& program, const Machine& machine, Plan& plan);
+
+// Bytes that the plan's copies to the disk are expected to write in a step.
+int64_t expected_disk_bytes(const Program& program, const Plan& plan);
+
+}  // namespace fitstep

@@ -1,0 +1,156 @@
+#include "fitstep/planner/codes.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "fitstep/machine/machine.h"
+#include "fitstep/plan/plan.h"
+#include "fitstep/planner/needs.h"
+#include "fitstep/planner/planner.h"
+#include "fitstep/program/program.h"
+#include "fitstep/simulate/simulator.h"
+#include "tests/support/expect_plan.h"
+#include "tests/support/offload_gaps.h"
+#include "tests/support/random_program.h"
+
+namespace fitstep {
+namespace {
+
+constexpr int64_t kUnitBytes = int64_t{1} << 20;
+
+// Every second storage has half of its bytes in one code and a third in the other.
+Program half_sparse(uint64_t seed) {
+  Program program = random_program(seed, {.unit_bytes = kUnitBytes});
+  for (size_t i = 0; i < program.storages.size(); i += 2) {
+    Storage& storage = program.storages[i];
+    storage.zero_value_bytes = storage.size_bytes / 2;
+    storage.zstd_bytes = storage.size_bytes / 3;
+  }
+  return program;
+}
+
+// A unit takes a second to the disk; a code of it, so much.
+Machine machine_with(double zero_value_s, double zstd_s) {
+  const auto rate = [](double s) { return static_cast<int64_t>(kUnitBytes / s); };
+  const Rate quick{.alone_bytes_per_s = rate(0.1), .both_bytes_per_s = rate(0.1)};
+  const Rate slow{.alone_bytes_per_s = rate(1), .both_bytes_per_s = rate(1)};
+  Machine machine{.name = "slow disk"};
+  machine.tiers = {{.name = "device"}, {.name = "host", .is_closed = true}, {.name = "disk"}};
+  machine.links = {{.upper = kDeviceTier, .evict = quick, .prefetch = quick},
+                   {.upper = kHostTier, .evict = slow, .prefetch = slow}};
+  machine.codecs = {{"zero_value", rate(zero_value_s), rate(zero_value_s)},
+                    {"zstd", rate(zstd_s), rate(zstd_s)}};
+  return machine;
+}
+
+// With everything that can be evicted to the disk.
+Plan plan_for(const Program& program, const Machine& machine) {
+  Plan plan = offload_gaps(program, GapsTo::Disk);
+  plan.certificate.predicted_ps = simulate(program, plan, machine).total_ps;
+  return plan;
+}
+
+int64_t count_of(const Plan& plan, Code code) {
+  return std::ranges::count(plan.residencies, code, &Residency::code);
+}
+
+TEST(ChooseCodes, TakesTheQuickestThereAndBackWhereOneIsQuicker) {
+  const Program program = half_sparse(1);
+  for (const auto& [machine, code] : {std::pair(machine_with(0.1, 0.1), Code::Zstd),
+                                      std::pair(machine_with(0.1, 3), Code::ZeroValue)}) {
+    const Plan before = plan_for(program, machine);
+    Plan plan = before;
+    choose_codes(program, machine, plan);
+    EXPECT_GT(count_of(plan, code), 0);
+    EXPECT_EQ(count_of(plan, Code::None) + count_of(plan, code),
+              static_cast<int64_t>(plan.residencies.size()));
+    EXPECT_LT(plan.certificate.predicted_ps, before.certificate.predicted_ps);
+    EXPECT_LT(expected_disk_bytes(program, plan), expected_disk_bytes(program, before));
+    for (const Residency& residency : plan.residencies) {
+      EXPECT_TRUE(residency.code == Code::None || residency.tier == kDiskTier);
+      EXPECT_TRUE(residency.code == Code::None || residency.storage.index() % 2 == 0);
+    }
+  }
+}
+
+TEST(ChooseCodes, LeavesAPlanAsItIsWhereCodingIsSlowerThanTheDisk) {
+  const Program program = half_sparse(1);
+  const Machine machine = machine_with(3, 3);
+  const Plan before = plan_for(program, machine);
+  Plan plan = before;
+  choose_codes(program, machine, plan);
+  EXPECT_EQ(plan, before);
+}
+
+TEST(ChooseCodes, LeavesAPlanAsItIsWhereNobodyHasLookedOrTheMachineHasNoCodecs) {
+  const Machine machine = machine_with(0.1, 0.1);
+  const Program unknown = random_program(1, {.unit_bytes = kUnitBytes});
+  Plan plan = plan_for(unknown, machine);
+  const Plan before = plan;
+  choose_codes(unknown, machine, plan);
+  EXPECT_EQ(plan, before);
+  const Program program = half_sparse(1);
+  Machine without = machine;
+  without.codecs.clear();
+  choose_codes(program, without, plan);
+  EXPECT_EQ(plan, before);
+}
+
+// Whatever is chosen: no slower, still sound, predicted as the simulator does.
+TEST(ChooseCodes, NeverMakesAPlanSlowerOrUnsound) {
+  int64_t quicker = 0;
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(seed);
+    const Program program = half_sparse(seed);
+    for (const double coding_s : {0.1, 0.8, 1.5}) {
+      const Machine machine = machine_with(coding_s, coding_s * 1.5);
+      Plan plan = plan_for(program, machine);
+      const int64_t before_ps = plan.certificate.predicted_ps;
+      choose_codes(program, machine, plan);
+      EXPECT_LE(plan.certificate.predicted_ps, before_ps);
+      EXPECT_EQ(plan.certificate.predicted_ps, simulate(program, plan, machine).total_ps);
+      quicker += plan.certificate.predicted_ps < before_ps ? 1 : 0;
+    }
+  }
+  EXPECT_GT(quicker, 60);
+}
+
+// The planner's own plans; a bound holds for plans with codes, too.
+TEST(ChooseCodes, KeepsBoundsBelowTheTimesOfPlansWithCodes) {
+  int64_t coded = 0;
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(seed);
+    const Program program = half_sparse(seed);
+    const Machine machine = machine_with(0.1, 0.2);
+    const int64_t floor = floor_bytes(program, {}, nullptr);
+    const Outcome outcome =
+        make_plan(program, machine,
+                  {.capacity_bytes = floor + floor / 4, .effort = 1, .policy = "auto"});
+    const auto* fits = std::get_if<Fits>(&outcome);
+    if (fits == nullptr) continue;
+    const Certificate& certificate = fits->plan.certificate;
+    EXPECT_LE(certificate.bound_ps, certificate.predicted_ps);
+    EXPECT_LE(compute_bound_ps(program, machine), certificate.predicted_ps);
+    expect_valid(program, fits->plan);
+    if (count_of(fits->plan, Code::Zstd) + count_of(fits->plan, Code::ZeroValue) == 0) continue;
+    ++coded;
+    EXPECT_NE(certificate.moves.find("codes"), std::string::npos);
+    Program dense = program;
+    for (Storage& storage : dense.storages) storage.zero_value_bytes = storage.zstd_bytes = 0;
+    const Outcome plain =
+        make_plan(dense, machine,
+                  {.capacity_bytes = floor + floor / 4, .effort = 1, .policy = "auto"});
+    EXPECT_LE(certificate.predicted_ps,
+              std::get<Fits>(plain).plan.certificate.predicted_ps);
+  }
+  EXPECT_GT(coded, 10);
+}
+
+}  // namespace
+}  // namespace fitstep

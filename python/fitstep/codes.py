@@ -1,0 +1,30 @@
+"""Codes of copies to the disk tier: found out in the first step, chosen behind it.
+
+first step   copies go as they are; of each, samples say what the codes would make of it
+behind it    the planner gives a code to each copy for which that pays; addresses stay
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+if TYPE_CHECKING:
+    from .session import Planned, Session
+
+_CODING = ("auto", "offload")  # Policies that make copies in codes.
+
+
+def shall_look(session: Session, one: Planned) -> bool:
+    """Whether the next run is the one that finds out what codes would make of its copies."""
+    if one.has_looked or one.given_plan is not None or not session.below.codecs:
+        return False
+    return one.policy in _CODING and bool(one.plan.offloaded()["disk_written_bytes"])
+
+
+def choose_codes(session: Session, one: Planned) -> None:
+    """After that run."""
+    one.has_looked = True
+    options = session.plan_options(one, 0)
+    one.plan = one.variant.choose_codes(torch.get_num_threads(), options) or one.plan

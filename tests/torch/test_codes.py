@@ -1,0 +1,132 @@
+"""Copies to the disk tier in codes: chosen behind the first step, with plain PyTorch's bits."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from fitstep.profile_cache import ProfileCache
+from fitstep.zoo.bits import differences
+from test_offload import Job, compiled
+from torch import nn
+
+import fitstep
+
+STEPS = 4
+QUICK, SLOW = 10**12, 10**7  # Bytes per second.
+
+
+def relus() -> Job:
+    """Half of every activation is zero."""
+
+    def make() -> nn.Module:
+        layers: list[nn.Module] = []
+        for _ in range(6):
+            layers += [nn.Linear(128, 128), nn.ReLU(), nn.Dropout(0.1)]
+        return nn.Sequential(*layers)
+
+    return Job(make, torch.linspace(-1, 1, 1024 * 128).reshape(1024, 128), 128)
+
+
+def assume(monkeypatch: pytest.MonkeyPatch, coding_bytes_per_s: int) -> None:
+    """A slow drive, and codes of that speed, whatever they are here and now."""
+    measure_link, measure_codecs = ProfileCache.disk_link, ProfileCache.codecs
+
+    def disk_link(cache: ProfileCache, size: int, file: dict[str, Any]) -> str:
+        machine = json.loads(measure_link(cache, size, file))
+        for way in ("evict", "prefetch"):
+            machine["links"][0][way] |= {"alone_bytes_per_s": SLOW, "both_bytes_per_s": SLOW}
+        return json.dumps(machine)
+
+    def codecs(cache: ProfileCache, piece_bytes: int) -> str:
+        machine = json.loads(measure_codecs(cache, piece_bytes))
+        for codec in machine["codecs"]:
+            codec["encode_bytes_per_s"] = codec["decode_bytes_per_s"] = coding_bytes_per_s
+        return json.dumps(machine)
+
+    monkeypatch.setattr(ProfileCache, "disk_link", disk_link)
+    monkeypatch.setattr(ProfileCache, "codecs", codecs)
+
+
+def on_disk(folder: Path, **options: Any) -> tuple[Job, fitstep.Step]:
+    job = relus()
+    options = {"policy": "offload", "disk_budget": "900%", "disk_dir": folder, **options}
+    return job, compiled(job, "60%", **options)
+
+
+def test_copies_in_codes_keep_the_bits_and_write_less(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assume(monkeypatch, QUICK)
+    ours, step = on_disk(tmp_path)
+    assert step.report().variants[-1].coded_copies == [], "nobody has looked yet"
+    found = ours.train(step, STEPS)
+    report = step.report()
+    steady = report.variants[-1]
+    assert steady.coded_copies, str(report)
+    for copy in steady.coded_copies:
+        assert copy.code in ("zero_value", "zstd")
+        assert 0 < copy.written_bytes < copy.size_bytes
+        assert copy.name
+    whole = sum(copy.size_bytes for copy in steady.coded_copies)
+    written = sum(copy.written_bytes for copy in steady.coded_copies)
+    assert written < 0.8 * whole
+    assert f"codes  {len(steady.coded_copies)} values" in str(report)
+    step.close()
+    theirs, without = on_disk(tmp_path, disk_codes=False)
+    assert differences(found, theirs.train(without, STEPS)) == []
+    plain_report = without.report()
+    without.close()
+    assert plain_report.variants[-1].coded_copies == []
+    assert "codes" not in str(plain_report)
+    assert report.disk_written_bytes < plain_report.disk_written_bytes
+    assert report.disk_read_bytes < plain_report.disk_read_bytes
+    assert steady.predicted_s < plain_report.variants[-1].predicted_s
+    plain = relus()
+    assert differences(found, plain.train(plain.step, STEPS)) == []
+
+
+def test_codes_that_are_slower_than_the_drive_are_not_used(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assume(monkeypatch, SLOW // 10)
+    ours, step = on_disk(tmp_path)
+    found = ours.train(step, STEPS)
+    assert step.report().variants[-1].coded_copies == []
+    step.close()
+    plain = relus()
+    assert differences(found, plain.train(plain.step, STEPS)) == []
+
+
+def test_a_saved_plan_has_its_codes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assume(monkeypatch, QUICK)
+    ours, step = on_disk(tmp_path)
+    ours.train(step, STEPS)
+    expected = [copy.code for copy in step.report().variants[-1].coded_copies]
+    step.plan.save(tmp_path / "coded.plan")
+    step.close()
+    again, planned = on_disk(tmp_path, plan=tmp_path / "coded.plan")
+    found = again.train(planned, STEPS)
+    assert [copy.code for copy in planned.report().variants[-1].coded_copies] == expected
+    planned.close()
+    plain = relus()
+    assert differences(found, plain.train(plain.step, STEPS)) == []
+
+
+def test_a_first_step_that_fails_is_looked_at_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assume(monkeypatch, QUICK)
+    ours, step = on_disk(tmp_path)
+    for _ in range(2):
+        with pytest.raises(fitstep.StepFailed, match="out of bounds"):
+            step(ours.x, ours.y + 999)
+    assert step.report().variants[-1].coded_copies == []
+    ours.train(step, 2)
+    assert step.report().variants[-1].coded_copies
+
+
+def test_the_switch_is_one(tmp_path: Path) -> None:
+    with pytest.raises(fitstep.SettingError, match="disk_codes="):
+        on_disk(tmp_path, disk_codes="no")
