@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "fitstep/base/check.h"
+#include "fitstep/run/touch_pages.h"
 #include "fitstep_torch/allocator.h"
 #include "fitstep_torch/tensors.h"
 
@@ -38,6 +39,14 @@ Result<std::unique_ptr<Homes>> Homes::open(const HomesOptions& options) {
   if (options.host_bottom_bytes > 0)
     FITSTEP_TRY_STATUS(homes->reserve_host(options.host_capacity_bytes));
   return homes;
+}
+
+Status Homes::touch(int64_t end_bytes, int32_t threads) {
+  if (end_bytes <= touched_bytes_) return Done{};
+  FITSTEP_TRY_STATUS(
+      touch_pages(arena_->base() + touched_bytes_, end_bytes - touched_bytes_, threads));
+  touched_bytes_ = end_bytes;
+  return Done{};
 }
 
 Status Homes::reserve_host(int64_t size_bytes) {

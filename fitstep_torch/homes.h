@@ -59,6 +59,9 @@ class Homes {
   char* reserve() const { return arena_->base() + arena_->size_bytes() - options_.reserve_bytes; }
   const HomesOptions& options() const { return options_; }
 
+  // Has the arena's bytes up to `end_bytes` backed by pages, as far as they are not.
+  Status touch(int64_t end_bytes, int32_t threads);
+
   // Sees to it that the host tier has `size_bytes`. What was open on a smaller one has to be opened
   // again.
   Status reserve_host(int64_t size_bytes);
@@ -109,6 +112,7 @@ class Homes {
   std::shared_ptr<Arena> host_;
   std::shared_ptr<FileMemory> in_file_;  // Null where homes are in memory.
   HomesOptions options_;
+  int64_t touched_bytes_ = 0;  // Of the arena, from its base.
   std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> inside_;
   std::multimap<char*, c10::DataPtr> kept_;  // By home: old memory that may still be looked at.
   bool is_closed_ = false;

@@ -1,0 +1,15 @@
+// Backs memory with pages before it is needed: otherwise the first step waits for the system page by
+// page, where one thread does it even in kernels that have several.
+#pragma once
+
+#include <cstdint>
+
+#include "fitstep/base/result.h"
+
+namespace fitstep {
+
+// Has `threads` threads back the pages of [begin, begin + size) that are not yet; contents stay.
+// Nobody else may write there meanwhile. An error where the system has no memory for them.
+Status touch_pages(char* begin, int64_t size_bytes, int32_t threads);
+
+}  // namespace fitstep

@@ -1,0 +1,62 @@
+#include "fitstep/run/touch_pages.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace fitstep {
+namespace {
+
+constexpr int64_t kBytes = int64_t{100} << 20;
+
+class TouchPages : public testing::TestWithParam<int32_t> {
+ protected:
+  TouchPages()
+      : base_(static_cast<char*>(mmap(nullptr, kBytes, PROT_READ | PROT_WRITE,
+                                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0))) {}
+  ~TouchPages() override { munmap(base_, kBytes); }
+
+  // Pages with memory behind them, in the first `size_bytes`.
+  int64_t backed(int64_t size_bytes) const {
+    const int64_t page_bytes = sysconf(_SC_PAGESIZE);
+    std::vector<unsigned char> is_there(static_cast<size_t>((size_bytes - 1) / page_bytes + 1));
+    EXPECT_EQ(mincore(base_, static_cast<size_t>(size_bytes), is_there.data()), 0);
+    return std::ranges::count_if(is_there, [](unsigned char it) { return (it & 1U) != 0; });
+  }
+
+  char* base_;
+};
+
+TEST_P(TouchPages, BacksEveryPageAndKeepsWhatIsThere) {
+  ASSERT_EQ(backed(kBytes), 0);
+  base_[5000] = 'x';
+  ASSERT_TRUE(touch_pages(base_, kBytes, GetParam()).has_value());
+  EXPECT_EQ(backed(kBytes), kBytes / sysconf(_SC_PAGESIZE));
+  EXPECT_EQ(base_[5000], 'x');
+  EXPECT_EQ(std::count(base_, base_ + kBytes, 0), kBytes - 1);
+}
+
+TEST_P(TouchPages, TakesBytesInTheMiddleOfPages) {
+  const int64_t page_bytes = sysconf(_SC_PAGESIZE);
+  ASSERT_TRUE(touch_pages(base_ + page_bytes + 7, page_bytes, GetParam()).has_value());
+  EXPECT_GE(backed(4 * page_bytes), 2) << "the two that the bytes are in";
+}
+
+// As where none is left: the system says ENOMEM of addresses without a mapping, too.
+TEST_P(TouchPages, SaysWhereThereIsNoMemory) {
+  if (madvise(base_, kBytes, MADV_POPULATE_WRITE) != 0) GTEST_SKIP() << "an old system";
+  munmap(base_ + kBytes / 2, kBytes / 2);  // Again in the destructor: nobody maps there in between.
+  const Status touched = touch_pages(base_, kBytes, GetParam());
+  ASSERT_FALSE(touched.has_value());
+  EXPECT_NE(touched.error().message.find("104857600 bytes"), std::string::npos);
+}
+
+INSTANTIATE_TEST_SUITE_P(Threads, TouchPages, testing::Values(1, 2, 5));
+
+}  // namespace
+}  // namespace fitstep
