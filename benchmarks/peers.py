@@ -3,9 +3,10 @@
     python benchmarks/peers.py [--small] [--rounds N] [--case NAME ...]
 
 For every setting of every rival (rivals.py): its peak, counted at PyTorch's allocator; its time;
-the time of fitstep in a budget of the same bytes, in processes that take turns step by step;
-whether each has plain PyTorch's bits. Where no plan fits, fitstep is measured at its least budget
-and the row says so. A plot of time over peak for every case goes to benchmarks/results/.
+the time of fitstep in a budget of the same bytes beside a disk tier, in processes that take turns
+step by step; whether each has plain PyTorch's bits. Where no plan fits, fitstep is measured at its
+least budget and the row says so. A plot of time over peak for every case goes to
+benchmarks/results/.
 """
 
 import statistics
@@ -27,6 +28,7 @@ RIVALS = (
     "memory_budget:0.7", "memory_budget:0.3", "memory_budget:0.0", "inductor:0.3", "spill",
 )  # fmt: skip
 BITS_STEPS = 2
+BELOW = ":disk"  # What fitstep has beside its budget: worker.py.
 
 
 def bits_after(worker: WorkerProcess) -> Any:
@@ -46,7 +48,7 @@ def look_at(name: str, rival: str, small: bool) -> Row:
 def measure(name: str, rounds: int, small: bool) -> list[Row]:
     """One row per rival of one workload."""
     plain = look_at(name, "plain", small)
-    with WorkerProcess(name, 1, small) as refused:  # One byte: the answer is what would do.
+    with WorkerProcess(name, f"1{BELOW}", small) as refused:  # One byte: the answer is what would do.
         least = refused.started["too_small"]["least_found_bytes"]
     rows = [{"case": name} | look_at(name, rival, small) for rival in RIVALS]
     for row in rows:
@@ -63,7 +65,7 @@ def measure(name: str, rounds: int, small: bool) -> list[Row]:
 def race(name: str, row: Row, rounds: int, small: bool) -> Row:
     """Medians of the rival, plain PyTorch and fitstep, which take turns."""
     ways = {"seconds": row["rival"], "plain_seconds": "plain"}
-    ways["fitstep_seconds"] = str(row["budget_bytes"])
+    ways["fitstep_seconds"] = f"{row['budget_bytes']}{BELOW}"
     times: dict[str, list[float]] = {key: [] for key in ways}
     with ExitStack() as stack:
         workers = {

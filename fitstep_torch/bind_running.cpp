@@ -123,6 +123,11 @@ void bind_running(py::module_& module) {
              unwrap(reserve());
            })
       .def("disk_traffic", &disk_traffic)
+      .def("host_traffic",
+           [](const Homes& homes) {
+             const HostTraffic& traffic = homes.device()->traffic();
+             return std::pair(traffic.evicted_bytes.load(), traffic.prefetched_bytes.load());
+           })
       .def("move_in", [](Homes& homes, const at::Tensor& tensor, const HomePair& home,
                          int64_t aliases) { unwrap(homes.move_in(tensor, place(home), aliases)); })
       .def("make",

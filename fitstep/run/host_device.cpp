@@ -40,8 +40,11 @@ bool are_in_file(const LaneCopies& copies, const FileMemory& homes) {
 class HostLanes final : public CopyLanes, private LaneWork {
  public:
   HostLanes(LaneCopies copies, std::shared_ptr<LaneThreads> threads, std::shared_ptr<DiskFile> disk,
-            std::shared_ptr<FileMemory> homes)
-      : copies_(std::move(copies)), threads_(std::move(threads)), homes_(std::move(homes)) {
+            std::shared_ptr<FileMemory> homes, std::shared_ptr<HostTraffic> traffic)
+      : copies_(std::move(copies)),
+        threads_(std::move(threads)),
+        homes_(std::move(homes)),
+        traffic_(std::move(traffic)) {
     if (disk != nullptr) to_file_.emplace(copies_, std::move(disk));
   }
 
@@ -68,11 +71,13 @@ class HostLanes final : public CopyLanes, private LaneWork {
       return to_file_->copy(lane, position);
     }
     const LaneCopy& it = copies_.of(lane)[static_cast<size_t>(position)];
-    if (homes_ != nullptr && lane == Lane::Evict) {
-      return homes_->write(it.target, it.source, it.size_bytes);
+    if (homes_ != nullptr) {
+      FITSTEP_TRY_STATUS(lane == Lane::Evict ? homes_->write(it.target, it.source, it.size_bytes)
+                                             : homes_->read(it.target, it.source, it.size_bytes));
+    } else {
+      std::memcpy(it.target, it.source, static_cast<size_t>(it.size_bytes));
     }
-    if (homes_ != nullptr) return homes_->read(it.target, it.source, it.size_bytes);
-    std::memcpy(it.target, it.source, static_cast<size_t>(it.size_bytes));
+    (lane == Lane::Evict ? traffic_->evicted_bytes : traffic_->prefetched_bytes) += it.size_bytes;
     return Done{};
   }
 
@@ -80,6 +85,7 @@ class HostLanes final : public CopyLanes, private LaneWork {
   std::shared_ptr<LaneThreads> threads_;
   std::optional<FileCopies> to_file_;  // None where nothing is copied there.
   std::shared_ptr<FileMemory> homes_;  // The host tier, where that is a file.
+  std::shared_ptr<HostTraffic> traffic_;
 };
 
 }  // namespace
@@ -130,7 +136,7 @@ Result<std::unique_ptr<CopyLanes>> HostDevice::open_lanes(LaneCopies copies) {
   const bool has_disk = !copies.of(Lane::DiskWrite).empty();
   if (has_disk) FITSTEP_TRY_STATUS(reserve_disk(file_bytes(copies)));
   return std::unique_ptr<CopyLanes>(
-      new HostLanes(std::move(copies), threads_, has_disk ? disk_ : nullptr, homes_));
+      new HostLanes(std::move(copies), threads_, has_disk ? disk_ : nullptr, homes_, traffic_));
 }
 
 Status HostDevice::reserve_disk(int64_t size_bytes) {

@@ -4,6 +4,7 @@
 // memory that is another file; for plans that is the host tier, and copies to it go to that file.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -17,6 +18,12 @@
 #include "fitstep/run/lane_threads.h"
 
 namespace fitstep {
+
+// Bytes that the lanes to the host tier and back have copied, in all steps.
+struct HostTraffic {
+  std::atomic<int64_t> evicted_bytes = 0;
+  std::atomic<int64_t> prefetched_bytes = 0;
+};
 
 class HostDevice final : public Device {
  public:
@@ -41,6 +48,8 @@ class HostDevice final : public Device {
   // Sees to it that the file has room for `size_bytes`; makes it if need be.
   Status reserve_disk(int64_t size_bytes);
 
+  const HostTraffic& traffic() const { return *traffic_; }
+
   // Null before it is needed.
   const std::shared_ptr<DiskFile>& disk() const { return disk_; }
 
@@ -52,6 +61,7 @@ class HostDevice final : public Device {
   std::shared_ptr<DiskFile> disk_;
   std::shared_ptr<FileMemory> homes_;  // Null where none are in a file.
   std::shared_ptr<LaneThreads> threads_;
+  std::shared_ptr<HostTraffic> traffic_ = std::make_shared<HostTraffic>();  // Lanes count in it.
 };
 
 }  // namespace fitstep

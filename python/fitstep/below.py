@@ -44,7 +44,9 @@ class Below:
     disk_checksums: bool = True
     codecs: str = ""  # As _core.measure_codecs() says it; "" where copies are made without codes.
     disk_homes_bytes: int = 0  # Of the disk budget, for homes.
-    disk_written_bytes: int = 0  # As of the last look(), in all steps.
+    evicted_bytes: int = 0  # As of the last look(), in all steps; homes in files are the disk's.
+    prefetched_bytes: int = 0
+    disk_written_bytes: int = 0
     disk_read_bytes: int = 0
     is_direct: bool | None = None  # Whether past the page cache; None where no file was needed.
 
@@ -155,7 +157,9 @@ class Below:
         }
 
     def look(self, homes: Any) -> None:
-        """Takes down what the file has seen."""
+        """Takes down what has been copied."""
+        if not self.has_homes_on_disk:
+            self.evicted_bytes, self.prefetched_bytes = homes.host_traffic()
         traffic = homes.disk_traffic()
         if traffic is not None:
             self.disk_written_bytes, self.disk_read_bytes, self.is_direct = traffic

@@ -93,6 +93,8 @@ class Report:
     reserve_bytes: int
     host_bytes: int  # Allowed beside the arena, for the optimizers' own numbers.
     host_budget_bytes: int  # Of the host tier, beside the budget; 0 without one.
+    evicted_bytes: int  # Copied to the host tier in all steps,
+    prefetched_bytes: int  # and from there.
     disk_budget_bytes: int  # Of the disk tier; 0 without one.
     disk_homes_bytes: int  # Of that, for homes.
     disk_dir: str
@@ -120,6 +122,11 @@ class Report:
             f"{size(self.host_bytes)}; unforeseen requests {self.unforeseen_requests}, violations "
             f"{self.violations}, results copied into place {self.misplaced_results}",
         ]
+        if self.host_budget_bytes:
+            lines.append(
+                f"host   evicted {size(self.evicted_bytes)}, prefetched "
+                f"{size(self.prefetched_bytes)} so far"
+            )
         if self.disk_budget_bytes:
             how = {None: "", True: ", past the page cache", False: ", through the page cache"}
             lines.append(
@@ -232,6 +239,8 @@ def make_report(step: Step, session: Session) -> Report:
         reserve_bytes=session.reserve_bytes,
         host_bytes=session.host_bytes,
         host_budget_bytes=below.host_budget_bytes,
+        evicted_bytes=below.evicted_bytes,
+        prefetched_bytes=below.prefetched_bytes,
         disk_budget_bytes=below.disk_budget_bytes,
         disk_homes_bytes=below.disk_homes_bytes,
         disk_dir=below.disk_dir,

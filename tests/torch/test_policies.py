@@ -29,6 +29,13 @@ def trained(case: str, policy: str, budget: str) -> tuple[Run, fitstep.Report]:
     return run, report
 
 
+def assert_traffic_is_planned(report: fitstep.Report) -> None:
+    """What the lanes have counted is what the plans say, to the byte."""
+    variants = report.variants
+    assert report.evicted_bytes == sum(one.runs * one.evicted_bytes for one in variants)
+    assert report.prefetched_bytes == sum(one.runs * one.prefetched_bytes for one in variants)
+
+
 @pytest.mark.parametrize(
     ("case", "policy", "moves"),
     # All of them run on programs of all kinds in tests/property/; these on real kernels.
@@ -49,6 +56,7 @@ def test_a_policy_runs_with_equal_bits(case: str, policy: str, moves: bool) -> N
     assert report.violations == 0
     assert steady.evicted_bytes == steady.prefetched_bytes
     assert (steady.evicted_bytes > 0) == moves
+    assert_traffic_is_planned(report)
     assert (steady.recomputed_ops > 0) <= (policy == "recompute-cheap")
 
 
@@ -57,6 +65,7 @@ def test_a_policy_that_looks_at_the_budget_offloads_only_for_it(policy: str) -> 
     _, roomy = trained("unet", policy, "300%")
     run, tight = trained("unet", policy, "80%")
     assert roomy.variants[-1].evicted_bytes == 0 < tight.variants[-1].evicted_bytes
+    assert_traffic_is_planned(tight)
     assert differences(run.bits, train_plain("unet", STEPS).bits) == []
 
 
@@ -103,6 +112,7 @@ def test_a_policy_runs_inceptions_and_attention_with_equal_bits(
         ours.step, ours.example, "300%", policy=policy, host_budget="900%", effort=1
     )
     found = ours.train(step)
+    assert_traffic_is_planned(step.report())
     evicted_bytes = step.report().variants[-1].evicted_bytes
     step.close()
     plain = make()
