@@ -26,11 +26,11 @@ int64_t ram_bytes() {
 }
 
 Status add_disk(const std::string& folder, Machine& machine) {
-  FITSTEP_TRY(const DiskMeasure disk, measure_disk({.file = {.folder = folder}}));
+  FITSTEP_TRY(const DiskMeasure disk, measure_disk({.file = {.folder = folder}, .threads = machine.threads}));
   machine.links.push_back(Link{.upper = TierId(machine.tiers.size() - 1),
                                .evict = disk.evict,
                                .prefetch = disk.prefetch,
-                               .compute_slowdown = 1.0});
+                               .compute_slowdown = disk.compute_slowdown});
   machine.tiers.push_back({.name = "disk", .capacity_bytes = disk.free_bytes});
   const std::string how =
       fmt::format("measured on a file in {} with checksums, {}", folder,
@@ -39,7 +39,8 @@ Status add_disk(const std::string& folder, Machine& machine) {
   machine.sources.push_back({.figure = "links[1].evict", .source = how});
   machine.sources.push_back({.figure = "links[1].prefetch", .source = how});
   machine.sources.push_back(
-      {.figure = "links[1].compute_slowdown", .source = "assumed: the drive copies by itself"});
+      {.figure = "links[1].compute_slowdown",
+       .source = "measured: work of that many threads beside copies to the file, against alone"});
   FITSTEP_TRY(machine.codecs, measure_codecs({}));
   machine.sources.push_back(
       {.figure = "codecs", .source = "measured: one thread, numbers of which half are zero"});

@@ -66,16 +66,19 @@ std::string measure_host(int32_t threads, int64_t block_bytes) {
   return link_text(threads, unwrap(measure()));
 }
 
-// Beside a copy to the drive ops are as slow as beside one to the host tier, of which it is made.
-std::string measure_drive(const py::object& file, int64_t file_bytes, int64_t block_bytes) {
+std::string measure_drive(int32_t threads, const py::object& file, int64_t file_bytes, int64_t block_bytes) {
   const DiskOptions options{
-      .file = disk_options(file), .file_bytes = file_bytes, .block_bytes = block_bytes};
+      .file = disk_options(file), .file_bytes = file_bytes, .block_bytes = block_bytes,
+      .threads = threads};
   const auto measure = [&] {
     const py::gil_scoped_release release;
     return measure_disk(options);
   };
   const DiskMeasure disk = unwrap(measure());
-  return link_text(1, Link{.upper = kDeviceTier, .evict = disk.evict, .prefetch = disk.prefetch});
+  return link_text(threads, Link{.upper = kDeviceTier,
+                                 .evict = disk.evict,
+                                 .prefetch = disk.prefetch,
+                                 .compute_slowdown = disk.compute_slowdown});
 }
 
 // As the text of a machine that has only them: what options["codecs"] takes.

@@ -41,7 +41,7 @@ struct Link {
   TierId upper;
   Rate evict;
   Rate prefetch;
-  double compute_slowdown = 1.0;  // Op time beside a copy on this link / op time alone.
+  double compute_slowdown = 1.0;  // Op time while the link copies without a pause / op time alone.
 
   bool operator==(const Link&) const = default;
 };

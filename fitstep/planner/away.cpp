@@ -49,6 +49,12 @@ CopyCost shared(const CopyCost& cost) {
           .prefetch_ps_per_byte = cost.prefetch_ps_per_byte * kSharedRounding};
 }
 
+// Part of a copy's time on the link that ops beside it lose.
+double slowing_of(const Link& link) {
+  constexpr double kRounded = 0.98;
+  return (1 - 1 / std::max(link.compute_slowdown, 1.0)) * kRounded;
+}
+
 int64_t room_or_no_limit(const Machine& machine, TierId tier) {
   const int64_t bytes = room_bytes(machine, tier);
   return bytes == kUnlimitedBytes ? std::numeric_limits<int64_t>::max() : bytes;
@@ -73,11 +79,11 @@ Away make_away(const Machine& machine) {
   if (away.host_bytes == 0 && away.disk_bytes == 0) return away;
   away.is_possible = true;
   away.host = cost_of(*host);
-  constexpr double kRounded = 0.98;
-  if (host->compute_slowdown > 1) away.slowing = (1 - 1 / host->compute_slowdown) * kRounded;
+  away.slowing = slowing_of(*host);
   if (away.disk_bytes == 0) return away;
   if (away.host_bytes == 0) {  // Then the disk is the tier below.
     away.host = slower_of(away.host, cost_of(*disk));
+    away.slowing = slowing_of(*disk);  // The other link is in use for a part of that time only.
     away.host_bytes = away.disk_bytes;
     return away;
   }

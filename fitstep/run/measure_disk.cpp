@@ -19,6 +19,7 @@
 #include "fitstep/base/result.h"
 #include "fitstep/machine/machine.h"
 #include "fitstep/run/disk_file.h"
+#include "fitstep/run/measure_slowdown.h"
 
 namespace fitstep {
 namespace {
@@ -51,6 +52,9 @@ class Measurement {
     const Work read = [&] { return read_block(0, kDiskBlockBytes); };
     measure.evict.latency_ps = latency_ps(write, measure.evict);
     measure.prefetch.latency_ps = latency_ps(read, measure.prefetch);
+    for (const Work& way : {Work([&] { return write_all(0); }), Work([&] { return read_all(); })}) {
+      measure.compute_slowdown = std::max(measure.compute_slowdown, slowdown(way));
+    }
     measure.is_direct = file_.is_direct();
     if (failure_.has_value()) return *failure_;
     return measure;
@@ -93,6 +97,12 @@ class Measurement {
     for (int32_t i = 0; i < options_.rounds; ++i) times_ps.push_back(time_ps(work));
     std::ranges::sort(times_ps);
     return times_ps[times_ps.size() / 2];
+  }
+
+  double slowdown(const Work& work) {
+    if (options_.slowdown_rounds == 0 || failure_.has_value()) return 1.0;
+    return measure_slowdown({.threads = options_.threads, .rounds = options_.slowdown_rounds},
+                            [&] { time_ps(work); });
   }
 
   // What a transfer takes beyond its bytes at the rate of large ones.
@@ -142,7 +152,7 @@ class Measurement {
 
 Result<DiskMeasure> measure_disk(const DiskOptions& options) {
   const bool is_aligned = options.block_bytes > 0 && options.block_bytes % kDiskBlockBytes == 0;
-  if (!is_aligned || options.rounds < 1 || options.file_bytes < options.block_bytes ||
+  if (!is_aligned || options.rounds < 1 || options.threads < 1 || options.slowdown_rounds < 0 || options.file_bytes < options.block_bytes ||
       options.file_bytes % options.block_bytes != 0) {
     return Error{
         ErrorCode::BadInput,

@@ -4,6 +4,7 @@
 //   write, read   half a file in large blocks
 //   both          reading one half while the other is written
 //   latency       the smallest block
+//   slowdown      compute work on `threads` threads beside writing or reading / without it
 //
 // Each number is the median of a few rounds; all together take a few seconds on a drive of 1 GB/s.
 #pragma once
@@ -21,11 +22,14 @@ struct DiskOptions {
   int64_t file_bytes = int64_t{1} << 28;  // Of each half.
   int64_t block_bytes = int64_t{1} << 22;
   int32_t rounds = 3;
+  int32_t threads = 1;          // That compute; the machine's.
+  int32_t slowdown_rounds = 5;  // 0: taken to be none.
 };
 
 struct DiskMeasure {
   Rate evict;  // To the drive.
   Rate prefetch;
+  double compute_slowdown = 1.0;  // Beside a copy, with all that a copy has the CPU do.
   int64_t free_bytes = 0;  // Of the folder's file system, before.
   bool is_direct = false;  // Past the system's cache.
 };

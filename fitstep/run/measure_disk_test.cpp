@@ -37,6 +37,7 @@ TEST(MeasureDisk, FindsRatesAndLeavesNothingBehind) {
     EXPECT_LE(rate.both_bytes_per_s, rate.alone_bytes_per_s);
     EXPECT_GE(rate.latency_ps, 0);
   }
+  EXPECT_GE(measure->compute_slowdown, 1);
   EXPECT_GT(measure->free_bytes, 0);
   EXPECT_TRUE(std::filesystem::is_empty(folder));
 }
@@ -46,6 +47,7 @@ TEST(MeasureDisk, SaysWhichCallFailedForEveryN) {
   for (int64_t n = 0; n < 10'000; ++n) {
     DiskOptions options = small(empty_folder());
     options.file_bytes = options.block_bytes;
+    options.slowdown_rounds = 0;  // Whose calls are as many as there is time for; see below.
     const auto calls = std::make_shared<FaultyFiles>(FaultyFilesOptions{.at = n});
     options.file.calls = calls;
     const Result<DiskMeasure> measure = measure_disk(options);
@@ -58,6 +60,20 @@ TEST(MeasureDisk, SaysWhichCallFailedForEveryN) {
     EXPECT_NE(measure.error().message.find("Input/output error"), std::string::npos);
   }
   FAIL() << "it never ends";
+}
+
+TEST(MeasureDisk, SaysThatACallFailedBesideWork) {
+  DiskOptions options = small(empty_folder());
+  options.slowdown_rounds = 0;
+  const auto counted = std::make_shared<FaultyFiles>(FaultyFilesOptions{.at = -1});
+  options.file.calls = counted;
+  ASSERT_TRUE(measure_disk(options).has_value());
+  options.slowdown_rounds = 1;
+  for (const int64_t beyond : {1, 20}) {
+    options.file.calls =
+        std::make_shared<FaultyFiles>(FaultyFilesOptions{.at = counted->calls() + beyond});
+    EXPECT_FALSE(measure_disk(options).has_value()) << beyond;
+  }
 }
 
 TEST(MeasureDisk, SaysWhyItCannot) {

@@ -1,7 +1,6 @@
 #include "fitstep/run/measure_link.h"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -21,24 +20,12 @@
 #include "fitstep/plan/plan.h"
 #include "fitstep/run/arena.h"
 #include "fitstep/run/host_device.h"
+#include "fitstep/run/measure_slowdown.h"
 
 namespace fitstep {
 namespace {
 
 using Work = std::function<void()>;
-
-int64_t duration_ps(const Work& work) {
-  const auto begin = std::chrono::steady_clock::now();
-  work();
-  const std::chrono::nanoseconds passed = std::chrono::steady_clock::now() - begin;
-  return std::max<int64_t>(1, passed.count() * 1000);
-}
-
-int64_t median(std::vector<int64_t> durations_ps) {
-  const auto middle = durations_ps.begin() + static_cast<std::ptrdiff_t>(durations_ps.size() / 2);
-  std::ranges::nth_element(durations_ps, middle);
-  return *middle;
-}
 
 int64_t median_ps(int32_t rounds, const Work& work) {
   std::vector<int64_t> durations_ps;
@@ -51,66 +38,6 @@ int64_t bytes_per_s(int64_t size_bytes, int64_t time_ps) {
   const double seconds = static_cast<double>(time_ps) / kPicosecondsPerSecond;
   return std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(size_bytes) / seconds));
 }
-
-// Does the same again and again on a thread of its own, as long as it lives.
-class Repeater {
- public:
-  explicit Repeater(Work work)
-      : thread_([this, work = std::move(work)](const std::stop_token& stop) {
-          while (!stop.stop_requested()) {
-            work();
-            has_begun_ = true;
-            has_begun_.notify_all();
-          }
-        }) {
-    has_begun_.wait(false);
-  }
-
- private:
-  std::atomic<bool> has_begun_ = false;
-  std::jthread thread_;
-};
-
-// Half of the time bound by memory, half by arithmetic, as training steps are in the sum.
-class ComputeWork {
- public:
-  ComputeWork(int32_t threads, int64_t memory_bytes) : shares_(static_cast<size_t>(threads)) {
-    const auto floats = static_cast<size_t>(memory_bytes) / sizeof(float) / shares_.size() + 1;
-    for (Share& share : shares_) {
-      share.streamed.assign(std::min(floats, kStreamed), 1.0F);
-      share.near.assign(kNear, 1.0F);
-    }
-  }
-
-  void run() {
-    std::vector<std::jthread> workers;
-    for (size_t i = 1; i < shares_.size(); ++i) {
-      workers.emplace_back([this, i] { run_share(shares_[i]); });
-    }
-    run_share(shares_.front());
-  }
-
- private:
-  static constexpr size_t kStreamed = size_t{1} << 22;  // Elements that a share streams through.
-  static constexpr size_t kNear = size_t{1} << 11;      // 8 KiB.
-  static constexpr int kNearPasses = 6000;
-
-  struct Share {
-    std::vector<float> streamed;
-    std::vector<float> near;
-  };
-
-  static void run_share(Share& share) {
-    for (size_t done = 0; done < kStreamed; done += share.streamed.size()) {
-      for (float& each : share.streamed) each = each * 0.5F + 1.0F;
-    }
-    for (int pass = 0; pass < kNearPasses; ++pass) {
-      for (float& each : share.near) each = (each * 0.5F + 1.0F) * 0.25F + 0.5F;
-    }
-  }
-
-  std::vector<Share> shares_;
-};
 
 // Hands work to a sleeping thread and sleeps until it is done, as a lane and its waiter do.
 class Handover {
@@ -179,21 +106,6 @@ Rate measure_rate(const HostLinkOptions& options, const Work& copy, const Work& 
   return rate;
 }
 
-// Rounds with and without a copy alternate, so that what else the machine does meets both.
-double measure_slowdown(const HostLinkOptions& options, const Work& copy) {
-  ComputeWork work(options.threads, options.block_bytes);
-  work.run();  // Pages are touched and clocks are up.
-  std::vector<int64_t> alone_ps;
-  std::vector<int64_t> beside_ps;
-  for (int32_t i = 0; i < options.rounds; ++i) {
-    alone_ps.push_back(duration_ps([&] { work.run(); }));
-    const Repeater copying(copy);
-    beside_ps.push_back(duration_ps([&] { work.run(); }));
-  }
-  const auto alone = static_cast<double>(median(std::move(alone_ps)));
-  return std::max(1.0, static_cast<double>(median(std::move(beside_ps))) / alone);
-}
-
 }  // namespace
 
 Result<Link> measure_host_link(const HostLinkOptions& options) {
@@ -210,7 +122,9 @@ Result<Link> measure_host_link(const HostLinkOptions& options) {
   Link link{.upper = TierId(int32_t{0})};
   link.evict = measure_rate(options, evict, prefetch, latency_ps);
   link.prefetch = measure_rate(options, prefetch, evict, latency_ps);
-  link.compute_slowdown = measure_slowdown(options, evict);
+  link.compute_slowdown = measure_slowdown(
+      {.threads = options.threads, .memory_bytes = options.block_bytes, .rounds = options.rounds},
+      evict);
   return link;
 }
 

@@ -163,15 +163,29 @@ bool LaneClock::is_other_way_busy(size_t lane, const Link& link) const {
 // The worst of the links that copy beside the op.
 double LaneClock::slowdown_now(size_t lane) const {
   double slowdown = 1.0;
-  for (size_t other = 0; other < running_.size(); ++other) {
-    if (other == lane || !running_[other].is_running) continue;
-    const Work& work = running_[other].work;
-    if (!work.is_copy) continue;
-    for (const Link& link : machine_->links) {
-      if (work.route.crosses(link)) slowdown = std::max(slowdown, link.compute_slowdown);
-    }
+  for (const Link& link : machine_->links) {
+    if (link.compute_slowdown <= 1) continue;
+    const double use =
+        std::max(use_now(lane, link, Direction::Evict), use_now(lane, link, Direction::Prefetch));
+    slowdown = std::max(slowdown, 1 + (link.compute_slowdown - 1) * std::min(use, 1.0));
   }
   return slowdown;
+}
+
+// The part of its time for which copies beside the op have the link: less than all of it where they
+// wait for a slower one.
+double LaneClock::use_now(size_t lane, const Link& link, Direction direction) const {
+  double use = 0;
+  for (size_t other = 0; other < running_.size(); ++other) {
+    const Work& work = running_[other].work;
+    if (other == lane || !running_[other].is_running || !work.is_copy) continue;
+    if (work.route.direction != direction || !work.route.crosses(link)) continue;
+    const int64_t whole_ps = copy_ps(other);
+    if (whole_ps > 0) {
+      use += static_cast<double>(alone_ps(other, link)) / static_cast<double>(whole_ps);
+    }
+  }
+  return use;
 }
 
 }  // namespace fitstep

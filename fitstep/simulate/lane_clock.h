@@ -12,6 +12,9 @@
 //   device ======== host -------- disk       link rates 10 and 4: alone 10 to the host or 4 to the
 //                                            disk; both at once 6 and 4
 //
+// Ops beside copies are slower as far as those use a link: a copy to the disk has the host's link for
+// a part of its time only.
+//
 // A copy in a code goes in pieces that two threads encode and hand to the lower link in turns: it
 // takes as long as that link alone, or half of what coding and that link take after each other.
 //
@@ -90,6 +93,7 @@ class LaneClock {
   bool is_other_way_busy(size_t lane, const Link& link) const;
   std::optional<size_t> lane_beside(size_t lane, const Link& link) const;
   double slowdown_now(size_t lane) const;
+  double use_now(size_t lane, const Link& link, Direction direction) const;
 
   const Machine* machine_;
   int64_t now_ps_ = 0;

@@ -219,6 +219,23 @@ TEST(Simulate, TakesForADiskCopyAsLongAsTheSlowerLink) {
   EXPECT_EQ(simulate(program, plan, machine).total_ps, 5 * kSecond);
 }
 
+// The host's link is in use for a quarter of the time that the disk takes.
+TEST(Simulate, SlowsOpsAsFarAsALinkIsInUse) {
+  const Program program = program_of(kOffload);
+  Machine machine = unit_machine();
+  machine.links[0].evict.alone_bytes_per_s = 4;
+  machine.links[0].prefetch.alone_bytes_per_s = 4;
+  machine.links[0].compute_slowdown = 3.0;
+  const Timeline timeline = simulate(program, disk_plan(program), machine);
+  // 1.5 times as long beside either copy, from 1 s to 5 s.
+  EXPECT_EQ(span_of(timeline, Lane::Compute, 1).end_ps, 2 * kSecond + kSecond / 2);
+  EXPECT_EQ(span_of(timeline, Lane::Compute, 2).end_ps, 4 * kSecond);
+  EXPECT_EQ(timeline.total_ps, 6 * kSecond);
+  machine.links[1].compute_slowdown = 2.0;  // The worse of the two.
+  EXPECT_EQ(span_of(simulate(program, disk_plan(program), machine), Lane::Compute, 1).end_ps,
+            3 * kSecond);
+}
+
 // One of a's 2 bytes is left in the code; the host's link takes no time worth mentioning.
 TEST(Simulate, TakesForACodedCopyWhatTheFileOrTheCodingTakes) {
   Program program = program_of(kOffload);

@@ -122,10 +122,12 @@ class ProfileCache:
         file_bytes = min(1 << (eighth.bit_length() - 1), _MOST_FILE_BYTES)
         block_bytes = min(file_bytes // 4, _MOST_BLOCK_BYTES // 8)
         drive = os.stat(file["folder"]).st_dev
+        threads = torch.get_num_threads()
         of = f"drive {drive}, {file_bytes} {file['piece_bytes']}, {file['has_checksums']}"
+        of += f", {threads} threads"
         known = self._disk_links.get(of)
         if known is None:
-            known = _core.measure_disk_link(file, file_bytes, block_bytes)
+            known = _core.measure_disk_link(threads, file, file_bytes, block_bytes)
             self._disk_links[of] = known
             self._write()
         return known
