@@ -48,7 +48,7 @@ def look_at(name: str, rival: str, small: bool) -> Row:
 def measure(name: str, rounds: int, small: bool) -> list[Row]:
     """One row per rival of one workload."""
     plain = look_at(name, "plain", small)
-    with WorkerProcess(name, f"1{BELOW}", small) as refused:  # One byte: the answer is what would do.
+    with WorkerProcess(name, f"1{BELOW}", small) as refused:  # One byte: it says what would do.
         least = refused.started["too_small"]["least_found_bytes"]
     rows = [{"case": name} | look_at(name, rival, small) for rival in RIVALS]
     for row in rows:

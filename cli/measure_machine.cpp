@@ -26,7 +26,8 @@ int64_t ram_bytes() {
 }
 
 Status add_disk(const std::string& folder, Machine& machine) {
-  FITSTEP_TRY(const DiskMeasure disk, measure_disk({.file = {.folder = folder}, .threads = machine.threads}));
+  FITSTEP_TRY(const DiskMeasure disk,
+              measure_disk({.file = {.folder = folder}, .threads = machine.threads}));
   machine.links.push_back(Link{.upper = TierId(machine.tiers.size() - 1),
                                .evict = disk.evict,
                                .prefetch = disk.prefetch,

@@ -66,10 +66,12 @@ std::string measure_host(int32_t threads, int64_t block_bytes) {
   return link_text(threads, unwrap(measure()));
 }
 
-std::string measure_drive(int32_t threads, const py::object& file, int64_t file_bytes, int64_t block_bytes) {
-  const DiskOptions options{
-      .file = disk_options(file), .file_bytes = file_bytes, .block_bytes = block_bytes,
-      .threads = threads};
+std::string measure_drive(int32_t threads, const py::object& file, int64_t file_bytes,
+                          int64_t block_bytes) {
+  const DiskOptions options{.file = disk_options(file),
+                            .file_bytes = file_bytes,
+                            .block_bytes = block_bytes,
+                            .threads = threads};
   const auto measure = [&] {
     const py::gil_scoped_release release;
     return measure_disk(options);

@@ -28,9 +28,9 @@ inline constexpr TierId kDeviceTier = TierId(int32_t{0});
 inline constexpr TierId kHostTier = TierId(int32_t{1});
 inline constexpr TierId kDiskTier = TierId(int32_t{2});
 
-// How the bytes are kept. What SignBits and NarrowInteger need follows from the shape; ZeroValue and
-// Zstd need less or not, as the content is, so that room is kept for all of it: they save time and
-// wear on the way to a disk, never space.
+// How the bytes are kept. What SignBits and NarrowInteger need follows from the shape; ZeroValue
+// and Zstd need less or not, as the content is, so that room is kept for all of it: they save time
+// and wear on the way to a disk, never space.
 enum class Code { None, SignBits, NarrowInteger, ZeroValue, Zstd };
 
 const char* to_string(Code code);  // As in plan files: "zero_value".

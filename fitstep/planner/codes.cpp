@@ -27,10 +27,9 @@ constexpr Code kCodes[] = {Code::ZeroValue, Code::Zstd};
 int64_t round_trip_ps(const Storage& storage, Code code, const Machine& machine) {
   int64_t sum_ps = 0;
   for (const Direction direction : {Direction::Evict, Direction::Prefetch}) {
-    Work work{
-        .is_copy = true,
-        .size_bytes = storage.size_bytes,
-        .route = {.upper = kDeviceTier, .lower = kDiskTier, .direction = direction}};
+    Work work{.is_copy = true,
+              .size_bytes = storage.size_bytes,
+              .route = {.upper = kDeviceTier, .lower = kDiskTier, .direction = direction}};
     if (code != Code::None) put_code(storage, code, machine, work);
     LaneClock clock(machine);
     clock.start(Lane::DiskWrite, work);
@@ -141,8 +140,8 @@ class Coding {
       for (const Code code : kCodes) {
         const std::optional<int64_t> bytes = coded_bytes(storage, code);
         if (!bytes || !codec_of(machine_, code)) continue;
-        most = std::max(most, static_cast<double>(storage.size_bytes) /
-                                  static_cast<double>(*bytes));
+        most =
+            std::max(most, static_cast<double>(storage.size_bytes) / static_cast<double>(*bytes));
       }
     }
     return most;

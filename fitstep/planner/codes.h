@@ -1,10 +1,10 @@
-// Codes: which of a plan's copies to the disk are made in a code, so that less has to be written and
-// read. Room is kept for all bytes, so addresses, waits and proofs stay as they are; only the
+// Codes: which of a plan's copies to the disk are made in a code, so that less has to be written
+// and read. Room is kept for all bytes, so addresses, waits and proofs stay as they are; only the
 // expected time changes.
 //
 //   plan, sizes in codes (program), rates (machine)
 //     --> each copy in the code that is expected to be the quickest there and back
-//     --> none at all, if the step is then quicker; else single ones without, or with, while that is
+//     --> none at all, if the step is then quicker; else single ones without, or with, if that is
 #pragma once
 
 #include <cstdint>

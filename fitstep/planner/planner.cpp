@@ -152,8 +152,8 @@ class Planning {
   bool is_small() const { return values_.tick_count() <= 1'000; }
   // For what to offload: a published policy has decided it.
   bool may_search() const { return moves_.offload && find_policy(request_.policy) == nullptr; }
-  // For one capacity: a frontier's plans are compared without. Of the published systems only the one
-  // that compresses does.
+  // For one capacity: a frontier's plans are compared without. Of the published systems only the
+  // one that compresses does.
   bool may_code() const {
     const bool has_codes =
         find_policy(request_.policy) == nullptr || request_.policy.starts_with("vdnn++");

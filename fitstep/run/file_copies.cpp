@@ -31,7 +31,8 @@ FileCopies::FileCopies(const LaneCopies& copies, std::shared_ptr<DiskFile> file)
   for (const LaneCopy& copy : copies_.of(Lane::DiskWrite)) {
     const auto residency = static_cast<size_t>(copy.file_residency);
     records_.resize(std::max(records_.size(), residency + 1));
-    if (copy.code != Code::None) records_[residency].pieces.resize(file_->pieces_of(copy.size_bytes));
+    if (copy.code != Code::None)
+      records_[residency].pieces.resize(file_->pieces_of(copy.size_bytes));
     sizes_.push_back({.size_bytes = copy.size_bytes});
   }
 }

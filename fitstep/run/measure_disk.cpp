@@ -152,8 +152,8 @@ class Measurement {
 
 Result<DiskMeasure> measure_disk(const DiskOptions& options) {
   const bool is_aligned = options.block_bytes > 0 && options.block_bytes % kDiskBlockBytes == 0;
-  if (!is_aligned || options.rounds < 1 || options.threads < 1 || options.slowdown_rounds < 0 || options.file_bytes < options.block_bytes ||
-      options.file_bytes % options.block_bytes != 0) {
+  if (!is_aligned || options.rounds < 1 || options.threads < 1 || options.slowdown_rounds < 0 ||
+      options.file_bytes < options.block_bytes || options.file_bytes % options.block_bytes != 0) {
     return Error{
         ErrorCode::BadInput,
         fmt::format("a file of {} bytes in blocks of {}, {} rounds: blocks are multiples "

@@ -30,8 +30,8 @@ struct DiskMeasure {
   Rate evict;  // To the drive.
   Rate prefetch;
   double compute_slowdown = 1.0;  // Beside a copy, with all that a copy has the CPU do.
-  int64_t free_bytes = 0;  // Of the folder's file system, before.
-  bool is_direct = false;  // Past the system's cache.
+  int64_t free_bytes = 0;         // Of the folder's file system, before.
+  bool is_direct = false;         // Past the system's cache.
 };
 
 // An error where the folder cannot be written to, has no room, or an option is not positive.

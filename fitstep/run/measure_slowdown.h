@@ -27,13 +27,13 @@ class Repeater {
 };
 
 struct SlowdownOptions {
-  int32_t threads = 1;                       // That compute.
+  int32_t threads = 1;                      // That compute.
   int64_t memory_bytes = int64_t{1} << 25;  // That they have, at most.
   int32_t rounds = 5;
 };
 
-// Time of work on `threads` threads, half of it bound by memory, while `beside` is repeated / alone;
-// at least 1.
+// Time of work on `threads` threads, half of it bound by memory, while `beside` is repeated, over
+// its time alone; at least 1.
 double measure_slowdown(const SlowdownOptions& options, const std::function<void()>& beside);
 
 }  // namespace fitstep

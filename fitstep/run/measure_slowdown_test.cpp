@@ -18,11 +18,11 @@ TEST(Median, IsTheMiddleOne) {
 TEST(MeasureSlowdown, RepeatsTheOtherWorkBesideAndNoWorkIsFaster) {
   std::atomic<int64_t> times = 0;
   std::set<std::thread::id> threads;
-  const double slowdown = measure_slowdown({.threads = 2, .memory_bytes = 1 << 16, .rounds = 3},
-                                           [&] {
-                                             threads.insert(std::this_thread::get_id());
-                                             ++times;
-                                           });
+  const double slowdown =
+      measure_slowdown({.threads = 2, .memory_bytes = 1 << 16, .rounds = 3}, [&] {
+        threads.insert(std::this_thread::get_id());
+        ++times;
+      });
   EXPECT_GE(slowdown, 1);
   EXPECT_GE(times, 3);
   EXPECT_FALSE(threads.contains(std::this_thread::get_id()));

@@ -1,6 +1,7 @@
 #include "fitstep/run/touch_pages.h"
 
 #include <fmt/format.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -9,8 +10,6 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
-#include <system_error>
-#include <thread>
 #include <vector>
 
 #include "fitstep/base/result.h"
@@ -39,32 +38,48 @@ int back(char* begin, int64_t size_bytes) {
   return 0;
 }
 
+// Pieces of it, one by one, by as many threads as come.
+class TouchedPages {
+ public:
+  TouchedPages(char* first, int64_t size_bytes) : first_(first), size_bytes_(size_bytes) {}
+
+  void touch() {
+    while (failure_ == 0) {
+      const int64_t at = next_.fetch_add(kPieceBytes);
+      if (at >= size_bytes_) return;
+      const int error = back(first_ + at, std::min(kPieceBytes, size_bytes_ - at));
+      if (error != 0) failure_ = error;
+    }
+  }
+  static void* help(void* pages) {
+    static_cast<TouchedPages*>(pages)->touch();
+    return nullptr;
+  }
+  int failure() const { return failure_; }
+
+ private:
+  char* first_;
+  int64_t size_bytes_;
+  std::atomic<int64_t> next_ = 0;
+  std::atomic<int> failure_ = 0;
+};
+
 }  // namespace
 
 Status touch_pages(char* begin, int64_t size_bytes, int32_t threads) {
   const auto page_bytes = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   const auto into_page = static_cast<int64_t>(reinterpret_cast<uintptr_t>(begin) % page_bytes);
-  char* first = begin - into_page;
   const int64_t whole_bytes = size_bytes + into_page;
-  std::atomic<int64_t> next = 0;
-  std::atomic<int> failed = 0;
-  const auto work = [&] {
-    while (failed == 0) {
-      const int64_t at = next.fetch_add(kPieceBytes);
-      if (at >= whole_bytes) return;
-      const int error = back(first + at, std::min(kPieceBytes, whole_bytes - at));
-      if (error != 0) failed = error;
-    }
-  };
-  std::vector<std::thread> helpers;
-  try {
-    while (std::ssize(helpers) + 1 < std::min<int64_t>(threads, whole_bytes / kPieceBytes)) {
-      helpers.emplace_back(work);
-    }
-  } catch (const std::system_error&) {  // Then it takes longer.
+  TouchedPages pages(begin - into_page, whole_bytes);
+  std::vector<pthread_t> helpers;
+  while (std::ssize(helpers) + 1 < std::min<int64_t>(threads, whole_bytes / kPieceBytes)) {
+    pthread_t helper = {};
+    if (pthread_create(&helper, nullptr, &TouchedPages::help, &pages) != 0) break;  // Slower.
+    helpers.push_back(helper);
   }
-  work();
-  for (std::thread& helper : helpers) helper.join();
+  pages.touch();
+  for (const pthread_t helper : helpers) pthread_join(helper, nullptr);
+  const int failed = pages.failure();
   if (failed == 0) return Done{};
   return Error{ErrorCode::Device,
                fmt::format("the system has no {} bytes of memory left ({}); lower the budget or "

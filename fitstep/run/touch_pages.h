@@ -1,5 +1,5 @@
-// Backs memory with pages before it is needed: otherwise the first step waits for the system page by
-// page, where one thread does it even in kernels that have several.
+// Backs memory with pages before it is needed: otherwise the first step waits for the system page
+// by page.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// What a code makes of a copy to the disk and back: fewer bytes on the slow link, time to code them.
+// What a code makes of a copy to the disk and back: fewer bytes on the slow link, time to code
+// them.
 //
 //   plain      host |======|  disk |============|          as long as the disk takes
 //   coded           |======|       |=====|  coding |--|

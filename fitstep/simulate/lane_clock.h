@@ -12,8 +12,8 @@
 //   device ======== host -------- disk       link rates 10 and 4: alone 10 to the host or 4 to the
 //                                            disk; both at once 6 and 4
 //
-// Ops beside copies are slower as far as those use a link: a copy to the disk has the host's link for
-// a part of its time only.
+// Ops beside copies are slower as far as those use a link: a copy to the disk has the host's link
+// for a part of its time only.
 //
 // A copy in a code goes in pieces that two threads encode and hand to the lower link in turns: it
 // takes as long as that link alone, or half of what coding and that link take after each other.

@@ -85,9 +85,8 @@ class Simulation {
               .own_ps = launch_ps,
               .size_bytes = size_bytes,
               .route = route_of(plan_, action.copy)};
-    const Residency& below = plan_.residencies[lane == Lane::DiskRead
-                                                   ? action.copy.source.index()
-                                                   : action.copy.target.index()];
+    const Residency& below = plan_.residencies[lane == Lane::DiskRead ? action.copy.source.index()
+                                                                      : action.copy.target.index()];
     if (is_disk_code(below)) {
       put_code(program_.storages[below.storage.index()], below.code, machine_, work);
     }

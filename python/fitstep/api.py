@@ -59,15 +59,13 @@ def compile(  # noqa: A001 - the word that PyTorch's users know.
             or the budget of the compiled step that this model is part of already.
         host_budget: bytes beside the budget, written like it, for what plans evict; on a CPU this
             is RAM too. None: nothing is evicted, or as in the step that has the model already.
-        disk_budget: the same in a file, whose blocks are taken before the first step; `report()`
-            says what steps write.
+        disk_budget: the same in a file, whose blocks are taken before the first step.
         disk_dir: the folder of that file, where it has no name; None: that of temporary files.
         disk_checksums: compare what comes back from the file with what was written there.
-        disk_codes: encode what goes to the file, without loss, where that is predicted to pay; the
-            first step samples what it would save.
+        disk_codes: encode it, without loss, where samples of the first step say that this pays.
         plan: a file from `step.plan.save(path)`: run this plan instead of making one.
-        policy: "auto" plans; "none" keeps everything; "recompute" and "offload" are one of the two
-            moves alone; "recompute-sqrt" is the classic scheme.
+        policy: "auto" plans; "none" keeps everything; "recompute" and "offload" are one move alone;
+            "recompute-sqrt" is the classic scheme.
         keep_grads: leave `p.grad` set after a step, at the cost of their bytes. Otherwise it is
             None once an optimizer of the step has used it; others are always kept.
         max_variants: programs of the step before a new one is an error. Shapes, flags, training
@@ -85,13 +83,12 @@ def compile(  # noqa: A001 - the word that PyTorch's users know.
 
     After each of them everything is as it was.
     """
-    below = (host_budget, disk_budget, disk_dir, disk_checksums, disk_codes)
+    below = host_budget, disk_budget, disk_dir, disk_checksums, disk_codes
     settings = Settings(budget, policy, seed, effort, None, *below)
     _check_options(max_variants, keep_grads, progress, plan)
     find_reach = _reach_finder(function, model, optimizer)
     tensors = [place.tensor for place in find_reach().unique()]
-    args = arguments_of(function, example)
-    given_plan = _read_plan(plan) if plan is not None else None
+    args, given_plan = arguments_of(function, example), _read_plan(plan)
     maker = _variant_maker(function, find_reach, session_for(tensors, settings), keep_grads)
     step = Step(maker, maker.session, max_variants)
     with progress_line(progress) as show:
@@ -253,7 +250,9 @@ def _reach(
     return reach
 
 
-def _read_plan(path: str | Path) -> Any:
+def _read_plan(path: str | Path | None) -> Any:
+    if path is None:
+        return None
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
