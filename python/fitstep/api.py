@@ -14,6 +14,7 @@ from torch.utils._pytree import tree_flatten
 from . import _core
 from .arguments import arguments_of
 from .errors import CaptureError, FitstepError, PlanFileError
+from .least import floor_of, least_for
 from .profile_cache import ProfileCache
 from .progress import progress_line
 from .session import Planned, Session
@@ -200,11 +201,11 @@ def curve(
         step._add_homes(capture.variants)
         session.set_budget(variant.step.plain_peak_bytes(), cache)
         every = [Planned(v.step, external_bytes=v.step.external_bytes()) for v in capture.variants]
-        floor = session.floor_of(every)
+        floor = floor_of(session, every)
         plans = _core.frontier_of(
             variant.step, torch.get_num_threads(), session.free_options(every[-1])
         )[1]
-        least = session.least_for(every, floor)
+        least = least_for(session, every, floor)
     outside = max(one.external_bytes for one in every)
     points: dict[int, CurvePoint] = {}  # The fastest of each budget comes first.
     for plan in plans:

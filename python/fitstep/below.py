@@ -51,7 +51,7 @@ class Below:
     is_direct: bool | None = None  # Whether past the page cache; None where no file was needed.
 
     @staticmethod
-    def of(settings: Settings, plain_peak_bytes: int, budget_bytes: int, links: Links) -> Below:
+    def of(settings: Settings, plain_peak_bytes: int, links: Links, budget_bytes: int) -> Below:
         """In bytes, from what the user gave. Raises DiskError for a folder without files."""
         below = Below(
             parse_below("host_budget", settings.host_budget, plain_peak_bytes),

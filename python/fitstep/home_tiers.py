@@ -9,6 +9,7 @@ import torch
 from . import _core
 from .errors import BudgetTooSmall
 from .homes import FREE_HOMES
+from .least import tried
 
 if TYPE_CHECKING:
     from .session import Planned, Session
@@ -18,6 +19,13 @@ _OFFLOADING = ("auto", "offload")  # Policies that may have homes below.
 
 def plan_with_homes(session: Session, new: list[Planned]) -> list[Planned]:
     """Plans `new` and decides where homes are. Raises BudgetTooSmall."""
+    try:
+        return _plan(session, new)
+    except BudgetTooSmall as error:
+        raise tried(session, error, lambda: _plan(session, new)) from None
+
+
+def _plan(session: Session, new: list[Planned]) -> list[Planned]:
     if session.below.host_budget_bytes:
         return _with_host(session, new)
     if session.below.has_disk:
@@ -49,6 +57,7 @@ def _with_host(session: Session, new: list[Planned]) -> list[Planned]:
 def _with_disk(session: Session, new: list[Planned]) -> list[Planned]:
     """In the arena; on the disk, whose copies take long, where there is no plan otherwise."""
     below, places = session.below, session.places
+    places.put_below(set())  # As in the arena, whatever an earlier try has decided.
     given: Any = new[-1].given_plan
     if given is None or not given.homes_below(new[-1].step):
         has_room = places.size_on_disk() <= below.disk_budget_bytes

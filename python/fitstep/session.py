@@ -12,6 +12,7 @@ import threading
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -64,6 +65,7 @@ class Session:
         self.places = Homes()
         self.budget_bytes = 0
         self.below = Below()
+        self._make_below: Callable[[int], Below] = lambda _: Below()
         self.planned: list[Planned] = []
         self.guards: list[Any] = []
         self._homes: Any = None  # _core.Homes
@@ -129,11 +131,16 @@ class Session:
 
     def set_budget(self, plain_peak_bytes: int, links: Links) -> None:
         """The budgets in bytes, from what the user gave; also what copies between tiers cost."""
-        self.budget_bytes = parse_budget(self.settings.budget, plain_peak_bytes)
-        self.below = Below.of(self.settings, plain_peak_bytes, self.budget_bytes, links)
+        self._make_below = partial(Below.of, self.settings, plain_peak_bytes, links)
+        self.take_budget(parse_budget(self.settings.budget, plain_peak_bytes))
+
+    def take_budget(self, budget_bytes: int) -> None:
+        """Another budget, with the tiers below as they are beside that one."""
+        self.budget_bytes = budget_bytes
+        self.below = self._make_below(budget_bytes)
 
     def capacity_for(self, planned: list[Planned]) -> int:
-        outside = _external_bytes(planned)
+        outside = external_bytes_of(planned)
         return capacity_of(self.budget_bytes, outside, self.below.files)
 
     def budget_for(self, height_bytes: int, external_bytes: int) -> int:
@@ -158,7 +165,7 @@ class Session:
     def plan_all(self, new: list[Planned], *, replan: bool) -> list[Planned]:
         """With homes where they are."""
         every = self.planned + new
-        external_bytes = _external_bytes(every)
+        external_bytes = external_bytes_of(every)
         capacity = self.capacity_for(every)
         if self.is_open:
             capacity = min(capacity, self._capacity_bytes)
@@ -184,23 +191,6 @@ class Session:
             raise too_small
         self._next_capacity = capacity
         return plans
-
-    def floor_of(self, planned: list[Planned]) -> int:
-        """No budget below this works for these variants: what BudgetTooSmall would name."""
-        heights = []
-        for one in planned:
-            outcome = _core.plan_step(one.step, torch.get_num_threads(), self.free_options(one))
-            heights.append(outcome[1] if outcome[0] == "too small" else 0)
-        return self.budget_for(max(heights), _external_bytes(planned))
-
-    def least_for(self, planned: list[Planned], floor_bytes: int) -> int:
-        """Takes the least budget found for these variants, which BudgetTooSmall would name."""
-        self.budget_bytes = floor_bytes
-        try:
-            self.plan(planned, replan=False)
-        except BudgetTooSmall as too_small:
-            self.budget_bytes = too_small.least_found_bytes or floor_bytes
-        return self.budget_bytes
 
     def _plan_one(
         self,
@@ -396,5 +386,5 @@ class Session:
         self.planned = []
 
 
-def _external_bytes(planned: list[Planned]) -> int:
+def external_bytes_of(planned: list[Planned]) -> int:
     return max((one.external_bytes for one in planned), default=0)

@@ -72,14 +72,14 @@ def test_copies_in_codes_keep_the_bits_and_write_less(
     whole = sum(copy.size_bytes for copy in steady.coded_copies)
     written = sum(copy.written_bytes for copy in steady.coded_copies)
     assert written < 0.8 * whole
-    assert f"codes  {len(steady.coded_copies)} values" in str(report)
+    assert f"  codes  {len(steady.coded_copies)} values" in str(report)
     step.close()
     theirs, without = on_disk(tmp_path, disk_codes=False)
     assert differences(found, theirs.train(without, STEPS)) == []
     plain_report = without.report()
     without.close()
     assert plain_report.variants[-1].coded_copies == []
-    assert "codes" not in str(plain_report)
+    assert "  codes  " not in str(plain_report)
     assert report.disk_written_bytes < plain_report.disk_written_bytes
     assert report.disk_read_bytes < plain_report.disk_read_bytes
     assert steady.predicted_s < plain_report.variants[-1].predicted_s
