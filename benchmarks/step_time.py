@@ -68,8 +68,10 @@ def measure(name: str, rounds: int, small: bool) -> list[Row]:
                 taken = worker.ask("turn")["seconds"]
                 if index > 0:
                     times.setdefault(key, []).append(taken)
+        predicted = {row["how"]: workers[row["how"]].ask("predicted")["seconds"] for row in rows}
     medians = {key: statistics.median(of) for key, of in times.items()}
     for row in rows:
+        row["predicted_seconds"] = predicted[row["how"]]
         own = medians[row["how"]]
         row |= {"seconds": times[row["how"]], "plain_seconds": times["plain"]}
         row |= {"jemalloc_seconds": times.get("jemalloc"), "ratio": own / medians["plain"]}
@@ -122,6 +124,7 @@ def main() -> int:
             if row["case"] == name:
                 where = f"{row['share']:.0%}, {WAYS[row['below']]}"
                 print(f"{name} at {where}: {row['ratio']:.3f} of plain", flush=True)
+        save(Path(__file__).stem, {"rounds": args.rounds, "rows": rows}, args.small)
     table = [
         {
             "case": row["case"],
@@ -131,6 +134,7 @@ def main() -> int:
             "floor": f"{row['floor_bytes'] / row['peak_bytes']:.1%}",
             "plain": f"{statistics.median(row['plain_seconds']):.4f} s",
             "fitstep": f"{statistics.median(row['seconds']):.4f} s",
+            "predicted": f"{row['predicted_seconds']:.4f} s",
             "of plain": f"{row['ratio']:.3f}",
             "of jemalloc": f"{row['jemalloc_ratio']:.3f}" if row["jemalloc_ratio"] else "-",
         }

@@ -37,6 +37,8 @@ class WorkerProcess:
     def ask(self, question: str) -> Any:
         """Sends one of step, turn, peak, bits; waits for the answer."""
         assert self._process.stdin is not None
+        if "too_small" in self.started:
+            raise RuntimeError(f"{self.name}: {self.started['message']}")
         self._process.stdin.write(question + "\n")
         self._process.stdin.flush()
         return self._answer()
