@@ -34,7 +34,7 @@ Status add_disk(const std::string& folder, Machine& machine) {
                                .compute_slowdown = disk.compute_slowdown});
   machine.tiers.push_back({.name = "disk", .capacity_bytes = disk.free_bytes});
   const std::string how =
-      fmt::format("measured on a file in {} with checksums, {}", folder,
+      fmt::format("measured on a file in {} beside work, with checksums, {}", folder,
                   disk.is_direct ? "past the system's cache" : "synced, and out of the cache");
   machine.sources.push_back({.figure = "tiers[2].capacity_bytes", .source = "free in " + folder});
   machine.sources.push_back({.figure = "links[1].evict", .source = how});
@@ -63,7 +63,8 @@ Result<Machine> measure_machine(const MachineVerbOptions& options) {
   machine.links = {link};
   const std::string half =
       fmt::format("half of the {} of RAM, which both share; budgets say more", format_bytes(ram));
-  const std::string copies = "measured: memcpy by one thread, median of several rounds";
+  const std::string copies =
+      "measured: memcpy by one thread beside work of that many threads, median of several rounds";
   machine.sources = {
       {.figure = "threads", .source = options.threads == 0 ? "of the machine" : "as asked for"},
       {.figure = "launch_ps", .source = "none: recorded times of ops hold their starts"},

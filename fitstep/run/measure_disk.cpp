@@ -43,11 +43,14 @@ class Measurement {
 
   Result<DiskMeasure> run() {
     DiskMeasure measure;
+    std::optional<Repeater> ops;
+    if (options_.slowdown_rounds > 0) ops.emplace(make_work({.threads = options_.threads}));
     const int64_t write_ps = median_ps([&] { return write_all(0); });
     const int64_t read_ps = median_ps([&] { return read_all(); });
     measure.evict.alone_bytes_per_s = rate(options_.file_bytes, write_ps);
     measure.prefetch.alone_bytes_per_s = rate(options_.file_bytes, read_ps);
     measure_both(measure);
+    ops.reset();
     const Work write = [&] { return write_block(0, kDiskBlockBytes); };
     const Work read = [&] { return read_block(0, kDiskBlockBytes); };
     measure.evict.latency_ps = latency_ps(write, measure.evict);

@@ -1,10 +1,9 @@
 // What a copy between a tier in RAM and the disk tier's file (disk_file.h) costs, measured here and
 // now, with all that belongs to it: staging, checksums, the drive.
 //
-//   write, read   half a file in large blocks
-//   both          reading one half while the other is written
-//   latency       the smallest block
-//   slowdown      compute work on `threads` threads beside writing or reading / without it
+//   write, read   half a file in large blocks, beside compute work as ops do it on `threads`
+//   threads both          reading one half while the other is written latency       the smallest
+//   block slowdown      that work beside writing or reading / without it
 //
 // Each number is the median of a few rounds; all together take a few seconds on a drive of 1 GB/s.
 #pragma once
@@ -23,7 +22,7 @@ struct DiskOptions {
   int64_t block_bytes = int64_t{1} << 22;
   int32_t rounds = 3;
   int32_t threads = 1;          // That compute; the machine's.
-  int32_t slowdown_rounds = 5;  // 0: taken to be none.
+  int32_t slowdown_rounds = 5;  // 0: copies are alone, and ops taken to be no slower beside them.
 };
 
 struct DiskMeasure {

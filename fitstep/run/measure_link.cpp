@@ -120,11 +120,14 @@ Result<Link> measure_host_link(const HostLinkOptions& options) {
   Handover handover;
   const int64_t latency_ps = median_ps(kHandovers * options.rounds, [&] { handover.run(); });
   Link link{.upper = TierId(int32_t{0})};
-  link.evict = measure_rate(options, evict, prefetch, latency_ps);
-  link.prefetch = measure_rate(options, prefetch, evict, latency_ps);
-  link.compute_slowdown = measure_slowdown(
-      {.threads = options.threads, .memory_bytes = options.block_bytes, .rounds = options.rounds},
-      evict);
+  const SlowdownOptions ops{
+      .threads = options.threads, .memory_bytes = options.block_bytes, .rounds = options.rounds};
+  {
+    const Repeater beside(make_work(ops));
+    link.evict = measure_rate(options, evict, prefetch, latency_ps);
+    link.prefetch = measure_rate(options, prefetch, evict, latency_ps);
+  }
+  link.compute_slowdown = measure_slowdown(ops, evict);
   return link;
 }
 

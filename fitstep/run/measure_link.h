@@ -1,9 +1,10 @@
 // What a copy between the device tier and a host tier of this CPU costs, measured here and now.
 //
-//   alone        memcpy of large blocks from arena to arena by one thread, nothing else running
+//   alone        memcpy of large blocks from arena to arena by one thread, beside compute work as
+//                ops do it on `threads` threads
 //   both         the same while another thread copies the other way
 //   latency      handing the smallest copy to a sleeping thread, until whoever waits for it wakes
-//   slowdown     compute work on `threads` threads beside one copying thread / without it
+//   slowdown     that work beside one copying thread / without it
 //
 // Each number is the median of a few rounds; all together take about half a second. Meanwhile five
 // blocks are reserved. Small ones are copied often, and at the speed of a nearer cache, as are the

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <stop_token>
 #include <thread>
 #include <utility>
@@ -80,15 +81,20 @@ Repeater::Repeater(std::function<void()> work)
   has_begun_.wait(false);
 }
 
+std::function<void()> make_work(const SlowdownOptions& options) {
+  const auto work = std::make_shared<ComputeWork>(options.threads, options.memory_bytes);
+  return [work] { work->run(); };
+}
+
 double measure_slowdown(const SlowdownOptions& options, const std::function<void()>& beside) {
-  ComputeWork work(options.threads, options.memory_bytes);
-  work.run();  // Pages are touched and clocks are up.
+  const std::function<void()> work = make_work(options);
+  work();  // Pages are touched and clocks are up.
   std::vector<int64_t> alone_ps;
   std::vector<int64_t> beside_ps;
   for (int32_t i = 0; i < options.rounds; ++i) {
-    alone_ps.push_back(duration_ps([&] { work.run(); }));
+    alone_ps.push_back(duration_ps(work));
     const Repeater repeating(beside);
-    beside_ps.push_back(duration_ps([&] { work.run(); }));
+    beside_ps.push_back(duration_ps(work));
   }
   const auto alone = static_cast<double>(median(std::move(alone_ps)));
   return std::max(1.0, static_cast<double>(median(std::move(beside_ps))) / alone);

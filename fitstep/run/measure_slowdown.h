@@ -32,8 +32,10 @@ struct SlowdownOptions {
   int32_t rounds = 5;
 };
 
-// Time of work on `threads` threads, half of it bound by memory, while `beside` is repeated, over
-// its time alone; at least 1.
+// Work as ops do it, half of it bound by memory: ten milliseconds or so on `threads` threads.
+std::function<void()> make_work(const SlowdownOptions& options);
+
+// Time of such work while `beside` is repeated, over its time alone; at least 1.
 double measure_slowdown(const SlowdownOptions& options, const std::function<void()>& beside);
 
 }  // namespace fitstep

@@ -105,10 +105,12 @@ class ProfileCache:
         """
         eighth = max(host_budget_bytes // 8, _LEAST_BLOCK_BYTES)
         block_bytes = min(1 << (eighth.bit_length() - 1), _MOST_BLOCK_BYTES)
-        known = self._host_links.get(str(block_bytes))
+        threads = torch.get_num_threads()
+        of = f"{block_bytes}, beside {threads} threads"
+        known = self._host_links.get(of)
         if known is None:
-            known = _core.measure_host_link(torch.get_num_threads(), block_bytes)
-            self._host_links[str(block_bytes)] = known
+            known = _core.measure_host_link(threads, block_bytes)
+            self._host_links[of] = known
             self._write()
         return known
 
@@ -124,7 +126,7 @@ class ProfileCache:
         drive = os.stat(file["folder"]).st_dev
         threads = torch.get_num_threads()
         of = f"drive {drive}, {file_bytes} {file['piece_bytes']}, {file['has_checksums']}"
-        of += f", {threads} threads"
+        of += f", beside {threads} threads"
         known = self._disk_links.get(of)
         if known is None:
             known = _core.measure_disk_link(threads, file, file_bytes, block_bytes)
