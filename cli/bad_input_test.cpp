@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -61,9 +62,11 @@ TEST(BadInput, ProgramsAreRefusedWithFileAndLine) {
        read + "line 11: invalid program: op 0 (f0) form 0 reads version 0 of storage 2 (a1), which "
               "has no content at start; either an op in front writes it"},
       {"negative", edited(kPyramid, "\"a1\" 1 ", "\"a1\" -1 "),
-       read + "line 5: invalid program: storage 2 (a1) has -1 bytes; a size lies in 0 .. 2^60"},
+       read + "line 5: invalid program: storage 2 (a1) has -1 bytes; a size lies in 0 .. 2^52"},
       {"huge", edited(kPyramid, "\"a1\" 1 ", "\"a1\" 4611686018427387904 "),
        read + "line 5: invalid program: storage 2 (a1) has 4611686018427387904 bytes; a size"},
+      {"large", edited(kPyramid, "\"a1\" 1 ", "\"a1\" 1152921504606846976 "),
+       read + "line 5: invalid program: storage 2 (a1) has 1152921504606846976 bytes; a size"},
       {"too-long", edited(kPyramid, "\"a1\" 1 ", "\"a1\" 9223372036854775808 "),
        read + "line 5, word 4 (9223372036854775808): its bytes does not fit 64 bits"},
       {"negative-time", edited(kPyramid, "time 1000000000000", "time -1"),
@@ -78,6 +81,20 @@ TEST(BadInput, ProgramsAreRefusedWithFileAndLine) {
   for (const BadFile& bad : files) {
     expect_refused(bad, {"show", "FILE"});
     expect_refused(bad, {"plan", "FILE", "--budget", "1KiB", "--machine", "unit"});
+  }
+}
+
+// Offsets and sums of so many bytes are still far from the end of their numbers.
+TEST(BadInput, TheLargestSizesAreLegal) {
+  const std::string largest = std::to_string((int64_t{1} << 52) - 100);
+  const std::string text = edited(kPyramid, "\"a1\" 1 ", "\"a1\" " + largest + " ");
+  const std::string path = write_file("largest.program", text);
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"show", path}, {"curve", path}}) {
+    const Answer answer = run_command(arguments);
+    EXPECT_EQ(answer.code, ExitCode::Yes) << answer.error;
+    EXPECT_TRUE(contains(answer.text, "4.00 PiB") || contains(answer.text, "4096.00 TiB"))
+        << answer.text;
   }
 }
 

@@ -171,7 +171,7 @@ struct Program {
   bool operator==(const Program&) const = default;
 };
 
-// Checks that ids are in range, sizes are sane (0 .. 2^60), every op has a form, every read finds a
+// Checks that ids are in range, sizes are sane (0 .. 2^52), every op has a form, every read finds a
 // version that an earlier op wrote or that exists at start, and versions count up by one per write.
 Status validate(const Program& program);
 

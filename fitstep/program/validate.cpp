@@ -19,8 +19,9 @@
 namespace fitstep {
 namespace {
 
-constexpr int64_t kMostBytes = int64_t{1} << 60;
-constexpr int64_t kMostSum = int64_t{1} << 62;  // Of all sizes, so that no sum overflows.
+// Of one size, and of all storages and requests together: a plan may hold each of them many times,
+// and its verifier counts up to 2^62 bytes.
+constexpr int64_t kMostBytes = int64_t{1} << 52;
 
 template <class... Arguments>
 Error bad_program(fmt::format_string<const Arguments&...> format, const Arguments&... arguments) {
@@ -62,17 +63,17 @@ class Validator {
       const Storage& storage = program_.storages[i];
       place_ = {.storage = StorageId(i)};
       if (!is_sane_size(storage.size_bytes)) {
-        return bad_program("{} has {} bytes; a size lies in 0 .. 2^60", label(StorageId(i)),
+        return bad_program("{} has {} bytes; a size lies in 0 .. 2^52", label(StorageId(i)),
                            storage.size_bytes);
       }
-      storage_bytes_ += storage.size_bytes;
-      if (storage_bytes_ > kMostSum) {
-        return bad_program("the storages up to {} have more than 2^62 bytes together",
+      sum_bytes_ += storage.size_bytes;
+      if (sum_bytes_ > kMostBytes) {
+        return bad_program("the storages up to {} have more than 2^52 bytes together",
                            label(StorageId(i)));
       }
       for (const int64_t coded_bytes : {storage.zero_value_bytes, storage.zstd_bytes}) {
         if (is_sane_size(coded_bytes)) continue;
-        return bad_program("{} has {} bytes in a code; a size lies in 0 .. 2^60",
+        return bad_program("{} has {} bytes in a code; a size lies in 0 .. 2^52",
                            label(StorageId(i)), coded_bytes);
       }
       const Interval& recorded = storage.recorded;
@@ -136,7 +137,7 @@ class Validator {
     return Done{};
   }
 
-  Status check_form(const Form& form, size_t form_index) const {
+  Status check_form(const Form& form, size_t form_index) {
     if (form.time_ps < 0) {
       return bad_program("{} form {} takes {} ps", label_op(), form_index, form.time_ps);
     }
@@ -224,17 +225,16 @@ class Validator {
     return Done{};
   }
 
-  Status check_requests(const Form& form, size_t form_index) const {
-    int64_t sum_bytes = storage_bytes_;
+  Status check_requests(const Form& form, size_t form_index) {
     for (size_t i = 0; i < form.requests.size(); ++i) {
       const Request& request = form.requests[i];
       if (!is_sane_size(request.size_bytes)) {
-        return bad_program("{} form {} request {} asks for {} bytes; a size lies in 0 .. 2^60",
+        return bad_program("{} form {} request {} asks for {} bytes; a size lies in 0 .. 2^52",
                            label_op(), form_index, i, request.size_bytes);
       }
-      sum_bytes += request.size_bytes;
-      if (sum_bytes > kMostSum) {
-        return bad_program("{} form {}: the storages and its requests have more than 2^62 bytes",
+      sum_bytes_ += request.size_bytes;
+      if (sum_bytes_ > kMostBytes) {
+        return bad_program("{} form {}: storages and requests so far have more than 2^52 bytes",
                            label_op(), form_index);
       }
       if (request.live.begin < 0 || is_empty(request.live)) {
@@ -285,7 +285,7 @@ class Validator {
   std::vector<int32_t> version_;   // Of every storage in front of the op that is being checked.
   std::vector<char> is_optional_;  // By storage: whether an optional op has made it.
   size_t op_ = 0;
-  int64_t storage_bytes_ = 0;
+  int64_t sum_bytes_ = 0;  // Of what was checked.
 };
 
 }  // namespace

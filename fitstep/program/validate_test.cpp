@@ -41,22 +41,24 @@ struct Broken {
 const std::vector<Broken>& all_broken() {
   static const std::vector<Broken> broken = {
       {"NegativeSize", [](Program& p) { p.storages[1].size_bytes = -1; },
-       "storage 1 (y) has -1 bytes; a size lies in 0 .. 2^60"},
-      {"HugeSize", [](Program& p) { p.storages[1].size_bytes = (int64_t{1} << 60) + 1; },
-       "storage 1 (y) has 1152921504606846977 bytes"},
+       "storage 1 (y) has -1 bytes; a size lies in 0 .. 2^52"},
+      {"HugeSize", [](Program& p) { p.storages[1].size_bytes = (int64_t{1} << 52) + 1; },
+       "storage 1 (y) has 4503599627370497 bytes"},
       {"NegativeSizeInACode", [](Program& p) { p.storages[1].zstd_bytes = -2; },
-       "storage 1 (y) has -2 bytes in a code; a size lies in 0 .. 2^60"},
+       "storage 1 (y) has -2 bytes in a code; a size lies in 0 .. 2^52"},
       {"HugeSizesTogether",
        [](Program& p) {
-         p.storages.resize(9, {.size_bytes = int64_t{1} << 59});
-         p.storages.resize(12, {.name = "last", .size_bytes = int64_t{1} << 60});
+         p.storages.resize(9, {.size_bytes = int64_t{1} << 49});
+         p.storages.resize(12, {.name = "last", .size_bytes = int64_t{1} << 50});
        },
-       "the storages up to storage 10 (last) have more than 2^62 bytes together"},
+       "the storages up to storage 10 (last) have more than 2^52 bytes together"},
       {"HugeRequestsTogether",
        [](Program& p) {
-         form_of(p, 0).requests.resize(7, {.size_bytes = int64_t{1} << 60, .live = {0, 1}});
+         const Request large{.size_bytes = int64_t{1} << 51, .live = {0, 1}};
+         form_of(p, 0).requests = {large};
+         form_of(p, 1).requests = {large};
        },
-       "op 0 (a, net.py:12) form 0: the storages and its requests have more than 2^62 bytes"},
+       "op 1 (b) form 0: storages and requests so far have more than 2^52 bytes"},
       {"DeathBeforeBirth", [](Program& p) { p.storages[2].recorded = {3, 2}; },
        "storage 2 (z) was recorded from tick 3 to 2"},
       {"OptionalOpThatOthersNeed",
