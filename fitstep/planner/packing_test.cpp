@@ -13,6 +13,7 @@
 #include "fitstep/base/id.h"
 #include "fitstep/machine/machine.h"
 #include "fitstep/plan/plan.h"
+#include "fitstep/planner/order.h"
 #include "fitstep/planner/packing_sets.h"
 #include "fitstep/planner/planner.h"
 #include "fitstep/planner/reduced.h"
@@ -162,6 +163,24 @@ TEST(Reduced, PutsAPackBehindTheLastThatNeedsTheValueWhole) {
   program.ops[2].forms[0].reads.push_back({.storage = StorageId(1), .version = 1});  // w
   const std::vector<OpId> order = order_with_optional(program);
   EXPECT_EQ(order, (std::vector<OpId>{OpId(0), OpId(2), OpId(1), OpId(3), OpId(4)}));
+}
+
+// up reads b and overwrites it.
+TEST(Reduced, PutsAPackInFrontOfWhatOverwritesTheValue) {
+  const Program program = program_of(
+      "fitstep program 1\n"
+      "storage 0 \"b\" 64 buffer persistent start\n"
+      "storage 1 \"m\" 64 temporary\n"
+      "op 0 \"pack\" copy optional\n"
+      "form \"default\" time 1 pure reads 0.0 writes 1.1\n"
+      "op 1 \"up\" update\n"
+      "form \"default\" time 1 reads 0.0 writes 0.1\n"
+      "end calls 0 storages 2 ops 2\n");
+  const std::vector<OpId> order = order_with_optional(program);
+  EXPECT_EQ(order, (std::vector<OpId>{OpId(0), OpId(1)}));
+  EXPECT_TRUE(is_valid_order(program, order));
+  const Outcome outcome = make_plan(program, test_machine(), {.capacity_bytes = 2 * kUnit});
+  EXPECT_TRUE(std::holds_alternative<Fits>(outcome));
 }
 
 TEST(Reduced, KeepsTheFormsThatReadWhatRuns) {

@@ -87,12 +87,21 @@ bool touches_input_of(const Form& packer, const Form& form) {
   });
 }
 
+// Whether the op overwrites what `packer` reads.
+bool ends_input_of(const Form& packer, const Form& form) {
+  return std::ranges::any_of(packer.reads, [&](const Read& input) {
+    return reads_bytes(input) && std::ranges::any_of(form.writes, [&](const Write& write) {
+             return write.storage == input.storage && write.version > input.version;
+           });
+  });
+}
+
 // Where in `order` the optional op belongs.
 size_t place_for(const Program& program, const std::vector<OpId>& order, const Op& packer) {
   size_t place = 0;
   for (size_t i = 0; i < order.size(); ++i) {
     const Op& op = program.ops[order[i].index()];
-    if (may_read(op, packer.forms[0].writes)) break;
+    if (may_read(op, packer.forms[0].writes) || ends_input_of(packer.forms[0], op.forms[0])) break;
     if (touches_input_of(packer.forms[0], op.forms[0])) place = i + 1;
   }
   return place;
