@@ -26,8 +26,8 @@ int main(int count, char** values) {
   const fitstep::Answer answer =
       fitstep::run_command(arguments, is_watched ? progress : fitstep::Progress());
   if (has_shown) std::fputs("\r\033[K", stderr);
-  std::fputs(answer.text.c_str(), stdout);
-  std::fputs(answer.error.c_str(), stderr);
+  std::fwrite(answer.text.data(), 1, answer.text.size(), stdout);  // Names may hold any byte.
+  std::fwrite(answer.error.data(), 1, answer.error.size(), stderr);
   if (std::fflush(stdout) != 0) {  // A full disk, and a script that trusts the exit code.
     std::perror("fitstep: cannot write the answer");
     return static_cast<int>(fitstep::ExitCode::BadInput);

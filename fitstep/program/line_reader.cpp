@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
@@ -23,6 +24,14 @@ int hex_digit(char letter) {
   if (letter >= 'a' && letter <= 'f') return letter - 'a' + 10;
   if (letter >= 'A' && letter <= 'F') return letter - 'A' + 10;
   return -1;
+}
+
+// What a file holds instead of text would end or spoil the sentence that it stands in.
+std::string shown(std::string_view word) {
+  constexpr size_t kMost = 40;
+  std::string text(word.substr(0, kMost));
+  std::ranges::replace_if(text, [](char letter) { return letter >= 0 && letter < ' '; }, '?');
+  return text;
 }
 
 // Words that start at or before the end of `read`: which one is being read, counted from 1.
@@ -168,7 +177,7 @@ void LineReader::fail_at(std::string_view rest, std::string_view sentence) {
     fault_ = fmt::format("line {}, at its end: {}", line_number_, sentence);
   } else {
     fault_ = fmt::format("line {}, word {} ({}): {}", line_number_, count_words(line_, read),
-                         word.substr(0, 40), sentence);
+                         shown(word), sentence);
   }
 }
 

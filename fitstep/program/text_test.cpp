@@ -130,6 +130,7 @@ TEST(Text, NamesLineAndWordOfAFault) {
       {"recorded 0-6\n", "recorded 6-0\n", "line 3: invalid program: storage 0 (x) was recorded"},
       {"\"f0\" matmul", "\"f0\" matmull", "line 10, word 4 (matmull): this is not an op's kind"},
       {"reads 0.0", "reads 0", "line 11, word 7 (0): expected '.' in a read such as 3.1"},
+      {"reads 0.0", std::string("reads 0\0.0", 10), "line 11, word 7 (0?.0): expected '.'"},
       {"reads 0.0", "reads 0.0:colour", "line 11, word 7 (0.0:colour): this is not a read's kind"},
       {"reads 0.0", "reads 99999999999999999999.0", "a storage does not fit 64 bits"},
       {"reads 0.0", "reads -", "line 11, word 7 (-): expected a storage, a whole number"},
