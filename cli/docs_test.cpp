@@ -24,6 +24,9 @@ std::vector<std::vector<std::string>> examples() {
       if (word.ends_with(".zst")) {
         word = std::string(FITSTEP_SOURCE_DIR) + "/benchmarks/programs/" + word;
       }
+      if (word.ends_with(".csv")) {
+        word = std::string(FITSTEP_SOURCE_DIR) + "/tests/fuzz/seeds/layout/" + word;
+      }
       if (word.ends_with(".plan")) word = testing::TempDir() + "fitstep_docs_test_" + word;
       found.back().push_back(word);
     }
@@ -39,7 +42,8 @@ TEST(CliPage, HasExamplesOfEveryVerbThatWork) {
     EXPECT_FALSE(answer.text.empty());
     verbs += example.front() + " ";
   }
-  for (const char* verb : {"plan", "curve", "verify", "show", "simulate", "report", "machine"}) {
+  for (const char* verb :
+       {"plan", "curve", "compare", "verify", "show", "simulate", "report", "layout", "machine"}) {
     EXPECT_TRUE(contains(verbs, verb)) << verb;
   }
 }

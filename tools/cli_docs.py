@@ -17,6 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "cli.md"
 PROGRAMS = ROOT / "benchmarks" / "programs"
+BLOCKS = ROOT / "tests" / "fuzz" / "seeds" / "layout"
 
 
 def output_of(command: Path, line: str, folder: Path) -> str:
@@ -31,8 +32,8 @@ def output_of(command: Path, line: str, folder: Path) -> str:
 def rewritten(page: str, command: Path) -> str:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for program in PROGRAMS.glob("*.program.zst"):
-            (folder / program.name).symlink_to(program)
+        for path in (*PROGRAMS.glob("*.program.zst"), *BLOCKS.glob("*.csv")):
+            (folder / path.name).symlink_to(path)
 
         def block(found: re.Match[str]) -> str:
             line = found.group(1)
