@@ -8,6 +8,7 @@
 //   a1            |--|       |'''''|
 //
 // "Made again" needs no place in advance: the scheduler looks at the lifetimes only afterwards.
+// What goes to another tier and comes back is chosen behind it, among the gaps of what is left.
 #pragma once
 
 #include <cstdint>
@@ -56,7 +57,6 @@ struct Selection {
     const std::vector<int32_t>& part = scopes[static_cast<size_t>(scope)];
     return part[static_cast<size_t>(touched)] == part[static_cast<size_t>(now)];
   }
-  // Offload will answer here too: a gap whose value goes to another tier and comes back.
 };
 
 inline Selection keep_all(const Values& values) {

@@ -3,11 +3,8 @@
 //   by segments  the dynamic programme over narrow cuts of every phase: some cuts are kept, each
 //                segment between them drops all, nothing, or what is cheap
 //   by price     everything at most so dear is dropped, wherever it is; finer than the levels of
-//   the
-//                segments, and right for programs without narrow cuts. On equal layers it drops all
-//                or nothing, and gains nothing there
-//
-// Offload will be a third way: gaps whose values go to another tier.
+//                the segments, and right for programs without narrow cuts. On equal layers it drops
+//                all or nothing, and gains nothing there
 #pragma once
 
 #include <algorithm>
