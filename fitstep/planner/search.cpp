@@ -207,6 +207,7 @@ class Search {
   }
 
   void try_every_offload(int64_t target_bytes, const Selection& selection, int32_t& tries) {
+    if (tries <= 0) return;
     const std::optional<Candidate> base = schedule_candidate(task_, selection);
     if (!base || is_plan_within(*base, target_bytes)) return;
     for (Candidate& candidate :
