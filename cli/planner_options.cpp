@@ -25,8 +25,8 @@ void add_planner_options(CLI::App& verb, PlannerOptions& options) {
       ->capture_default_str();
   constexpr double kSecondsPerDay = 86'400;
   verb.add_option("--time-limit", options.time_limit_s,
-                  "Seconds; the best plan found by then, or the first one. Without it the search "
-                  "ends by itself, and equal files give equal plans")
+                  "Seconds; the best plan found by then, or the first one. Without it, or with 0, "
+                  "the search ends by itself, and equal files give equal plans")
       ->check(number_from(0, kSecondsPerDay));
 }
 

@@ -70,6 +70,10 @@ void check_certificate(const Certificate& claim, int64_t peak_bytes, int64_t hei
     faults.add(FaultKind::WrongCertificate, "the plan needs {} and was made for a capacity of {}",
                height_bytes, claim.capacity_bytes);
   }
+  if (claim.bound_ps > claim.predicted_ps) {
+    faults.add(FaultKind::WrongCertificate, "the bound of {} ps is more than the predicted {} ps",
+               claim.bound_ps, claim.predicted_ps);
+  }
 }
 
 void check(const Subject& subject, Faults& faults) {

@@ -49,7 +49,7 @@ enum class FaultKind {
   WrongGenerator,  // A draw out of order, or from another state.
   Deadlock,        // Waits form a cycle.
   NotACycle,  // Something is live at the end that was not at the start, or the other way round.
-  WrongCertificate,  // Peak or height in the certificate is not the plan's.
+  WrongCertificate,  // A number of the certificate is not the plan's, or contradicts another.
 };
 
 struct Fault {

@@ -152,6 +152,7 @@ TEST(Verify, ReportsEveryNumberOfTheCertificateThatIsNotThePlans) {
   expect([](Certificate& it) { it.peak_bytes = 4; }, "peak is 4, the plan's 3");
   expect([](Certificate& it) { it.height_bytes = 128; }, "height is 128, the plan's 129");
   expect([](Certificate& it) { it.floor_bytes = 130; }, "floor is 130; this plan needs 129");
+  expect([](Certificate& it) { it.bound_ps = it.predicted_ps + 1; }, "is more than the predicted");
   expect([](Certificate& it) { it.capacity_bytes = 128; }, "needs 129 and was made for a capacity");
 }
 
