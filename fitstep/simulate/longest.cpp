@@ -65,11 +65,11 @@ Status check_longest(const Program& program, const Machine& machine) {
   constexpr double kPicosecondsPerDay = 86'400.0 * static_cast<double>(kPicosecondsPerSecond);
   return Error{
       ErrorCode::BadInput,
-      fmt::format("machine \"{}\" is too slow for {}: its ops may take {:.0f} days and "
-                  "their copies {:.0f}, and times end at 53 days; look at the program's times, take "
-                  "a faster machine, or close its tiers (--host-budget 0 --disk-budget 0)",
-                  machine.name, program.name, ops_ps / kPicosecondsPerDay,
-                  copies_ps / kPicosecondsPerDay)};
+      fmt::format(
+          "machine \"{}\" is too slow for {}: its ops may take {:.0f} days and "
+          "their copies {:.0f}, and times end at 53 days; look at the program's times, take "
+          "a faster machine, or close its tiers (--host-budget 0 --disk-budget 0)",
+          machine.name, program.name, ops_ps / kPicosecondsPerDay, copies_ps / kPicosecondsPerDay)};
 }
 
 }  // namespace fitstep
