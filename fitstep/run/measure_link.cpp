@@ -1,7 +1,6 @@
 #include "fitstep/run/measure_link.h"
 
 #include <algorithm>
-#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
