@@ -6,6 +6,7 @@
 #include "fitstep/plan/plan_file.h"
 #include "fitstep/planner/least.h"
 #include "fitstep/planner/planner.h"
+#include "fitstep/planner/policies/policies.h"
 #include "fitstep/run/lane_copies.h"
 #include "fitstep/run/measure_codecs.h"
 #include "fitstep/run/measure_disk.h"
@@ -247,6 +248,7 @@ void bind_planning(py::module_& module) {
   module.def("parse_plan", [](const std::string& text) {
     return std::make_shared<Plan>(unwrap(parse_plan(text)));
   });
+  module.def("may_code", &may_code);
   module.def("policy_names", [] {
     const std::span<const char* const> names = policy_names();
     return std::vector<std::string>(names.begin(), names.end());

@@ -171,16 +171,4 @@ void choose_codes(const Program& program, const Machine& machine, Plan& plan) {
   Coding(program, machine, plan).run();
 }
 
-int64_t expected_disk_bytes(const Program& program, const Plan& plan) {
-  int64_t sum_bytes = 0;
-  for (const Action& action : plan.lane(Lane::DiskWrite)) {
-    const Residency& residency = plan.residencies[action.copy.target.index()];
-    const Storage& storage = program.storages[residency.storage.index()];
-    sum_bytes += is_disk_code(residency)
-                     ? coded_bytes(storage, residency.code).value_or(residency.size_bytes)
-                     : residency.size_bytes;
-  }
-  return sum_bytes;
-}
-
 }  // namespace fitstep

@@ -24,7 +24,4 @@ namespace fitstep {
 // REQUIRES: the plan is sound and has no codes yet, and its prediction is of this machine.
 void choose_codes(const Program& program, const Machine& machine, Plan& plan);
 
-// Bytes that the plan's copies to the disk are expected to write in a step.
-int64_t expected_disk_bytes(const Program& program, const Plan& plan);
-
 }  // namespace fitstep

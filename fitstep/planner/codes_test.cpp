@@ -11,11 +11,14 @@
 
 #include "fitstep/machine/machine.h"
 #include "fitstep/plan/plan.h"
+#include "fitstep/plan/verify.h"
 #include "fitstep/planner/needs.h"
 #include "fitstep/planner/planner.h"
 #include "fitstep/program/program.h"
+#include "fitstep/simulate/coded_copies.h"
 #include "fitstep/simulate/simulator.h"
 #include "tests/support/expect_plan.h"
+#include "tests/support/keep_all.h"
 #include "tests/support/offload_gaps.h"
 #include "tests/support/random_program.h"
 
@@ -54,6 +57,19 @@ Plan plan_for(const Program& program, const Machine& machine) {
   Plan plan = offload_gaps(program, GapsTo::Disk);
   plan.certificate.predicted_ps = simulate(program, plan, machine).total_ps;
   return plan;
+}
+
+// Bytes that the plan's copies to the disk are expected to write in a step.
+int64_t expected_disk_bytes(const Program& program, const Plan& plan) {
+  int64_t sum_bytes = 0;
+  for (const Action& action : plan.lane(Lane::DiskWrite)) {
+    const Residency& residency = plan.residencies[action.copy.target.index()];
+    const Storage& storage = program.storages[residency.storage.index()];
+    sum_bytes += is_disk_code(residency)
+                     ? coded_bytes(storage, residency.code).value_or(residency.size_bytes)
+                     : residency.size_bytes;
+  }
+  return sum_bytes;
 }
 
 int64_t count_of(const Plan& plan, Code code) {
@@ -112,7 +128,10 @@ TEST(ChooseCodes, NeverMakesAPlanSlowerOrUnsound) {
       const Machine machine = machine_with(coding_s, coding_s * 1.5);
       Plan plan = plan_for(program, machine);
       const int64_t before_ps = plan.certificate.predicted_ps;
+      const std::string faults = describe(verify(program, plan, limits_of(plan)));
       choose_codes(program, machine, plan);
+      // Those that a plan made without the planner has: its peak is not filled in.
+      EXPECT_EQ(describe(verify(program, plan, limits_of(plan))), faults);
       EXPECT_LE(plan.certificate.predicted_ps, before_ps);
       EXPECT_EQ(plan.certificate.predicted_ps, simulate(program, plan, machine).total_ps);
       quicker += plan.certificate.predicted_ps < before_ps ? 1 : 0;

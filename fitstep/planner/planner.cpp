@@ -152,12 +152,9 @@ class Planning {
   bool is_small() const { return values_.tick_count() <= 1'000; }
   // For what to offload: a published policy has decided it.
   bool may_search() const { return moves_.offload && find_policy(request_.policy) == nullptr; }
-  // For one capacity: a frontier's plans are compared without. Of the published systems only the
-  // one that compresses does.
-  bool may_code() const {
-    const bool has_codes =
-        find_policy(request_.policy) == nullptr || request_.policy.starts_with("vdnn++");
-    return request_.capacity_bytes > 0 && moves_.offload && has_codes;
+  // For one capacity: a frontier's plans are compared without.
+  bool has_codes() const {
+    return request_.capacity_bytes > 0 && moves_.offload && may_code(request_.policy);
   }
   bool has_answer() const { return pool_.least_ps(capacity_bytes()) < Pool::kNoTime; }
   // Of the bound, in thousandths.
@@ -334,7 +331,7 @@ Plan Planning::make_certified_plan(const Candidate& candidate, int64_t capacity_
   FITSTEP_CHECK(certificate.predicted_ps == candidate.predicted_ps,
                 fmt::format("simulated {} ps, selected by {} ps", certificate.predicted_ps,
                             candidate.predicted_ps));
-  if (may_code()) choose_codes(program_, machine_, plan);
+  if (has_codes()) choose_codes(program_, machine_, plan);
   const std::vector<Fault> faults = verify(
       program_, plan,
       {.capacity_bytes = {certificate.capacity_bytes, offload_room_bytes(machine_, kHostTier),

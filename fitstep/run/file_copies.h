@@ -4,8 +4,8 @@
 //   DiskWrite   write -> record of the residency      waits order who looks
 //   DiskRead    record -> read, compare, decode
 //
-// Asked to, a step also looks what codes would make of what it copies as it is: of the first part
-// of each piece, which stands for the whole.
+// Asked to, a step also looks what codes would make of what it copies as it is: of the begin of
+// every half MiB, which stands for the whole.
 #pragma once
 
 #include <atomic>

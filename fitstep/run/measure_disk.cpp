@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -87,19 +86,17 @@ class Measurement {
   }
 
   int64_t time_ps(const Work& work) {
-    const auto begin = std::chrono::steady_clock::now();
-    const Status worked = work();
-    const std::chrono::nanoseconds passed = std::chrono::steady_clock::now() - begin;
-    if (!worked.has_value() && !failure_.has_value()) failure_ = worked.error();
-    return std::max<int64_t>(1, passed.count() * 1000);
+    return duration_ps([&] {
+      const Status worked = work();
+      if (!worked.has_value() && !failure_.has_value()) failure_ = worked.error();
+    });
   }
 
   int64_t median_ps(const Work& work) {
     std::vector<int64_t> times_ps;
     times_ps.reserve(static_cast<size_t>(options_.rounds));
     for (int32_t i = 0; i < options_.rounds; ++i) times_ps.push_back(time_ps(work));
-    std::ranges::sort(times_ps);
-    return times_ps[times_ps.size() / 2];
+    return median(std::move(times_ps));
   }
 
   double slowdown(const Work& work) {

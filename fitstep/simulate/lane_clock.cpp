@@ -167,7 +167,9 @@ double LaneClock::slowdown_now(size_t lane) const {
     if (link.compute_slowdown <= 1) continue;
     const double use =
         std::max(use_now(lane, link, Direction::Evict), use_now(lane, link, Direction::Prefetch));
-    slowdown = std::max(slowdown, 1 + (link.compute_slowdown - 1) * std::min(use, 1.0));
+    const bool is_full = use >= 1;  // Not rounded then: most copies cross one link.
+    slowdown =
+        std::max(slowdown, is_full ? link.compute_slowdown : 1 + (link.compute_slowdown - 1) * use);
   }
   return slowdown;
 }

@@ -10,17 +10,19 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from . import _core
+
 if TYPE_CHECKING:
     from .session import Planned, Session
-
-_CODING = ("auto", "offload")  # Policies that make copies in codes.
 
 
 def shall_look(session: Session, one: Planned) -> bool:
     """Whether the next run is the one that finds out what codes would make of its copies."""
-    if one.has_looked or one.given_plan is not None or not session.below.codecs:
+    if one.has_looked:
         return False
-    return one.policy in _CODING and bool(one.plan.offloaded()["disk_written_bytes"])
+    may_code = session.below.codecs and one.given_plan is None and _core.may_code(one.policy)
+    one.has_looked = not may_code or not one.plan.offloaded()["disk_written_bytes"]
+    return not one.has_looked
 
 
 def choose_codes(session: Session, one: Planned) -> None:

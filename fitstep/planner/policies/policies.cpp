@@ -64,13 +64,13 @@ constexpr std::array<Policy, 19> kPolicies = {{
     {"vdnn-all-m", true, maps_policy<kM, kAll, kLayer>},
     {"vdnn-all-p", true, maps_policy<kP, kAll, kLayer>},
     {"vdnn-dyn", true, dyn_policy<kLayer>},
-    {"vdnn++-conv-m", true, maps_policy<kM, kConv, kLate>},
-    {"vdnn++-conv-p", true, maps_policy<kP, kConv, kLate>},
-    {"vdnn++-all-m", true, maps_policy<kM, kAll, kLate>},
-    {"vdnn++-all-p", true, maps_policy<kP, kAll, kLate>},
-    {"vdnn++-alternate-m", true, maps_policy<kM, kSecond, kLate>},
-    {"vdnn++-alternate-p", true, maps_policy<kP, kSecond, kLate>},
-    {"vdnn++-dyn", true, dyn_policy<kLate>},
+    {"vdnn++-conv-m", true, maps_policy<kM, kConv, kLate>, true},
+    {"vdnn++-conv-p", true, maps_policy<kP, kConv, kLate>, true},
+    {"vdnn++-all-m", true, maps_policy<kM, kAll, kLate>, true},
+    {"vdnn++-all-p", true, maps_policy<kP, kAll, kLate>, true},
+    {"vdnn++-alternate-m", true, maps_policy<kM, kSecond, kLate>, true},
+    {"vdnn++-alternate-p", true, maps_policy<kP, kSecond, kLate>, true},
+    {"vdnn++-dyn", true, dyn_policy<kLate>, true},
     {"tf-swap", true, plan_by_threshold},
     {"layrub-intra", true, layrub_policy<Reuse::Intra>},
     {"layrub-inter", true, layrub_policy<Reuse::Inter>},
@@ -97,6 +97,11 @@ const Policy* find_policy(const std::string& name) {
   const auto* found =
       std::ranges::find_if(kPolicies, [&](const Policy& policy) { return name == policy.name; });
   return found == kPolicies.end() ? nullptr : found;
+}
+
+bool may_code(const std::string& name) {
+  const Policy* published = find_policy(name);
+  return published == nullptr || published->encodes;
 }
 
 }  // namespace fitstep

@@ -24,11 +24,15 @@ struct Policy {
   const char* name;
   bool offloads;                                     // Else it recomputes, or keeps everything.
   std::vector<Candidate> (*plan)(const Task& task);  // Placed; never empty.
+  bool encodes = false;                              // What it copies to the disk.
 };
 
 std::span<const Policy> published_policies();
 
 // None for another name.
 const Policy* find_policy(const std::string& name);
+
+// Whether plans of a policy, published or not, may copy to the disk in codes.
+bool may_code(const std::string& name);
 
 }  // namespace fitstep
