@@ -26,8 +26,8 @@ from .python_changes import check_flags
 from .report import Measured, Report, SavedText, make_report
 from .session import Planned, Session
 from .shadow import HostSide
-from .state.variant import VariantFacts
-from .uninterrupted import is_interruptible, uninterrupted
+from .state.variant import VariantFacts, flattened
+from .uninterrupted import uninterrupted
 from .variants import Variant, VariantMaker, homes_of
 
 
@@ -152,14 +152,14 @@ class Step:
                 todo="run one step at a time",
             )
         try:
-            with uninterrupted():
-                return self._run(args, kwargs)
+            with uninterrupted() as may_interrupt:
+                return self._run(args, kwargs, may_interrupt)
         finally:
             self._session.lock.release()
 
-    def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any], may_interrupt: bool) -> Any:
         variant, host, runs = self._choose(args, kwargs)
-        leaves = tree_flatten((args, kwargs))[0]
+        leaves = flattened(args, kwargs)[0]
         tensors = [
             source if isinstance(source, torch.Tensor) else leaves[source]
             for source in variant.sources
@@ -172,7 +172,7 @@ class Step:
             todo = self._prepare(variant, leaves, runs)
             if looks:
                 core.sample_codes()
-            failure = core.run(variant.externals, tensors, is_interruptible())
+            failure = core.run(variant.externals, tensors, may_interrupt)
         except BaseException:
             host.undo()
             raise
@@ -209,7 +209,7 @@ class Step:
     ) -> tuple[Variant, HostSide, list[Any]]:
         """The variant for this call, and what the optimizers' shadows do in it."""
         base = self._key(args, kwargs)
-        leaves = tree_flatten((args, kwargs))[0]
+        leaves = flattened(args, kwargs)[0]
         for _ in range(2):
             if take_in_state(self._session, self.variants):
                 self._accept_state()

@@ -10,23 +10,18 @@ from collections.abc import Iterator
 from types import FrameType
 
 
-def is_interruptible() -> bool:
-    """Whether Ctrl-C acts on this thread: on the main one, unless SIGINT is ignored."""
-    is_main = threading.current_thread() is threading.main_thread()
-    return is_main and callable(signal.getsignal(signal.SIGINT))
-
-
 @contextlib.contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Keeps SIGINT back while the body runs, and lets it act afterwards."""
+def uninterrupted() -> Iterator[bool]:
+    """Keeps SIGINT back while the body runs, and lets it act afterwards. The body is given whether
+    Ctrl-C acts on this thread: on the main one, unless SIGINT is ignored."""
     handler = signal.getsignal(signal.SIGINT)
-    if not is_interruptible() or not callable(handler):
-        yield
+    if threading.current_thread() is not threading.main_thread() or not callable(handler):
+        yield False
         return
     held: list[FrameType | None] = []
     signal.signal(signal.SIGINT, lambda _number, frame: held.append(frame))
     try:
-        yield
+        yield True
     finally:
         signal.signal(signal.SIGINT, handler)
         if held:

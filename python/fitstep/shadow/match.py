@@ -67,6 +67,7 @@ class Slots:
         self._ops: dict[int, list[int]] = {}  # Per parameter, the ops in the order of its shadow.
         self._literals: dict[int, list[StorageKey | None]] = {}
         self._now: dict[int, Signature] = {}
+        self._last: ShadowRun | None = None
 
     def place(
         self, parameter: int, ops: list[int], literals: list[StorageKey | None], now: Signature
@@ -83,6 +84,8 @@ class Slots:
         REQUIRES: run.formula == self.formula
         """
         patches = Patches()
+        if run is self._last:
+            return patches
         literals: dict[StorageKey, bytes] = {}
         changes: dict[tuple[int, int], list[tuple[int, int, Number]]] = {}
         for one in run.classes:
@@ -97,6 +100,7 @@ class Slots:
             for member in one.members:
                 self._now[member] = one.signature
         patches.literals = [LiteralPatch(s, content) for s, content in literals.items()]
+        self._last = run
         return patches
 
     def _collect_literals(

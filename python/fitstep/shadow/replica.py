@@ -20,7 +20,7 @@ from .tape import ObservationError, Observed, ShadowTape, Signature
 
 _HOOKS = ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks")
 _OWN = (*_HOOKS, "state", "param_groups", "step", "defaults")
-_NUMBERS = (bool, int, float, str, type(None))
+NUMBERS = (bool, int, float, str, type(None))
 
 
 def is_scalar(tensor: torch.Tensor, ndim: int) -> bool:
@@ -113,6 +113,15 @@ class Replica:
         self._repeatable = (sources, signature) if sources and is_repeatable else None
         return signature
 
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether the last step will be done again as it was, and leave no number behind, as long
+        as the real optimizer holds the same objects."""
+        group = self.optimizer.param_groups[0]
+        return self._repeatable is not None and all(
+            is_frozen(value) for key, value in group.items() if key not in ("params", "param_names")
+        )
+
     def _sources(self) -> tuple[str, ...] | None:
         """All that an optimizer of PyTorch computes its numbers from, if it is cheap to compare:
         none where the state holds numbers (they differ from step to step), and for other people's
@@ -130,7 +139,7 @@ class Replica:
         return (
             # As text, which tells 0.0 from -0.0 and 1 from True.
             *(f"{key} {value!r}" for key, value in group.items() if key != "params"),
-            *(f"{key} {value!r}" for key, value in attributes if isinstance(value, _NUMBERS)),
+            *(f"{key} {value!r}" for key, value in attributes if isinstance(value, NUMBERS)),
             *(f"{key} {value.dtype} {value.ndim}" for key, value in state),
         )
 
@@ -144,7 +153,7 @@ class Replica:
         self._refresh_group()
         drawn = self._run(ShadowTape(Observed(data, real_storages))).draws_random_numbers
         for key, value in self.state().items():
-            if not isinstance(value, (torch.Tensor, *_NUMBERS)):
+            if not isinstance(value, (torch.Tensor, *NUMBERS)):
                 kind = type(value).__name__
                 raise ObservationError(f"its state entry {key!r} is of type {kind}")
         return drawn
@@ -165,7 +174,7 @@ class Replica:
             if key == "param_names":
                 group[key] = value[:1]
                 continue
-            if not isinstance(value, _NUMBERS) or self._group_seen.get(key, _NEVER) is not value:
+            if not isinstance(value, NUMBERS) or self._group_seen.get(key, _NEVER) is not value:
                 self._group_seen[key] = value
                 group[key] = own_copy(value)
 
@@ -183,16 +192,21 @@ class Replica:
 
     def state_numbers(self) -> dict[str, Any]:
         """The entries of the state that are Python numbers."""
-        return {k: v for k, v in self.state().items() if isinstance(v, _NUMBERS)}
+        return {k: v for k, v in self.state().items() if isinstance(v, NUMBERS)}
 
 
 _NEVER = object()
 
 
+def is_frozen(value: object) -> bool:
+    """Whether it is a number or a tuple of such: the same object has the same value."""
+    return isinstance(value, NUMBERS) or (isinstance(value, tuple) and all(map(is_frozen, value)))
+
+
 def own_copy(value: Any) -> Any:
     """A copy that the replica may change: numbers, tensors and containers of them are copied, any
     other object is shared."""
-    if isinstance(value, _NUMBERS):
+    if isinstance(value, NUMBERS):
         return value
     if isinstance(value, torch.Tensor):
         return value.detach().clone()
@@ -211,7 +225,7 @@ def _changed_numbers(
     return {
         key: value
         for key, value in after.items()
-        if key not in skipped and isinstance(value, _NUMBERS) and _differs(before, key, value)
+        if key not in skipped and isinstance(value, NUMBERS) and _differs(before, key, value)
     }
 
 

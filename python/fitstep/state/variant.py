@@ -217,15 +217,17 @@ def _instead(leaf: object) -> str:
     )
 
 
+def flattened(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], object]:
+    """The leaves of arguments, and what tells how they lie in them."""
+    if not kwargs and all(type(a) is torch.Tensor for a in args):
+        return list(args), len(args)  # Flattening would cost more than all the rest.
+    return tree_flatten((args, kwargs))
+
+
 def _inputs(
     args: tuple[Any, ...], kwargs: dict[str, Any], known: frozenset[int]
 ) -> tuple[object, ...]:
-    leaves: list[Any]
-    layout: object
-    if not kwargs and all(type(a) is torch.Tensor for a in args):
-        leaves, layout = list(args), len(args)  # Flattening would cost more than all the rest.
-    else:
-        leaves, layout = tree_flatten((args, kwargs))
+    leaves, layout = flattened(args, kwargs)
     storages: dict[int, int] = {}
     found: list[object] = [layout]
     for i, leaf in enumerate(leaves):
