@@ -1,10 +1,11 @@
-"""Faults: the n-th kernel and the n-th call to the disk tier's file fail, for every n of a step.
+"""Faults: the n-th kernel, call to the disk tier's file, or call of a codec fails, for every n.
 
     python benchmarks/faults.py [--small]
 
-Method. Three small models train with a plan that evicts to a file whatever has a gap. A library
-that is preloaded (nth_call.cpp) stands between fitstep's module and the dispatcher, and between it
-and the system's calls on files; it makes the n-th call of a steady step throw or fail, for every n.
+Method. Three small models train with a plan that evicts to a file whatever has a gap, a third of
+it as it is, the rest in the codes for copies. A library that is preloaded (nth_call.cpp) stands
+between fitstep's module and the dispatcher, the system's calls on files, and the codecs; it makes
+the n-th call of a steady step throw or fail, for every n.
 After each: a step that says nothing was changed must have left parameters, optimizer state and
 generator as they were; one that names what is unusable gets its checkpoint back; either way the
 next step must have the bits of plain PyTorch beside it. Anything else counts as wrong. Then all
@@ -40,13 +41,15 @@ sys.path.insert(0, str(ROOT / "tests" / "torch"))
 from test_offload import JOBS, Job, compiled, offloaded_plan
 
 SHIM = Path(__file__).with_name("nth_call.cpp")
-KERNELS, FILES = 1, 2
+KERNELS, FILES, CODES = 1, 2, 3
 FAULTS = {
     "kernel throws": (KERNELS, 0),
     "file: I/O error": (FILES, errno.EIO),
     "file: no space": (FILES, errno.ENOSPC),
     "file: no permission": (FILES, errno.EACCES),
+    "codec fails": (CODES, 0),
 }
+VTABLE = "_ZTVN7fitstep5CoderE"
 SEEDS = 1000
 HANGS_AFTER_S = 120
 
@@ -60,12 +63,20 @@ def build_shim(folder: str) -> str:
     return path
 
 
+def vtable_of_coders() -> int:
+    """Its address in fitstep's module."""
+    command = ["nm", "--defined-only", str(fitstep._core.__file__)]
+    symbols = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+    return next(int(s.split()[0], 16) for s in symbols.splitlines() if s.endswith(" " + VTABLE))
+
+
 class Shim:
     """The preloaded library."""
 
     def __init__(self) -> None:
         self._library = ctypes.CDLL(None)
         self._library.fault_calls.restype = ctypes.c_int64
+        self._library.fault_coders(ctypes.c_int64(vtable_of_coders()))
 
     def arm(self, kind: int, n: int, error: int = 0) -> None:
         """The n-th call of that kind goes wrong from now on; -1: they are counted."""
@@ -87,7 +98,8 @@ class Trial:
 
     def __init__(self, kind: str, folder: Path) -> None:
         below: dict[str, Any] = {"disk_budget": "900%", "disk_dir": folder}
-        plan = offloaded_plan(JOBS[kind], folder / "plan", (2,), **below)
+        codes = ("none", "zero_value", "zstd")
+        plan = offloaded_plan(JOBS[kind], folder / "plan", (2,), codes, **below)
         self.ours, self.plain = JOBS[kind](), JOBS[kind]()
         self.step = compiled(self.ours, "900%", plan=plan, **below)
         self.shim = Shim()

@@ -3,25 +3,28 @@
 //
 //   fitstep -- callBoxed --> [ the n-th throws ] --> PyTorch's kernel
 //           -- pwrite -----> [ the n-th fails, or is late ] --> the system's
+//           -- encode -----> [ the n-th fails, or is late ] --> fitstep's, through Coder's vtable
 //
 // Calls of others pass; so do all of them while nothing is armed.
 #include <ATen/record_function.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
+#include <sys/mman.h>
 #include <sys/types.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <optional>
 #include <stdexcept>
 
 namespace {
 
-enum Kind : int { kNothing = 0, kKernels = 1, kFiles = 2 };
+enum Kind : int { kNothing = 0, kKernels = 1, kFiles = 2, kCodes = 3 };
 
 std::atomic<int> armed = kNothing;
 std::atomic<int> error_number = EIO;
@@ -49,14 +52,18 @@ int find_module(dl_phdr_info* info, size_t, void* found) {
 }
 
 // REQUIRES: the module is loaded: whoever arms has imported it.
-bool is_ours(const void* caller) {
-  static const Module module = [] {
-    Module found;
-    dl_iterate_phdr(&find_module, &found);
-    return found;
+const Module& module() {
+  static const Module found = [] {
+    Module it;
+    dl_iterate_phdr(&find_module, &it);
+    return it;
   }();
+  return found;
+}
+
+bool is_ours(const void* caller) {
   const auto address = reinterpret_cast<uintptr_t>(caller);
-  return address >= module.begin && address < module.end;
+  return address >= module().begin && address < module().end;
 }
 
 bool is_next(Kind kind, const void* caller) {
@@ -71,6 +78,28 @@ void be_late(const void* caller) {
   uint64_t random = (seed * 0x9E3779B97F4A7C15ULL) ^ (++drawn * 0xFF51AFD7ED558CCDULL);
   random ^= random >> 33;
   usleep(static_cast<useconds_t>(random % 1000));
+}
+
+// The two virtual functions of fitstep::Coder (run/codecs.h), as they are called.
+struct Bytes {
+  char* begin;
+  size_t size;
+};
+using Encode = int64_t (*)(void*, int, Bytes from, Bytes to);
+using Decode = bool (*)(void*, int, Bytes from, Bytes to);
+Encode real_encode = nullptr;
+Decode real_decode = nullptr;
+
+int64_t encode(void* coder, int code, Bytes from, Bytes to) {
+  be_late(__builtin_return_address(0));
+  if (is_next(kCodes, __builtin_return_address(0))) return -1;
+  return real_encode(coder, code, from, to);
+}
+
+bool decode(void* coder, int code, Bytes from, Bytes to) {
+  be_late(__builtin_return_address(0));
+  if (is_next(kCodes, __builtin_return_address(0))) return false;
+  return real_decode(coder, code, from, to);
 }
 
 template <class Function>
@@ -94,6 +123,18 @@ int64_t fault_calls() { return calls.load(); }
 void fault_delay(uint64_t seed) {
   drawn = 0;
   delays = seed;
+}
+
+// `address`: of Coder's vtable in fitstep's module. Its first two entries are the destructors.
+void fault_coders(int64_t address) {
+  constexpr uintptr_t kPage = 4096;
+  auto** entry = reinterpret_cast<void**>(module().begin + static_cast<uintptr_t>(address)) + 4;
+  const uintptr_t page = reinterpret_cast<uintptr_t>(entry) / kPage * kPage;
+  if (mprotect(reinterpret_cast<void*>(page), 2 * kPage, PROT_READ | PROT_WRITE) != 0) abort();
+  real_encode = reinterpret_cast<Encode>(entry[0]);
+  real_decode = reinterpret_cast<Decode>(entry[1]);
+  entry[0] = reinterpret_cast<void*>(&encode);
+  entry[1] = reinterpret_cast<void*>(&decode);
 }
 
 ssize_t pwrite(int file, const void* from, size_t size, off_t offset) {

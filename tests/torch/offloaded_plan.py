@@ -5,7 +5,7 @@
     prefetch                 |--a--|               waits for the eviction and for g
 
 What comes back lies above everything else, so that only the lanes are new. To the disk tier it is
-the same by `disk_write` and `disk_read`.
+the same by `disk_write` and `disk_read`, in codes where that is wanted.
 """
 
 import json
@@ -18,10 +18,15 @@ _LANES = ("compute", "evict", "prefetch", "disk_write", "disk_read")
 _WAYS = {1: ("evict", "prefetch"), 2: ("disk_write", "disk_read")}
 
 
-def offloaded(plan: str, least_bytes: int = 1, tiers: tuple[int, ...] = (1,)) -> str:
+def offloaded(
+    plan: str,
+    least_bytes: int = 1,
+    tiers: tuple[int, ...] = (1,),
+    codes: tuple[str, ...] = ("none",),
+) -> str:
     """The text of a plan like `plan` in which every storage of at least `least_bytes` is on one of
     `tiers` (1 for the host, 2 for the disk), which take turns, during its longest gap between two
-    uses. The peak in its certificate is the old one.
+    uses; there in one of `codes`, which take turns too. The peak in its certificate is the old one.
     """
     made: dict[str, Any] = json.loads(plan)
     checksum = made.pop("checksum")
@@ -35,7 +40,9 @@ def offloaded(plan: str, least_bytes: int = 1, tiers: tuple[int, ...] = (1,)) ->
         down, up = _WAYS[tier]
         size = residencies[gone]["size_bytes"]
         below, back = len(residencies), len(residencies) + 1
-        residencies.append({**residencies[gone], "tier": tier, "offset_bytes": ends[tier]})
+        code = codes[i % len(codes)]
+        coded = {} if code == "none" else {"code": code}
+        residencies.append({**residencies[gone], "tier": tier, "offset_bytes": ends[tier], **coded})
         residencies.append({**residencies[gone], "offset_bytes": _aligned(device)})
         ends[tier] += size if tier == 1 else -(-size // _BLOCK) * _BLOCK
         device = _aligned(device) + size

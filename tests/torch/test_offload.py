@@ -89,15 +89,19 @@ JOBS = {"mlp": mlp, "gpt": gpt, "conv": conv}
 
 
 def offloaded_plan(
-    make: Callable[[], Job], path: Path, tiers: tuple[int, ...] = (1,), **below: Any
+    make: Callable[[], Job],
+    path: Path,
+    tiers: tuple[int, ...] = (1,),
+    codes: tuple[str, ...] = ("none",),
+    **below: Any,
 ) -> Path:
-    """A verified plan for such a job that evicts whatever has a gap to these tiers, by turns.
-    `below`: the options of compile that give it the tiers."""
+    """A verified plan for such a job that evicts whatever has a gap to these tiers, by turns, in
+    these codes, by turns. `below`: the options of compile that give it the tiers."""
     below = below or {"host_budget": "900%"}
     job = make()
     step = fitstep.compile(job.step, (job.x, job.y), "900%", policy="none", effort=1)
     job.train(step, 2)
-    text = offloaded(str(step.plan), tiers=tiers)
+    text = offloaded(str(step.plan), tiers=tiers, codes=codes)
     step.close()
     path.write_text(text)
     with pytest.raises(fitstep.PlanFileError, match="peak") as refused:
