@@ -150,16 +150,16 @@ class ShadowOptimizer:
         """The next step of the run, with the numbers that the real groups hold now."""
         index = self._steps_run
         self._steps_run += 1
-        sources = self._sources()
-        known = self._known.get((self._masks, index))
-        if known is not None and not self._has_begun and _are_same(known.sources, sources):
-            self._classes = known.classes
-            return known.run
         if not self._has_begun:
+            known = self._known.pop((self._masks, index), None)
+            if known is not None and _are_same(known.sources, self._sources()):
+                self._known[self._masks, index] = known
+                self._classes = known.classes
+                return known.run
             self._take_over()  # Steps before this one were known, and changed nothing.
         run = self._run_replicas(index)
         if all(one.replica.is_repeatable for one in self._classes if one.masks[index]):
-            self._known[self._masks, index] = _Known(sources, self._classes, run)
+            self._known[self._masks, index] = _Known(self._sources(), self._classes, run)
         return run
 
     def _run_replicas(self, index: int) -> ShadowRun:
