@@ -204,13 +204,9 @@ def gpt() -> tuple[nn.Module, Tensor]:
     return Gpt(), torch.linspace(-1, 1, 64 * 32 * 96).reshape(64, 32, 96)
 
 
-# Whether recompute alone has no plan there.
-@pytest.mark.parametrize(
-    ("make", "budget", "is_too_little_alone"),
-    [(vgg, "71%", True), (gpt, "40%", False), (unet, "65%", False)],
-)
+@pytest.mark.parametrize(("make", "budget"), [(vgg, "71%"), (gpt, "40%"), (unet, "65%")])
 def test_tight_budgets_are_met_by_packing_with_the_bits_of_plain_pytorch(
-    make: Callable[[], tuple[nn.Module, Tensor]], budget: str, is_too_little_alone: bool
+    make: Callable[[], tuple[nn.Module, Tensor]], budget: str
 ) -> None:
     plain = Job(make)
     expected = plain.train(plain.step)
@@ -224,6 +220,10 @@ def test_tight_budgets_are_met_by_packing_with_the_bits_of_plain_pytorch(
     report = step.report()
     assert (report.misplaced_results, report.violations) == (0, 0)
     step.close()
-    if is_too_little_alone:
-        with pytest.raises(fitstep.BudgetTooSmall):
-            fitstep.compile(job.step, example=(job.x,), budget=budget, policy="recompute")
+    # Recompute alone has no plan there, or a slower one; that is up to the scratch of kernels.
+    try:
+        alone = fitstep.compile(job.step, example=(job.x,), budget=budget, policy="recompute")
+    except fitstep.BudgetTooSmall:
+        return
+    assert alone.report().variants[-1].predicted_s > planned.predicted_s
+    alone.close()

@@ -16,7 +16,7 @@ STEPS = 3
 FAMILIES = ("vdnn", "vdnn++", "tf-swap", "layrub", "recompute-")
 
 
-def trained(case: str, policy: str, budget: str) -> tuple[Run, fitstep.Report]:
+def trained(case: str, policy: str, budget: str | int) -> tuple[Run, fitstep.Report]:
     """Three steps of a case; of a plan that took the policy's word for everything."""
     trainee: Trainee = build(CASES[case], tiny=True)
     function = trainee.functions[0]
@@ -63,7 +63,10 @@ def test_a_policy_runs_with_equal_bits(case: str, policy: str, moves: bool) -> N
 @pytest.mark.parametrize("policy", ["tf-swap", "vdnn++-dyn"])
 def test_a_policy_that_looks_at_the_budget_offloads_only_for_it(policy: str) -> None:
     _, roomy = trained("unet", policy, "300%")
-    run, tight = trained("unet", policy, "80%")
+    with pytest.raises(fitstep.BudgetTooSmall) as too_small:
+        trained("unet", policy, 1)
+    assert too_small.value.least_found_bytes is not None
+    run, tight = trained("unet", policy, too_small.value.least_found_bytes)
     assert roomy.variants[-1].evicted_bytes == 0 < tight.variants[-1].evicted_bytes
     assert_traffic_is_planned(tight)
     assert differences(run.bits, train_plain("unet", STEPS).bits) == []
