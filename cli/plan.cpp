@@ -79,6 +79,7 @@ Answer run_plan(const PlanOptions& options, const Progress& progress) {
     const Status checked = check_folder(options.output_path);
     if (!checked.has_value()) return bad_input(checked.error());
   }
+  question->request.says_least = !can_find_least(question->request);
   Outcome outcome = make_plan(question->program, question->machine, question->request);
   if (auto* gave_up = std::get_if<GaveUp>(&outcome)) {
     *gave_up =

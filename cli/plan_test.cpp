@@ -60,10 +60,14 @@ TEST(PlanVerb, WritesAPlanThatVerifies) {
 TEST(PlanVerb, MakesByteEqualPlansOfEqualInputs) {
   const std::string first = testing::TempDir() + "fitstep_cli_test_first.plan";
   const std::string second = testing::TempDir() + "fitstep_cli_test_second.plan";
-  run_command({"plan", program_file(), "--capacity", "28KiB", "--output", first});
-  run_command({"plan", program_file(), "--capacity", "28KiB", "--output", second});
-  ASSERT_FALSE(read_file(first).empty());
-  EXPECT_EQ(read_file(first), read_file(second));
+  run_command(
+      {"plan", program_file(), "--capacity", "28KiB", "--machine", "unit", "--output", first});
+  for (const char* threads : {"1", "2", "3"}) {
+    run_command({"plan", program_file(), "--capacity", "28KiB", "--machine", "unit", "--threads",
+                 threads, "--output", second});
+    ASSERT_FALSE(read_file(second).empty());
+    EXPECT_EQ(read_file(first), read_file(second)) << threads;
+  }
 }
 
 TEST(PlanVerb, SaysTooSmallOnlyBelowTheFloorAndNamesWhatSetsIt) {
@@ -216,6 +220,7 @@ TEST(PlanVerb, RefusesBadInputWithWhatToDo) {
       {{"plan", program, "--budget", "1GiB", "--policy", "belady"}, "auto"},
       {{"plan", program, "--budget", "1GiB", "--effort", "0"}, "--effort"},
       {{"plan", program, "--budget", "1GiB", "--time-limit", "-1"}, "--time-limit"},
+      {{"plan", program, "--budget", "1GiB", "--threads", "0"}, "--threads"},
       {{"plan", program, "--budget", "1GiB", "--seed", "-1"}, "--seed"},
       {{"plan", program, "--budget", "1GiB", "--machine", "a100"},
        "there are a100-40gb, a100-80gb"},

@@ -1,5 +1,5 @@
-// What every verb that plans lets the user say: --policy, --seed, --effort,
-// --time-limit.
+// What every verb that plans lets the user say: --policy, --seed, --effort, --time-limit,
+// --threads.
 #pragma once
 
 #include <CLI/App.hpp>
@@ -16,6 +16,7 @@ struct PlannerOptions {
   uint64_t seed = PlanRequest{}.seed;
   int32_t effort = PlanRequest{}.effort;
   double time_limit_s = PlanRequest{}.time_limit_s;
+  int32_t threads = 0;
 };
 
 void add_planner_options(CLI::App& verb, PlannerOptions& options);

@@ -206,23 +206,38 @@ py::object outcome_to_python(Outcome outcome) {
                         culprits(gave_up.culprits));
 }
 
+// options["looks_for"]: "plan" for the best; "any" for the first that is found; "least" for the
+// least capacity from that of the options and `least_bytes` on, as the answer of a planner that has
+// given up.
 py::object plan_step(const StepProgram& step, int32_t threads, const py::dict& options) {
-  const PlanRequest request = request_from(step, options);
+  PlanRequest request = request_from(step, options);
+  request.threads = threads;
+  request.says_least = options["says_least"].cast<bool>() || !can_find_least(request);
   const Machine machine = machine_from(threads, options);
-  const bool seeks_least = options["seeks_least"].cast<bool>();
-  const auto make = [&] {
+  const auto looks_for = options["looks_for"].cast<std::string>();
+  const auto least_bytes = options["least_bytes"].cast<int64_t>();
+  const auto make = [&]() -> Outcome {
     const py::gil_scoped_release release;
-    Outcome outcome = make_plan(step.program, machine, request);
-    auto* gave_up = std::get_if<GaveUp>(&outcome);
-    if (seeks_least && gave_up != nullptr)
-      *gave_up = find_least(step.program, machine, request, std::move(*gave_up));
-    return outcome;
+    if (looks_for != "least") {
+      if (looks_for == "any") request.time_limit_s = kFirstPlan;
+      return make_plan(step.program, machine, request);
+    }
+    const int64_t first_bytes = std::max(request.capacity_bytes, least_bytes);
+    request.capacity_bytes = 0;
+    Outcome none = make_plan(step.program, machine, request);
+    auto* small = std::get_if<TooSmall>(&none);
+    if (small == nullptr) return none;
+    request.capacity_bytes = first_bytes - 1;
+    return find_least(step.program, machine, request,
+                      {.floor_bytes = small->floor_bytes, .culprits = std::move(small->culprits)},
+                      first_bytes);
   };
   return outcome_to_python(make());
 }
 
 py::object frontier_of(const StepProgram& step, int32_t threads, const py::dict& options) {
-  const PlanRequest request = request_from(step, options);
+  PlanRequest request = request_from(step, options);
+  request.threads = threads;
   const Machine machine = machine_from(threads, options);
   const auto make = [&] {
     const py::gil_scoped_release release;

@@ -2,6 +2,7 @@
 // candidates that reach the frontier.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -35,6 +36,9 @@ struct Task {
   int64_t floor_bytes = 0;  // With these homes.
   int64_t good_ps = 0;      // What takes longer is worth another look; 0 for nothing.
   std::vector<Culprit> culprits;
+  const std::atomic<bool>* stop = nullptr;  // Once true, nobody wants to know any more.
+
+  bool is_stopped() const { return stop != nullptr && *stop; }
 };
 
 // Whether every look at the program takes long, so that fewer are taken.

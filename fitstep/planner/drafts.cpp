@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <optional>
 #include <span>
 #include <utility>
@@ -16,6 +17,7 @@
 #include "fitstep/planner/flips.h"
 #include "fitstep/planner/floor.h"
 #include "fitstep/planner/forms.h"
+#include "fitstep/planner/parallel.h"
 #include "fitstep/planner/phase.h"
 #include "fitstep/planner/reversal.h"
 #include "fitstep/planner/scheduler.h"
@@ -61,17 +63,18 @@ Drafts::Drafts(const Task& task, const Selector& selector, int64_t kept_bytes)
       estimate_bytes_(static_cast<double>(kept_bytes)),
       has_choice_(selector.has_phases() && may_drop_) {
   if (task.values.has_alternatives()) find_frugal();
-  for (const Selection& selection : flips_.best()) measure(selection);
+  const auto measure_these = [this](const std::vector<Selection>& selections) {
+    measure_all(selections.size(), [&](size_t i) { return selections[i]; });
+  };
+  measure_these(flips_.best());
   if (may_drop_) {
     const int64_t below_bytes = kept_bytes - task.homes.bottom_bytes;
-    for (Selection& selection : exhaustive_selections(task.values, below_bytes)) {
-      measure(std::move(selection));
-    }
+    measure_these(exhaustive_selections(task.values, below_bytes));
   }
   constexpr Tick kReversed = 1'000;  // Ops; with more, a selection of reversals is too large.
   if (has_choice_ && task.values.tick_count() <= kReversed) {
     for (const Phase& phase : find_phases(task.values)) {
-      for (Selection& selection : reversals(task.values, phase)) measure(std::move(selection));
+      measure_these(reversals(task.values, phase));
     }
   }
   has_choice_ = has_choice_ || drafts_.size() > 1 || task.values.has_alternatives();
@@ -107,21 +110,31 @@ void Drafts::find_frugal() {
   if (!is_any) frugal_first_.clear();
 }
 
-void Drafts::measure(Selection selection) {
+// Drafts for the selections make(0), make(1), ..., in that order.
+void Drafts::measure_all(size_t count, const std::function<Selection(size_t)>& make) {
+  std::vector<std::vector<Draft>> found(count);
+  for_each_index(task_.request.threads, count, [&](size_t i) {
+    if (!task_.is_stopped()) found[i] = measured(make(i));
+  });
+  for (std::vector<Draft>& of_one : found) std::ranges::move(of_one, std::back_inserter(drafts_));
+}
+
+// Also with the forms that read least, if the selection leaves forms open.
+std::vector<Drafts::Draft> Drafts::measured(Selection selection) const {
+  std::vector<Draft> drafts;
+  const auto add = [&](Selection one) {
+    const std::optional<Candidate> candidate = schedule_candidate(task_, one);
+    if (candidate) drafts.push_back({points_of(task_, *candidate), std::move(one)});
+  };
   if (!frugal_first_.empty() && selection.steps.empty() && selection.first_form.empty() &&
       selection.again_form.empty()) {
     Selection frugal = selection;
     frugal.first_form = frugal_first_;
     frugal.again_form = frugal_again_;
-    measure_once(std::move(frugal));
+    add(std::move(frugal));
   }
-  measure_once(std::move(selection));
-}
-
-void Drafts::measure_once(Selection selection) {
-  const std::optional<Candidate> candidate = schedule_candidate(task_, selection);
-  if (!candidate) return;
-  drafts_.push_back({points_of(task_, *candidate), std::move(selection)});
+  add(std::move(selection));
+  return drafts;
 }
 
 void Drafts::measure_down_to(int64_t aim_bytes) {
@@ -134,20 +147,22 @@ void Drafts::measure_down_to(int64_t aim_bytes) {
   if (!has_prices_ && has_choice_ && selector_.has_phases()) {
     has_prices_ = true;
     const double ratio = selector_.most_price() / selector_.least_price();
-    for (int i = 0; i <= prices; ++i) {
+    measure_all(static_cast<size_t>(prices) + 1, [&](size_t i) {
       const double share = static_cast<double>(i) / prices;
       // Just above, so that equal prices fall on one side.
-      measure(selector_.by_price(selector_.least_price() * std::pow(ratio, share) * 1.000001));
-    }
+      return selector_.by_price(selector_.least_price() * std::pow(ratio, share) * 1.000001);
+    });
   }
   const double least_bytes = selector_.has_phases()
                                  ? static_cast<double>(selector_.least_target_bytes())
                                  : estimate_bytes_ * 2;
+  std::vector<int64_t> estimates;
   while (estimate_bytes_ >= static_cast<double>(aim_bytes) * kBelowAim &&
          estimate_bytes_ >= least_bytes * step) {
-    measure(selector_.by_segments(static_cast<int64_t>(estimate_bytes_)));
+    estimates.push_back(static_cast<int64_t>(estimate_bytes_));
     estimate_bytes_ *= step;
   }
+  measure_all(estimates.size(), [&](size_t i) { return selector_.by_segments(estimates[i]); });
 }
 
 std::vector<const Selection*> Drafts::best(int64_t aim_bytes) {

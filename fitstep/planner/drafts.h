@@ -5,7 +5,9 @@
 // measured; each target then takes the fastest that fit and fills what room they leave.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "fitstep/planner/candidate.h"
@@ -46,8 +48,8 @@ class Drafts {
   };
 
   void find_frugal();
-  void measure(Selection selection);
-  void measure_once(Selection selection);
+  void measure_all(size_t count, const std::function<Selection(size_t)>& make);
+  std::vector<Draft> measured(Selection selection) const;
   void measure_down_to(int64_t aim_bytes);
 
   const Task& task_;

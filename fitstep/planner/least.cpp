@@ -3,39 +3,120 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <string_view>
+#include <utility>
 #include <variant>
 
 #include "fitstep/machine/machine.h"
+#include "fitstep/planner/offload.h"
 #include "fitstep/planner/planner.h"
 #include "fitstep/program/program.h"
 
 namespace fitstep {
+namespace {
+
+constexpr int64_t kUnknown = std::numeric_limits<int64_t>::max();
+
+class LeastSearch {
+ public:
+  LeastSearch(const Program& program, const Machine& machine, const PlanRequest& request)
+      : program_(program), machine_(machine), request_(request) {
+    request_.says_least = false;
+    request_.progress = nullptr;
+  }
+
+  // From `low_bytes` on, for which there is no plan, below `high_bytes`, for which there is one.
+  int64_t run(int64_t low_bytes, int64_t high_bytes) {
+    constexpr int64_t kTriedOps = 20'000;  // In all tries of one search by halves together.
+    constexpr int64_t kMostTries = 6;
+    constexpr int64_t kNear = 100;  // 1 % of the answer.
+    int64_t step_bytes = low_bytes / (2 * kNear) + 1;
+    while (high_bytes - low_bytes > step_bytes) {
+      step_bytes *= 2;
+      const int64_t next_bytes = low_bytes + std::min(step_bytes, high_bytes - low_bytes - 1);
+      (is_quickly_found(next_bytes) ? high_bytes : low_bytes) = next_bytes;
+      if (high_bytes == next_bytes || low_bytes > kUnknown / 4) break;
+    }
+    const auto ops = static_cast<int64_t>(program_.ops.size());
+    int64_t tries = std::min(kTriedOps / (ops + 1), kMostTries);
+    while (tries-- > 0 && high_bytes - low_bytes > high_bytes / kNear) {
+      const int64_t middle_bytes = low_bytes + (high_bytes - low_bytes) / 2;
+      (is_quickly_found(middle_bytes) ? high_bytes : low_bytes) = middle_bytes;
+    }
+    return high_bytes;
+  }
+
+  bool is_quickly_found(int64_t capacity_bytes) {
+    PlanRequest quick = request_;
+    quick.effort = 1;
+    quick.time_limit_s = kFirstPlan;
+    return is_found(capacity_bytes, std::move(quick));
+  }
+
+  // With the effort of the request. What is found first with offload is found in any case.
+  bool is_found(int64_t capacity_bytes) {
+    PlanRequest asked = request_;
+    if (can_offload(machine_)) asked.time_limit_s = kFirstPlan;
+    return is_found(capacity_bytes, std::move(asked));
+  }
+
+ private:
+  bool is_found(int64_t capacity_bytes, PlanRequest request) {
+    request.capacity_bytes = capacity_bytes;
+    return std::holds_alternative<Fits>(make_plan(program_, machine_, request));
+  }
+
+  const Program& program_;
+  const Machine& machine_;
+  PlanRequest request_;
+};
+
+// What planning itself says, however long it takes.
+int64_t least_said(const Program& program, const Machine& machine, const PlanRequest& request,
+                   int64_t capacity_bytes) {
+  PlanRequest patient = request;
+  patient.capacity_bytes = capacity_bytes;
+  patient.says_least = true;
+  const Outcome outcome = make_plan(program, machine, patient);
+  const auto* gave_up = std::get_if<GaveUp>(&outcome);
+  return gave_up == nullptr ? capacity_bytes : gave_up->least_found_bytes;
+}
+
+}  // namespace
+
+bool can_find_least(const PlanRequest& request) {
+  constexpr std::array<std::string_view, 3> kAiming = {"auto", "recompute", "offload"};
+  return request.time_limit_s <= 0 && std::ranges::find(kAiming, request.policy) != kAiming.end();
+}
 
 GaveUp find_least(const Program& program, const Machine& machine, const PlanRequest& request,
-                  GaveUp gave_up) {
-  constexpr std::array<std::string_view, 3> kAiming = {"auto", "recompute", "offload"};
-  constexpr int64_t kMostTries = 6;
-  constexpr int64_t kTriedOps = 20'000;  // In all tries together.
-  constexpr int64_t kNear = 100;         // 1 % of the answer.
-  if (request.time_limit_s > 0 || std::ranges::find(kAiming, request.policy) == kAiming.end()) {
+                  GaveUp gave_up, int64_t first_bytes) {
+  constexpr int32_t kLooks = 4;  // With the effort of the request, 2 % more each time.
+  int64_t& found_bytes = gave_up.least_found_bytes;
+  const int64_t low_bytes = std::max(request.capacity_bytes, gave_up.floor_bytes - 1);
+  first_bytes = std::max(first_bytes, gave_up.floor_bytes);
+  const auto said = [&] {
+    return least_said(program, machine, request, std::max(low_bytes, first_bytes));
+  };
+  if (!can_find_least(request)) {
+    if (found_bytes == 0) found_bytes = said();
     return gave_up;
   }
-  int64_t tries = std::min(kTriedOps / (static_cast<int64_t>(program.ops.size()) + 1), kMostTries);
-  int64_t too_small = std::max(request.capacity_bytes, gave_up.floor_bytes);
-  int64_t least = gave_up.least_found_bytes;
-  PlanRequest asked = request;
-  asked.effort = 1;
-  while (tries-- > 0 && least - too_small > least / kNear) {
-    asked.capacity_bytes = too_small + (least - too_small) / 2;
-    const bool fits = std::holds_alternative<Fits>(make_plan(program, machine, asked));
-    (fits ? least : too_small) = asked.capacity_bytes;
+  LeastSearch search(program, machine, request);
+  const int64_t most_bytes = found_bytes > 0 ? found_bytes : kUnknown;
+  int64_t least_bytes = first_bytes;
+  if (first_bytes <= low_bytes || !search.is_quickly_found(first_bytes)) {
+    least_bytes = search.run(std::max(low_bytes, first_bytes), most_bytes);
   }
-  if (least == gave_up.least_found_bytes) return gave_up;
-  asked.effort = request.effort;
-  asked.capacity_bytes = least;
-  const Outcome outcome = make_plan(program, machine, asked);
-  if (std::holds_alternative<Fits>(outcome)) gave_up.least_found_bytes = least;
+  for (int32_t look = 0; look < kLooks && least_bytes < most_bytes; ++look) {
+    if (search.is_found(least_bytes)) {
+      found_bytes = least_bytes;
+      return gave_up;
+    }
+    least_bytes += least_bytes / 50;
+  }
+  if (found_bytes == 0) found_bytes = said();
   return gave_up;
 }
 

@@ -61,7 +61,7 @@ class Packing {
       if (best && deadline_.has_passed()) break;
       Outcome outcome = plan_for(i, request_.capacity_bytes);
       const auto* gave_up = std::get_if<GaveUp>(&outcome);
-      if (gave_up != nullptr && i < fixed_) {
+      if (gave_up != nullptr && i < fixed_ && gave_up->least_found_bytes > 0) {
         least_bytes = std::min(least_bytes, gave_up->least_found_bytes);
       }
       auto* fits = std::get_if<Fits>(&outcome);
@@ -134,7 +134,7 @@ class Packing {
   // With the least capacity for which one of the sets has a plan: a request for it finds the same.
   // Sets whose own floor is above the capacity have not been looked at yet.
   Outcome give_up(int64_t least_bytes) const {
-    for (size_t i = 0; i < fixed_; ++i) {
+    for (size_t i = 0; i < fixed_ && request_.says_least; ++i) {
       const int64_t floor_bytes =
           floor_in_order(reduced_[i].program, std::span(&reduced_[i].order, 1), machine_, request_)
               .bytes;
@@ -145,6 +145,7 @@ class Packing {
         least_bytes = std::min(least_bytes, gave_up->least_found_bytes);
       }
     }
+    if (least_bytes == kNoBytes) least_bytes = 0;
     return GaveUp{
         .least_found_bytes = least_bytes, .floor_bytes = floor_.bytes, .culprits = floor_.culprits};
   }

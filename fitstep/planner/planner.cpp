@@ -18,6 +18,7 @@
 #include "fitstep/machine/machine.h"
 #include "fitstep/plan/plan.h"
 #include "fitstep/plan/verify.h"
+#include "fitstep/planner/ahead.h"
 #include "fitstep/planner/bound.h"
 #include "fitstep/planner/candidate.h"
 #include "fitstep/planner/codes.h"
@@ -26,6 +27,7 @@
 #include "fitstep/planner/holes.h"
 #include "fitstep/planner/homes.h"
 #include "fitstep/planner/in_order.h"
+#include "fitstep/planner/moves.h"
 #include "fitstep/planner/needs.h"
 #include "fitstep/planner/offload.h"
 #include "fitstep/planner/order_bounds.h"
@@ -41,41 +43,6 @@
 namespace fitstep {
 namespace {
 
-// Storages that may have their home below: all, or, where the request says where they are, those
-// that it has there.
-std::vector<StorageId> may_be_below(const Program& program, const Machine& machine,
-                                    const PlanRequest& request) {
-  if (offload_room_bytes(machine, kHostTier) == 0) return {};
-  if (request.homes.empty()) return all_homes(program);
-  std::vector<StorageId> below;
-  for (const Home& home : request.homes) {
-    if (home.tier == kHostTier) below.push_back(home.storage);
-  }
-  return below;
-}
-
-Moves moves_of(const Program& program, const Machine& machine, const PlanRequest& request) {
-  const std::string& policy = request.policy;
-  const Policy* published = find_policy(policy);
-  const bool offloads =
-      published != nullptr ? published->offloads : policy == "auto" || policy == "offload";
-  Moves moves{.recompute = policy != "none" && policy != "offload" &&
-                           (published == nullptr || !published->offloads),
-              .offload = can_offload(machine) && offloads};
-  if (published != nullptr) return moves;  // They leave homes where they are.
-  const std::vector<StorageId> mobile = may_be_below(program, machine, request);
-  if (!moves.offload || mobile.empty()) return moves;
-  moves.is_mobile.assign(program.storages.size(), 0);
-  for (const StorageId storage : mobile) moves.is_mobile[storage.index()] = 1;
-  return moves;
-}
-
-std::string describe(const Moves& moves) {
-  if (!moves.offload) return moves.recompute ? "recompute" : "keep";
-  const char* homes = moves.is_mobile.empty() ? "" : " + homes below";
-  return fmt::format("{}offload{}", moves.recompute ? "recompute + " : "", homes);
-}
-
 // A request with everything that follows from it before a search.
 class Planning {
  public:
@@ -90,6 +57,7 @@ class Planning {
         values_(program, orders.front()),
         bounds_(program, orders, machine, make_homes(program, request), moves_),
         deadline_(request.time_limit_s),
+        ahead_(is_large(values_) ? 1 : request.threads),
         is_free_(request.homes.empty() && !moves_.is_mobile.empty()) {
     std::vector<StorageId> mobile;
     if (is_free_) mobile = all_homes(program);
@@ -99,6 +67,8 @@ class Planning {
   int64_t floor_bytes() const { return floor_bytes_; }  // Proven, wherever homes are.
   const std::vector<Culprit>& culprits() const { return culprits_; }
   TimeBound bound_at(int64_t capacity_bytes) const { return bounds_.at(capacity_bytes); }
+  // For what to offload: a published policy has decided it.
+  bool may_search() const { return moves_.offload && find_policy(request_.policy) == nullptr; }
 
   // Candidates, all placed: bytes fall, time rises. Never empty. More homes go below as long as
   // that helps; then, in a small program, single ones go there or come back. Where none is within
@@ -113,10 +83,12 @@ class Planning {
     if (request_.capacity_bytes > 0) bound_ = bounds_.at(request_.capacity_bytes);
     int32_t in_vain = 0;
     bool do_homes_matter = false;
-    for (const std::vector<StorageId>& below : levels) {
+    for (size_t i = 0; i < levels.size(); ++i) {
       if (has_answer() && has_worked_enough()) break;
-      const bool is_last = &below == &levels.back();
+      const std::vector<StorageId>& below = levels[i];
+      const bool is_last = i + 1 == levels.size();
       const bool had_answer = has_answer();
+      expect(std::span(levels).subspan(i));
       const Found found = search_with(below, is_last);
       if (found == Found::OutOfReach) continue;
       in_vain = found == Found::Better || !has_answer() ? 0 : in_vain + 1;
@@ -124,9 +96,10 @@ class Planning {
       if (is_good() || (has_answer() && in_vain >= most_in_vain())) break;
     }
     if (do_homes_matter || is_worth_more()) flip_homes();
+    ahead_.expect({});
     improve();
     fill_holes();
-    climb();
+    if (request_.says_least) climb();
     if (pool_.least_bytes() == Pool::kNoBytes) add_all(search(tasks_.front()));
     return std::move(pool_).take();
   }
@@ -150,8 +123,6 @@ class Planning {
   // Where a search takes no time, or much may be faster.
   bool is_worth_more() const { return is_small() || !is_within(kFar); }
   bool is_small() const { return values_.tick_count() <= 1'000; }
-  // For what to offload: a published policy has decided it.
-  bool may_search() const { return moves_.offload && find_policy(request_.policy) == nullptr; }
   // For one capacity: a frontier's plans are compared without.
   bool has_codes() const {
     return request_.capacity_bytes > 0 && moves_.offload && may_code(request_.policy);
@@ -165,6 +136,20 @@ class Planning {
   bool has_worked_enough() const { return work_ > 20'000'000; }
   // Hardly anything can be faster.
   bool is_good() const { return is_within(1004); }
+
+  // That the first of these sets of homes is searched with now, and then, probably, the others.
+  void expect(std::span<const std::vector<StorageId>> sets) {
+    if (ahead_.threads() == 1) return;
+    std::vector<Task> tasks;
+    for (const std::vector<StorageId>& below : sets) {
+      if (std::ssize(tasks) >= ahead_.threads()) break;
+      Task task = make_task(below);
+      if (!has_room_below(task) || task.floor_bytes > capacity_bytes()) continue;
+      tasks.push_back(task);
+      if (is_two_ways(task)) tasks.push_back(offloading(std::move(task)));
+    }
+    ahead_.expect(std::move(tasks));
+  }
 
   bool add_all(std::vector<Candidate> candidates) {
     bool is_better = false;
@@ -180,14 +165,19 @@ class Planning {
     if (deadline_.has_passed() && has_answer()) return Found::OutOfReach;
     if (task.floor_bytes > capacity_bytes() && !is_last) return Found::OutOfReach;
     const int64_t before_ps = pool_.least_ps(capacity_bytes());
-    bool is_better = add_all(search(task));
-    if (task.homes.any_below() && request_.policy == "auto" && request_.capacity_bytes <= 0) {
-      Task alone = task;  // On a whole ladder the two moves together may miss what one alone finds.
-      alone.request.policy = "offload";
-      is_better |= add_all(search(alone));
-    }
+    bool is_better = add_all(ahead_.search(task));
+    if (is_two_ways(task)) is_better |= add_all(ahead_.search(offloading(task)));
     if (request_.capacity_bytes > 0) is_better = pool_.least_ps(capacity_bytes()) < before_ps;
     return is_better ? Found::Better : Found::NothingBetter;
+  }
+
+  // On a whole ladder the two moves together may miss what one alone finds.
+  bool is_two_ways(const Task& task) const {
+    return task.homes.any_below() && request_.policy == "auto" && request_.capacity_bytes <= 0;
+  }
+  static Task offloading(Task task) {
+    task.request.policy = "offload";
+    return task;
   }
 
   bool has_room_below(const Task& task) const {
@@ -197,7 +187,7 @@ class Planning {
   // Without an answer: what capacity would have one, with as many homes below as there is room for.
   // What a search finds beside its target is no answer, because nobody would find it again.
   void climb() {
-    if (has_answer() || !may_search() || request_.capacity_bytes <= 0) return;
+    if (has_answer() || !may_search() || capacity_bytes() == Pool::kNoBytes) return;
     constexpr int32_t kMostSteps = 100;
     const double step = is_large(values_) ? 1.2 : 1.04;
     const auto has_room = [this](const Task& task) { return has_room_below(task); };
@@ -233,18 +223,14 @@ class Planning {
   void fill_holes() {
     constexpr int32_t kMostAbove = 4;
     if (!may_search() || request_.capacity_bytes <= 0 || !has_answer()) return;
-    struct Base {
-      const Task* task = nullptr;
-      Selection selection;
-    };
-    std::vector<Base> bases;
+    std::vector<std::pair<const Task*, Selection>> bases;
     for (const Candidate* it : pool_.best_and_above(capacity_bytes(), kMostAbove)) {
-      bases.push_back({&tasks_[static_cast<size_t>(it->level)], it->selection});
+      bases.emplace_back(&tasks_[static_cast<size_t>(it->level)], it->selection);
     }
-    for (const Base& base : bases) {
+    for (const auto& [task, selection] : bases) {
       if (is_good() || deadline_.has_passed()) return;
-      std::optional<Candidate> candidate = place_around_holes(
-          *base.task, base.selection, capacity_bytes(), pool_.least_ps(capacity_bytes()));
+      std::optional<Candidate> candidate =
+          place_around_holes(*task, selection, capacity_bytes(), pool_.least_ps(capacity_bytes()));
       if (candidate) pool_.add(std::move(*candidate));
     }
   }
@@ -255,36 +241,53 @@ class Planning {
     constexpr int64_t kMostFlips = 24;
     if (!is_free_ || request_.capacity_bytes <= 0 || !has_answer()) return;
     if (!is_small() && is_within(kNear)) return;
-    int64_t tries = std::min(kFlippedOps / (values_.tick_count() + 1), kMostFlips);
+    const int64_t tries = std::min(kFlippedOps / (values_.tick_count() + 1), kMostFlips);
     std::vector<StorageId> homes = all_homes(program_);
     const auto size_of = [&](StorageId id) { return program_.storages[id.index()].size_bytes; };
     std::ranges::stable_sort(homes, std::greater(), size_of);
-    for (const StorageId storage : homes) {
-      if (tries-- <= 0 || is_good() || has_worked_enough()) return;
-      const Candidate& best = pool_.best(capacity_bytes());
-      const Homes& of_best = tasks_[static_cast<size_t>(best.level)].homes;
-      std::vector<StorageId> below;
-      for (const StorageId other : homes) {
-        const bool is_below = of_best.is_below[other.index()] != 0;
-        if (is_below != (other == storage)) below.push_back(other);
-      }
-      search_with(below, false);
+    const size_t count = std::min(homes.size(), static_cast<size_t>(tries));
+    for (size_t i = 0; i < count; ++i) {
+      if (is_good() || has_worked_enough()) return;
+      std::vector<std::vector<StorageId>> next;
+      const size_t end = std::min(count, i + static_cast<size_t>(ahead_.threads()));
+      for (size_t k = i; k < end; ++k) next.push_back(best_with_flipped(homes, homes[k]));
+      expect(next);
+      search_with(next.front(), false);
     }
+  }
+
+  // The homes below of the best so far, with one of them on the other tier.
+  std::vector<StorageId> best_with_flipped(const std::vector<StorageId>& homes,
+                                           StorageId flipped) const {
+    const Candidate& best = pool_.best(capacity_bytes());
+    const Homes& of_best = tasks_[static_cast<size_t>(best.level)].homes;
+    std::vector<StorageId> below;
+    for (const StorageId home : homes) {
+      const bool is_below = of_best.is_below[home.index()] != 0;
+      if (is_below != (home == flipped)) below.push_back(home);
+    }
+    return below;
+  }
+
+  Task make_task(const std::vector<StorageId>& below) const {
+    Task task{.program = program_,
+              .machine = machine_,
+              .values = values_,
+              .request = request_,
+              .homes = make_homes(program_, request_, below),
+              .deadline = deadline_,
+              .culprits = {}};
+    task.request.progress = nullptr;
+    if (is_free_ && ahead_.threads() > 1) task.request.threads = 1;  // Others have other homes.
+    task.floor_bytes = floor_of(program_, task.homes, &task.culprits);
+    if (bound_ && !is_large(values_)) task.good_ps = bound_->ps / 1000 * kFar;
+    return task;
   }
 
   const Task& add_task(const std::vector<StorageId>& below) {
     const size_t level = tasks_.size();
-    tasks_.push_back({.program = program_,
-                      .machine = machine_,
-                      .values = values_,
-                      .request = request_,
-                      .homes = make_homes(program_, request_, below),
-                      .level = static_cast<int32_t>(level),
-                      .deadline = deadline_,
-                      .culprits = {}});
-    Task& task = tasks_.back();
-    task.floor_bytes = floor_of(program_, task.homes, &task.culprits);
-    if (bound_ && !is_large(values_)) task.good_ps = bound_->ps / 1000 * kFar;
+    Task& task = tasks_.emplace_back(make_task(below));
+    task.level = static_cast<int32_t>(level);
     if (request_.progress) {
       task.request.progress = [this, level](double share) {
         const double done = static_cast<double>(level) + share;
@@ -302,6 +305,7 @@ class Planning {
   const Values values_;
   const OrderBounds bounds_;
   const Deadline deadline_;
+  Ahead ahead_;           // Behind all that its searches read.
   bool is_free_ = false;  // To choose where homes are.
   size_t level_count_ = 1;
   int64_t work_ = 0;        // Of all searches, in squares of homes below times ticks.
@@ -375,7 +379,8 @@ Outcome plan_in_order(const Program& program, std::span<const std::vector<OpId>>
     return Fits{.plan = planning.make_certified_plan(candidate, request.capacity_bytes)};
   }
   const Candidate& least = candidates.back();
-  return GaveUp{.least_found_bytes = std::max(least.bytes, least.asked_bytes),
+  const bool is_known = request.says_least || !planning.may_search();
+  return GaveUp{.least_found_bytes = is_known ? std::max(least.bytes, least.asked_bytes) : 0,
                 .floor_bytes = planning.floor_bytes(),
                 .culprits = planning.culprits()};
 }

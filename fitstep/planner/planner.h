@@ -28,6 +28,9 @@ struct Home {
   TierId tier = kDeviceTier;
 };
 
+inline constexpr int32_t kUsualEffort = 8;
+inline constexpr double kFirstPlan = 1e-9;  // As a time limit: the first plan that is found.
+
 struct PlanRequest {
   // One for every persistent storage; empty: the planner chooses their tiers and stacks them.
   std::vector<Home> homes;
@@ -35,11 +38,16 @@ struct PlanRequest {
   int64_t host_bottom_bytes = 0;  // ... and below this one of the host tier.
   int64_t capacity_bytes = 0;     // Of the device arena.
   uint64_t seed = 1;
-  int32_t effort = 8;  // Rounds of selection and layout per target; more is slower, better.
+  // Rounds of selection and layout per target; more is slower, better.
+  int32_t effort = kUsualEffort;
   // Seconds, 0 for no limit. Until then the search goes on with more effort, so plans may differ
   // from run to run; then the best plan so far is the answer, or the first that is found.
   double time_limit_s = 0;
+  int32_t threads = 1;          // That search; the answer is the same with any number of them.
   std::string policy = "auto";  // One of policy_names().
+  // Where no plan is found: looks for a capacity for which this request finds one. With offload
+  // that takes longer than planning; find_least() (least.h) is quicker and gets closer.
+  bool says_least = true;
   // Called with a fraction done (0 .. 1); may be empty.
   std::function<void(double)> progress;
 };
@@ -67,7 +75,8 @@ struct TooSmall {
   std::vector<Culprit> culprits;  // Largest first.
 };
 struct GaveUp {
-  // With offload a capacity for which the same request finds a plan, not the height of that plan.
+  // With offload a capacity for which the same request finds a plan, not the height of that plan;
+  // 0 where nobody wanted to know.
   int64_t least_found_bytes = 0;
   int64_t floor_bytes = 0;
   std::vector<Culprit> culprits;

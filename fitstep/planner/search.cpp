@@ -17,6 +17,8 @@
 #include "fitstep/planner/deadline.h"
 #include "fitstep/planner/drafts.h"
 #include "fitstep/planner/offload.h"
+#include "fitstep/planner/parallel.h"
+#include "fitstep/planner/planner.h"
 #include "fitstep/planner/policies/policies.h"
 #include "fitstep/planner/pool.h"
 #include "fitstep/planner/selection.h"
@@ -30,7 +32,7 @@ constexpr double kLadder = 1.04;
 constexpr int64_t kFlippedOps = 20'000;  // In all tries of local moves together.
 constexpr int32_t kPassesPerEffort = 8;
 constexpr Tick kTinyOps = 16;
-constexpr int32_t kListingEffort = 8;  // The default: who asks for less wants it quick.
+constexpr int32_t kLeastRounds = 3;    // With fewer more has to be tried, which takes longer.
 constexpr int32_t kTinyTries = 1'000;  // Layouts for one target.
 constexpr size_t kTinyPairs = 1'000;   // Of values to drop, where nothing else is left to try.
 
@@ -43,7 +45,7 @@ class Search {
         selector_(task.values, live_bytes(task, kept)),
         drafts_(task, selector_, kept.bytes),
         kept_(std::move(kept)),
-        passes_(layout_passes(kept_)) {
+        passes_(static_cast<int32_t>(of_effort(layout_passes(kept_)))) {
     if (!task.homes.any_below()) pool_.add(kept_);
   }
 
@@ -52,7 +54,7 @@ class Search {
     const std::vector<int64_t> targets = ladder();
     int32_t failures = 0;
     if (!drafts_.has_choice() && !may_offload_) return std::move(pool_).take();
-    for (size_t i = first_rung(targets); i < targets.size(); ++i) {
+    for (size_t i = first_rung(targets); i < targets.size() && !task_.is_stopped(); ++i) {
       const int64_t least_bytes = pool_.least_bytes();
       const bool is_reached = reach(targets[i]);
       if (rung() > kLadder) pool_.keep_best_within(targets);
@@ -79,6 +81,7 @@ class Search {
 
   // Once there is an answer, time may run out.
   bool is_over(int64_t target_bytes) const {
+    if (task_.is_stopped()) return true;
     return deadline_.has_passed() && least_ps(target_bytes) < Pool::kNoTime;
   }
 
@@ -121,6 +124,12 @@ class Search {
     return std::max(kLadder, std::pow(span, 1.0 / static_cast<double>(rungs)));
   }
 
+  // Less than usual where little effort is asked for.
+  int64_t of_effort(int64_t usual) const {
+    const int64_t effort = std::min(task_.request.effort, kUsualEffort);
+    return std::max<int64_t>(usual * effort / kUsualEffort, 8);
+  }
+
   // Highest first, below the height with all kept; with homes below, which have to come and go
   // even then, two more.
   std::vector<int64_t> ladder() const {
@@ -159,7 +168,7 @@ class Search {
     }
     if (is_reached && may_offload_ && drafts_.has_choice()) flip_values(target_bytes);
     const bool is_tiny = task_.values.tick_count() <= kTinyOps;
-    const bool may_list = may_offload_ && is_tiny && task_.request.effort >= kListingEffort;
+    const bool may_list = may_offload_ && is_tiny && task_.request.effort >= kUsualEffort;
     if (!is_reached_by_copies && may_list) is_reached |= try_every_offload(target_bytes);
     return is_reached;
   }
@@ -192,6 +201,7 @@ class Search {
     const int64_t before_ps = least_ps(target_bytes);
     int32_t tries = kTinyTries;
     for (const Selection* draft : drafts_.all(target_bytes)) {
+      if (task_.is_stopped()) return false;
       try_every_offload(target_bytes, *draft, tries);
     }
     if (least_ps(target_bytes) < Pool::kNoTime) return least_ps(target_bytes) < before_ps;
@@ -201,6 +211,7 @@ class Search {
       std::ranges::move(drafts_.flips().around(selections[i]), std::back_inserter(selections));
     }
     for (const Selection& selection : selections) {
+      if (task_.is_stopped()) return false;
       try_every_offload(target_bytes, selection, tries);
     }
     return least_ps(target_bytes) < before_ps;
@@ -246,7 +257,7 @@ class Search {
     int64_t aim_bytes = target_bytes;
     int64_t too_high_bytes = 0;
     int64_t reached_bytes = 0;
-    int32_t rounds = task_.request.effort;
+    int32_t rounds = std::max(task_.request.effort, kLeastRounds);
     while (rounds-- > 0 && !is_over(target_bytes)) {
       std::optional<Candidate> candidate = make(aim_bytes);
       bool fits = false;
@@ -280,20 +291,21 @@ class Search {
   bool reach_with_drafts(int64_t target_bytes) {
     const int32_t most_placed = 6 * effort_;
     struct Estimate {
-      int64_t predicted_ps = 0;
+      int64_t predicted_ps = Pool::kNoTime;
       Candidate base;
     };
-    std::vector<Estimate> estimates;
     const std::vector<const Selection*> drafts = drafts_.all(target_bytes);
     const size_t stride = drafts.size() / most_tries() + 1;
-    for (size_t i = 0; i < drafts.size(); i += stride) {
-      if (is_over(target_bytes)) break;
-      std::optional<Candidate> base = schedule_candidate(task_, *drafts[i]);
-      if (!base || is_plan_within(*base, target_bytes)) continue;
+    std::vector<Estimate> estimates((drafts.size() + stride - 1) / stride);
+    const int64_t before_ps = least_ps(target_bytes);
+    for_each_index(task_.request.threads, estimates.size(), [&](size_t i) {
+      if (is_over(target_bytes)) return;
+      std::optional<Candidate> base = schedule_candidate(task_, *drafts[i * stride]);
+      if (!base || is_plan_within(*base, target_bytes)) return;
       const std::optional<Candidate> candidate =
-          offload_candidate(task_, *base, target_bytes, least_ps(target_bytes));
-      if (candidate) estimates.push_back({candidate->predicted_ps, std::move(*base)});
-    }
+          offload_candidate(task_, *base, target_bytes, before_ps);
+      if (candidate) estimates[i] = {candidate->predicted_ps, std::move(*base)};
+    });
     std::ranges::stable_sort(estimates, {}, &Estimate::predicted_ps);
     bool is_reached = false;
     int32_t placed = 0;
@@ -315,8 +327,7 @@ class Search {
   // Of drafts: all of a small program's, a few of a large one's.
   size_t most_tries() const {
     constexpr int64_t kOps = 300'000;  // In all tries together.
-    const int64_t tries = std::max<int64_t>(kOps / (task_.values.tick_count() + 1), 8);
-    return static_cast<size_t>(tries * effort_);
+    return static_cast<size_t>(of_effort(kOps / (task_.values.tick_count() + 1)) * effort_);
   }
 
   // The fastest candidate whose peak is within the aim; if there is none, that of the least peak.

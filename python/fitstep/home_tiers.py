@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -9,7 +10,6 @@ import torch
 from . import _core
 from .errors import BudgetTooSmall
 from .homes import FREE_HOMES
-from .least import tried
 
 if TYPE_CHECKING:
     from .session import Planned, Session
@@ -19,13 +19,6 @@ _OFFLOADING = ("auto", "offload")  # Policies that may have homes below.
 
 def plan_with_homes(session: Session, new: list[Planned]) -> list[Planned]:
     """Plans `new` and decides where homes are. Raises BudgetTooSmall."""
-    try:
-        return _plan(session, new)
-    except BudgetTooSmall as error:
-        raise tried(session, error, lambda: _plan(session, new)) from None
-
-
-def _plan(session: Session, new: list[Planned]) -> list[Planned]:
     if session.below.host_budget_bytes:
         return _with_host(session, new)
     if session.below.has_disk:
@@ -33,25 +26,22 @@ def _plan(session: Session, new: list[Planned]) -> list[Planned]:
     return session.plan_all(new, replan=False)
 
 
-def _try(session: Session, new: list[Planned]) -> list[Planned]:
-    """Where another try follows: what BudgetTooSmall says is the least may be more than that."""
-    session.seeks_least = False
-    try:
-        return session.plan_all(new, replan=False)
-    finally:
-        session.seeks_least = True
+def _is_free(new: list[Planned]) -> bool:
+    """Whether homes may be anywhere."""
+    return new[-1].given_plan is None and new[-1].policy in _OFFLOADING
 
 
 def _with_host(session: Session, new: list[Planned]) -> list[Planned]:
-    session.places.put_below(_wanted_below(session, new))
-    if new[-1].given_plan is not None or new[-1].policy not in _OFFLOADING:
-        return session.plan_all(new, replan=False)
-    try:
-        return _try(session, new)
-    except BudgetTooSmall:
-        # What is right for one variant was not right for another.
-        session.places.put_below(set(session.homes))
-        return session.plan_all(new, replan=False)
+    if session.looks_for != "least" or not _is_free(new):
+        session.places.put_below(_wanted_below(session, new))
+        try:
+            return session.plan_all(new, replan=False)
+        except BudgetTooSmall:
+            if not _is_free(new):
+                raise
+    # What is right for one variant was not right for another.
+    session.places.put_below(set(session.homes))
+    return session.plan_all(new, replan=False)
 
 
 def _with_disk(session: Session, new: list[Planned]) -> list[Planned]:
@@ -61,20 +51,19 @@ def _with_disk(session: Session, new: list[Planned]) -> list[Planned]:
     given: Any = new[-1].given_plan
     if given is None or not given.homes_below(new[-1].step):
         has_room = places.size_on_disk() <= below.disk_budget_bytes
-        if given is not None or new[-1].policy not in _OFFLOADING or not has_room:
+        if not _is_free(new) or not has_room:
             return session.plan_all(new, replan=False)
-        try:
-            return _try(session, new)
-        except BudgetTooSmall:
-            pass
+        if session.looks_for != "least":
+            with contextlib.suppress(BudgetTooSmall):
+                return session.plan_all(new, replan=False)
     below.disk_homes_bytes = places.size_on_disk()
-    wanted, every = _wanted_below(session, new), set(session.homes)
+    every, wanted = set(session.homes), set(session.homes)
+    if session.looks_for != "least" or given is not None:
+        wanted = _wanted_below(session, new)
     if given is None and wanted and wanted != every:
         _put_on_disk(session, wanted)
-        try:
-            return _try(session, new)
-        except BudgetTooSmall:
-            pass
+        with contextlib.suppress(BudgetTooSmall):
+            return session.plan_all(new, replan=False)
     _put_on_disk(session, wanted if given is not None and wanted else every)
     return session.plan_all(new, replan=False)
 
@@ -90,6 +79,5 @@ def _wanted_below(session: Session, new: list[Planned]) -> set[str]:
     if last.given_plan is not None:
         return set(last.given_plan.homes_below(last.step))
     options = {**session.plan_options(last, session.capacity_for(new)), **FREE_HOMES}
-    options["seeks_least"] = False
     outcome = _core.plan_step(last.step, torch.get_num_threads(), options)
     return set(outcome[1].homes_below(last.step)) if outcome[0] == "fits" else set()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import torch
 
@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .session import Planned, Session
+
+# What planning looks for: the best plan, any plan, or the least capacity that has one, which a
+# BudgetTooSmall says.
+LooksFor = Literal["plan", "any", "least"]
 
 _MOST_TRIES = 4
 
@@ -37,21 +41,34 @@ def least_for(session: Session, planned: list[Planned], floor_bytes: int) -> int
     return session.budget_bytes
 
 
-def tried(
+def with_least(
     session: Session, error: BudgetTooSmall, plan: Callable[[], list[Planned]]
 ) -> BudgetTooSmall:
-    """The error with a least budget at which planning was tried. With a smaller one the disk
-    tier's pieces are smaller and copies slower, so that other plans are found."""
-    least = error.least_found_bytes
-    asked, below = session.budget_bytes, session.below
-    if least is None or not below.has_disk or least <= asked:
+    """The error with the least budget that is found. Beside a disk tier it is tried: with a smaller
+    budget the tier's pieces are smaller and copies slower, so that other plans are found."""
+    if session.looks_for != "plan":
         return error
-    for _ in range(_MOST_TRIES):
-        session.take_budget(least)
+    asked, may_change = session.budget_bytes, not session.is_open
+    found = max(asked, error.floor_bytes)
+
+    def least(looks_for: LooksFor) -> int | None:
+        """What BudgetTooSmall says; None if there is a plan."""
+        if may_change:
+            session.take_budget(found)
+        session.looks_for = looks_for
         try:
             plan()
-            break
         except BudgetTooSmall as again:
-            least = max(again.least_found_bytes or least, least)
-    session.take_budget(asked)
-    return BudgetTooSmall(error.budget_bytes, error.floor_bytes, least, error.culprits)
+            return again.least_found_bytes
+        return None
+
+    try:
+        for _ in range(_MOST_TRIES):
+            found = least("least") or found
+            if not (session.below.has_disk and may_change) or least("any") is None:
+                break
+    finally:
+        session.looks_for = "plan"
+        if may_change:
+            session.take_budget(asked)
+    return BudgetTooSmall(error.budget_bytes, error.floor_bytes, found, error.culprits)

@@ -32,6 +32,7 @@ from .describe import describe
 from .errors import BudgetTooSmall, FitstepError, GuardError, PlanFileError
 from .home_tiers import plan_with_homes
 from .homes import FREE_HOMES, Home, Homes
+from .least import LooksFor, with_least
 from .settings import Settings
 
 
@@ -57,7 +58,7 @@ class Session:
         self.is_closed = False
         self.is_forsaken = False  # In a process that was forked.
         self.is_ending = False  # In a process that ends.
-        self.seeks_least = True  # The least budget, where one is too small: more planning.
+        self.looks_for: LooksFor = "plan"
         self.grads_in_use = False  # Some function reads gradients that an earlier call left.
         self.steps: weakref.WeakSet[Any] = weakref.WeakSet()
         self._names: dict[tuple[object, ...], tuple[Callable[[], object], str]] = {}
@@ -70,6 +71,7 @@ class Session:
         self.guards: list[Any] = []
         self._homes: Any = None  # _core.Homes
         self._capacity_bytes = 0
+        self._least_capacity = 0  # Of the variants that were planned last and do not fit.
         self._next_capacity = 0
         self._at_home: tuple[list[torch.Tensor], list[int]] | None = None  # And their addresses.
 
@@ -158,9 +160,16 @@ class Session:
     def plan(self, new: list[Planned], *, replan: bool) -> list[Planned]:
         """Plans `new`, and with `replan` all others again; the first time it also decides which
         homes are below. Raises BudgetTooSmall with the largest floor of all variants."""
-        if self.is_open:
-            return self.plan_all(new, replan=replan)
-        return plan_with_homes(self, new)
+
+        def plan() -> list[Planned]:
+            if self.is_open:
+                return self.plan_all(new, replan=replan)
+            return plan_with_homes(self, new)
+
+        try:
+            return plan()
+        except BudgetTooSmall as error:
+            raise with_least(self, error, plan) from None
 
     def plan_all(self, new: list[Planned], *, replan: bool) -> list[Planned]:
         """With homes where they are."""
@@ -170,9 +179,11 @@ class Session:
         if self.is_open:
             capacity = min(capacity, self._capacity_bytes)
         todo = every if replan else new
+        self._least_capacity = 0
         plans: list[Planned] = []
         failed: list[BudgetTooSmall] = []
-        for i, one in enumerate(todo):
+        # The last one usually needs most; once its least is known, others are quick.
+        for i, one in enumerate(todo if self.looks_for != "least" else reversed(todo)):
             # A given plan is for the homes that there were when it was read.
             given = one.given_plan if one in new else None
             try:
@@ -215,12 +226,9 @@ class Session:
             return outcome[1]
         if outcome[0] == "too small":
             least = floor = outcome[1]
-            if self.seeks_least:
-                options = self.plan_options(one, floor, position)
-                at_floor = _core.plan_step(one.step, torch.get_num_threads(), options)
-                least = at_floor[1] if at_floor[0] == "gave up" else floor
         else:
-            least, floor = outcome[1], outcome[2]
+            least, floor = outcome[1] or outcome[2], outcome[2]
+        self._least_capacity = max(self._least_capacity, least)  # All variants have to fit.
         raise BudgetTooSmall(
             self.budget_bytes,
             self.budget_for(floor, external_bytes),
@@ -242,7 +250,9 @@ class Session:
             **self.places.options(),
             **self.below.plan_options(),
             "capacity_bytes": capacity,
-            "seeks_least": self.seeks_least,
+            "looks_for": self.looks_for,
+            "least_bytes": self._least_capacity,
+            "says_least": self.settings.budget is None,
             "seed": self.settings.seed,
             "effort": self.settings.effort,
             "policy": one.policy,

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fitstep.least import tried
+from fitstep.least import with_least
 
 from fitstep import BudgetTooSmall
 
@@ -12,42 +12,59 @@ ENOUGH = 130
 
 
 class Asked:
-    """A session with a disk whose planner says 15 more than it was asked for, up to ENOUGH."""
+    """A session whose planner says of a budget that 15 more are the least, up to ENOUGH."""
 
-    def __init__(self, has_disk: bool = True) -> None:
+    def __init__(self, has_disk: bool = True, is_open: bool = False) -> None:
         self.budget_bytes = 1
         self.below = SimpleNamespace(has_disk=has_disk)
-        self.taken: list[int] = []
+        self.is_open = is_open
+        self.looks_for = "plan"
+        self.seen: list[tuple[str, int]] = []
 
     def take_budget(self, budget_bytes: int) -> None:
+        assert not self.is_open
         self.budget_bytes = budget_bytes
-        self.taken.append(budget_bytes)
 
     def plan(self) -> list[Any]:
-        if self.budget_bytes < ENOUGH:
-            raise BudgetTooSmall(self.budget_bytes, 90, self.budget_bytes + 15, [])
+        self.seen.append((self.looks_for, self.budget_bytes))
+        if self.looks_for == "least" or self.budget_bytes < ENOUGH:
+            least = max(self.budget_bytes, min(self.budget_bytes + 15, ENOUGH))
+            raise BudgetTooSmall(self.budget_bytes, 90, least, [])
         return []
 
+    def least(self, floor_bytes: int) -> BudgetTooSmall:
+        session: Any = self
+        return with_least(session, BudgetTooSmall(1, floor_bytes, 0, ["op"]), self.plan)
 
-@pytest.mark.parametrize(
-    ("said", "tries", "least"), [(130, [130], 130), (100, [100, 115, 130], 130), (500, [500], 500)]
-)
-def test_it_is_tried_until_one_works(said: int, tries: list[int], least: int) -> None:
-    session: Any = Asked()
-    error = tried(session, BudgetTooSmall(1, 90, said, []), session.plan)
-    assert session.taken == [*tries, 1]
-    assert (error.budget_bytes, error.floor_bytes, error.least_found_bytes) == (1, 90, least)
+
+def test_beside_a_disk_it_is_tried_until_one_works() -> None:
+    session = Asked()
+    error = session.least(100)
+    tries = [("least", 100), ("any", 115), ("least", 115), ("any", 130)]
+    assert session.seen == tries
+    assert (error.budget_bytes, error.floor_bytes, error.least_found_bytes) == (1, 100, 130)
+    assert list(error.culprits) == ["op"]
+    assert (session.budget_bytes, session.looks_for) == (1, "plan")
 
 
 def test_it_is_not_tried_for_ever() -> None:
-    session: Any = Asked()
-    error = tried(session, BudgetTooSmall(1, 5, 10, []), session.plan)
-    assert error.least_found_bytes == 70
+    session = Asked()
+    assert session.least(5).least_found_bytes == 65
+    assert (session.budget_bytes, session.looks_for) == (1, "plan")
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+def test_without_a_disk_what_the_planner_says_is_enough(is_open: bool) -> None:
+    session = Asked(has_disk=False, is_open=is_open)
+    asked = 1 if is_open else 100  # The budget of an open session stays.
+    assert session.least(100).least_found_bytes == asked + 15
+    assert session.seen == [("least", asked)]
     assert session.budget_bytes == 1
 
 
-def test_without_a_disk_the_planner_has_tried_it() -> None:
-    session: Any = Asked(has_disk=False)
-    said = BudgetTooSmall(1, 90, 100, [])
-    assert tried(session, said, session.plan) is said
-    assert session.taken == []
+def test_an_error_of_such_a_try_is_as_it_is() -> None:
+    session: Any = Asked()
+    session.looks_for = "any"
+    error = BudgetTooSmall(1, 90, 100, [])
+    assert with_least(session, error, session.plan) is error
+    assert session.seen == []

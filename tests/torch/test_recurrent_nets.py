@@ -123,7 +123,8 @@ def planned(step: Any, policy: str, capacity_bytes: int) -> Any:
     nothing_below = {"homes": {}, "bottom_bytes": 0, "host_bottom_bytes": 0}
     options = {
         **nothing_below, "host_bytes": 0, "disk_bytes": 0, "capacity_bytes": capacity_bytes,
-        "seeks_least": False, "seed": 1, "effort": 1, "policy": policy, "progress": None,
+        "looks_for": "any", "least_bytes": 0, "says_least": False, "seed": 1, "effort": 1,
+        "policy": policy, "progress": None,
     }  # fmt: skip
     said, *rest = _core.plan_step(step, 1, options)
     return rest[0] if said == "fits" else None
