@@ -16,7 +16,7 @@ struct PlannerOptions {
   uint64_t seed = PlanRequest{}.seed;
   int32_t effort = PlanRequest{}.effort;
   double time_limit_s = PlanRequest{}.time_limit_s;
-  int32_t threads = 0;
+  int32_t threads = 0;  // As many as the machine has.
 };
 
 void add_planner_options(CLI::App& verb, PlannerOptions& options);

@@ -12,6 +12,7 @@
 #include <list>
 #include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "fitstep/planner/candidate.h"

@@ -220,10 +220,26 @@ def test_tight_budgets_are_met_by_packing_with_the_bits_of_plain_pytorch(
     report = step.report()
     assert (report.misplaced_results, report.violations) == (0, 0)
     step.close()
-    # Recompute alone has no plan there, or a slower one; that is up to the scratch of kernels.
-    try:
-        alone = fitstep.compile(job.step, example=(job.x,), budget=budget, policy="recompute")
-    except fitstep.BudgetTooSmall:
-        return
-    assert alone.report().variants[-1].predicted_s > planned.predicted_s
-    alone.close()
+
+
+def dropouts() -> tuple[nn.Module, Tensor]:
+    """Of kernels that need no scratch, so that the least budget is that of the values."""
+    layers: list[nn.Module] = []
+    for _ in range(8):
+        layers += [nn.Linear(32, 32, bias=False), nn.ReLU(), nn.Dropout(0.1)]
+    return nn.Sequential(*layers), torch.linspace(-1, 1, 2048 * 32).reshape(2048, 32)
+
+
+def test_some_budgets_are_too_small_for_recompute_alone() -> None:
+    least = {}
+    for policy in ("auto", "recompute"):
+        job = Job(dropouts)
+        with pytest.raises(fitstep.BudgetTooSmall) as too_small:
+            fitstep.compile(job.step, example=(job.x,), budget=1, policy=policy)
+        least[policy] = too_small.value.least_found_bytes or 0
+    assert least["auto"] < least["recompute"]
+    step = fitstep.compile(job.step, example=(job.x,), budget=least["auto"])
+    assert step.report().variants[-1].packed_values > 0
+    step.close()
+    with pytest.raises(fitstep.BudgetTooSmall):
+        fitstep.compile(job.step, example=(job.x,), budget=least["auto"], policy="recompute")
