@@ -1,5 +1,7 @@
+#include "fitstep/base/check.h"
 #include "fitstep_torch/allocator.h"
 #include "fitstep_torch/bindings.h"
+#include "fitstep_torch/generators.h"
 #include "fitstep_torch/interrupts.h"
 #include "fitstep_torch/python_values.h"
 #include "fitstep_torch/variant.h"
@@ -105,6 +107,15 @@ DiskFileOptions disk_options(const py::object& from) {
 }
 
 void bind_running(py::module_& module) {
+  module.def("generator_state", [](const at::Generator& generator) {
+    std::string state(kGeneratorStateBytes, '\0');
+    save_generator(generator, state.data());
+    return py::bytes(state);
+  });
+  module.def("set_generator_state", [](const at::Generator& generator, const std::string& state) {
+    FITSTEP_CHECK(state.size() == kGeneratorStateBytes, std::to_string(state.size()));
+    load_generator(generator, state.data());
+  });
   module.def("install_allocator", &install_allocator);
   module.def("allocator_counters", &counters);
   module.def("reset_counted_peak", &reset_counted_peak);

@@ -3,17 +3,25 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <torch/library.h>
 
+#include <array>
 #include <cstring>
-#include <type_traits>
 
 namespace fitstep::torch_side {
 namespace {
 
+// Equal states are equal bytes: nothing in it is padding, and what is absent is zero.
 struct State {
-  at::mt19937 engine;
-  std::optional<float> next_float;
-  std::optional<double> next_double;
+  uint64_t seed;
+  int64_t left;
+  int64_t is_seeded;
+  uint64_t next;
+  std::array<uint32_t, at::MERSENNE_STATE_N> state;
+  int64_t has_float;
+  double next_float;
+  int64_t has_double;
+  double next_double;
 };
+static_assert(sizeof(State) == size_t{4 * at::MERSENNE_STATE_N} + 8 * sizeof(int64_t));
 static_assert(sizeof(State) <= kGeneratorStateBytes);
 
 at::Tensor generator_state() { return at::detail::getDefaultCPUGenerator().get_state(); }
@@ -37,24 +45,46 @@ TORCH_LIBRARY_IMPL(fitstep, CompositeExplicitAutograd, library) {
 
 void save_generator(at::Generator generator, char* address) {
   auto* cpu = at::check_generator<at::CPUGeneratorImpl>(generator);
-  State state;
-  {
-    const std::lock_guard<std::mutex> lock(cpu->mutex_);
-    state = {.engine = cpu->engine(),
-             .next_float = cpu->next_float_normal_sample(),
-             .next_double = cpu->next_double_normal_sample()};
-  }
-  std::memcpy(address, static_cast<const void*>(&state), sizeof state);
+  const std::lock_guard<std::mutex> lock(cpu->mutex_);
+  const at::mt19937_data_pod engine = cpu->engine().data();
+  const std::optional<float> next_float = cpu->next_float_normal_sample();
+  const std::optional<double> next_double = cpu->next_double_normal_sample();
+  const State state = {.seed = engine.seed_,
+                       .left = engine.left_,
+                       .is_seeded = engine.seeded_ ? 1 : 0,
+                       .next = engine.next_,
+                       .state = engine.state_,
+                       .has_float = next_float.has_value() ? 1 : 0,
+                       .next_float = next_float.value_or(0.0F),
+                       .has_double = next_double.has_value() ? 1 : 0,
+                       .next_double = next_double.value_or(0.0)};
+  std::memcpy(address, &state, sizeof state);
 }
 
 void load_generator(at::Generator generator, const char* address) {
-  auto* cpu = at::check_generator<at::CPUGeneratorImpl>(generator);
   State state;
-  std::memcpy(static_cast<void*>(&state), address, sizeof state);
+  std::memcpy(&state, address, sizeof state);
+  at::mt19937_data_pod pod;
+  pod.seed_ = state.seed;
+  pod.left_ = static_cast<int>(state.left);
+  pod.seeded_ = state.is_seeded != 0;
+  pod.next_ = static_cast<uint32_t>(state.next);
+  pod.state_ = state.state;
+  at::mt19937 engine;
+  engine.set_data(pod);
+  std::optional<float> next_float;
+  if (state.has_float != 0) {
+    next_float = static_cast<float>(state.next_float);
+  }
+  std::optional<double> next_double;
+  if (state.has_double != 0) {
+    next_double = state.next_double;
+  }
+  auto* cpu = at::check_generator<at::CPUGeneratorImpl>(generator);
   const std::lock_guard<std::mutex> lock(cpu->mutex_);
-  cpu->set_engine(state.engine);
-  cpu->set_next_float_normal_sample(state.next_float);
-  cpu->set_next_double_normal_sample(state.next_double);
+  cpu->set_engine(engine);
+  cpu->set_next_float_normal_sample(next_float);
+  cpu->set_next_double_normal_sample(next_double);
 }
 
 }  // namespace fitstep::torch_side

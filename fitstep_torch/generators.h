@@ -14,6 +14,7 @@ namespace fitstep::torch_side {
 inline constexpr int64_t kGeneratorStateBytes = 5056;  // PyTorch's own form of a CPU state.
 
 // Writes the state to `address` (kGeneratorStateBytes are there), allocating nothing; and back.
+// Bytes behind the state are left as they are; equal states write equal bytes.
 void save_generator(at::Generator generator, char* address);
 void load_generator(at::Generator generator, const char* address);
 

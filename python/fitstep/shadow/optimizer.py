@@ -22,6 +22,7 @@ from typing import Any
 
 import torch
 
+from .. import _core
 from ..errors import CaptureError, GuardError, user_location
 from .facts import tensors_in
 from .replica import NUMBERS, Replica, is_scalar
@@ -163,12 +164,13 @@ class ShadowOptimizer:
         return run
 
     def _run_replicas(self, index: int) -> ShadowRun:
-        generator = torch.get_rng_state() if self._draws else None
+        random = torch.default_generator
+        was = _core.generator_state(random) if self._draws else None
         runs = tuple(
             ClassRun(one.members, one.replica.step()) for one in self._classes if one.masks[index]
         )
-        if generator is not None:
-            torch.set_rng_state(generator)
+        if was is not None:
+            _core.set_generator_state(random, was)
         return ShadowRun(runs, self._formula(runs))
 
     def advance(self) -> None:
@@ -224,7 +226,8 @@ class ShadowOptimizer:
         for key, value in self._real.__dict__.items():
             if isinstance(value, torch.optim.Optimizer):
                 raise self._refusal(f"its attribute {key!r} is another optimizer", todo)
-        generator = torch.get_rng_state()
+        random = torch.default_generator
+        was = _core.generator_state(random)
         try:
             self.begin([self._everyone()] * 2)
             self._take_over()
@@ -237,7 +240,7 @@ class ShadowOptimizer:
             reason = f"its step fails on one element ({type(error).__name__}: {error})"
             raise self._refusal(reason, todo) from error
         finally:
-            torch.set_rng_state(generator)
+            _core.set_generator_state(random, was)
 
     def _real_storages(self) -> frozenset[int]:
         states = [tensors_in(state.values()) for state in self._real.state.values()]

@@ -6,10 +6,12 @@ import random
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 
+from fitstep import _core
 from fitstep.state.lift import outside_modes
 from fitstep.state.nodes import Reach
 
@@ -52,8 +54,10 @@ class GeneratorStates:
 def _state(path: str, generator: Any) -> _State:
     get: Callable[[], Any]
     put: Callable[[Any], object]
-    if isinstance(generator, torch.Generator):
-        get, put = generator.get_state, generator.set_state
+    if isinstance(generator, torch.Generator) and generator.device.type == "cpu":
+        # As a tensor it would be memory that no budget allows for.
+        get = partial(_core.generator_state, generator)
+        put = partial(_core.set_generator_state, generator)
     elif hasattr(generator, "getstate"):
         get, put = generator.getstate, generator.setstate
     elif hasattr(generator, "get_state"):  # numpy.random and its RandomState.
@@ -72,8 +76,6 @@ def _state(path: str, generator: Any) -> _State:
 
 
 def _same(a: Any, b: Any) -> bool:
-    if isinstance(a, torch.Tensor):
-        return torch.equal(a, b)
     if isinstance(a, tuple | list):
         return len(a) == len(b) and all(_same(x, y) for x, y in zip(a, b, strict=True))
     if isinstance(a, dict):
