@@ -25,11 +25,12 @@ TORCH_VERSIONS = ((2, 11), (2, 13))  # First and last that fitstep is tested wit
 # as transformers) say so and are skipped without it.
 MODULES = {
     "build": ["rich"],
-    "test": ["rich", "numpy", "pytest", "hypothesis"],
+    "test": ["rich", "numpy", "pytest", "xdist", "hypothesis"],
     "demo": ["rich", "numpy", "sklearn"],
     "bench": ["rich", "numpy", "transformers"],
     "lint": ["numpy", "pytest"],
 }
+PACKAGES = {"sklearn": "scikit-learn", "xdist": "pytest-xdist"}  # Where names differ.
 PROGRAMS = {"lint": ["clang-format", "clang-tidy", "mypy", "ruff"]}
 # Header that proves a library is there, and the package that brings it.
 HEADERS = {
@@ -81,7 +82,7 @@ def check_modules(names: set[str]) -> list[str]:
         try:
             importlib.import_module(name)
         except ImportError as error:
-            package = "scikit-learn" if name == "sklearn" else name
+            package = PACKAGES.get(name, name)
             faults.append(f"Python package {package} ({error})")
     return faults
 
