@@ -23,6 +23,7 @@ class Answer:
 
     said: dict[str, Any]  # Its JSON; empty if it did not end in time.
     seconds: float  # Of processors, all threads together.
+    elapsed_s: float
     memory_bytes: int
 
     @property
@@ -35,6 +36,7 @@ def ask(verb: str, program: Path, *options: str, limit_s: int = 3600) -> Answer:
     """One run of `fitstep VERB PROGRAM --json`. Raises for input that it refuses."""
     command = [str(COMMAND), verb, str(program), "--json", *options]
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as error:
+        start = time.monotonic()
         process = subprocess.Popen(command, stdout=out, stderr=error)
         resource.prlimit(process.pid, resource.RLIMIT_CPU, (limit_s, limit_s + 5))
         memory_bytes = ended = 0
@@ -43,14 +45,15 @@ def ask(verb: str, program: Path, *options: str, limit_s: int = 3600) -> Answer:
             time.sleep(0.005)
             ended, status, usage = os.wait4(process.pid, os.WNOHANG)
         process.returncode = os.waitstatus_to_exitcode(status)
+        elapsed_s = time.monotonic() - start
         seconds = usage.ru_utime + usage.ru_stime
         if process.returncode == -signal.SIGXCPU:
-            return Answer({}, seconds, memory_bytes)
+            return Answer({}, seconds, elapsed_s, memory_bytes)
         out.seek(0)
         error.seek(0)
         if process.returncode not in (0, 1):
             raise RuntimeError(f"{' '.join(command)}: {error.read().decode().strip()}")
-        return Answer(json.loads(out.read()), seconds, memory_bytes)
+        return Answer(json.loads(out.read()), seconds, elapsed_s, memory_bytes)
 
 
 def _most_resident_bytes(process: int) -> int:
