@@ -77,7 +77,7 @@ bench: $(setup)
 
 bench-plan: $(setup)
 	$(call build,release,-DFITSTEP_TORCH=OFF)
-	$(python) benchmarks/run.py plan
+	$(python) benchmarks/run.py plan traces
 
 # Captures the papers' programs, so it needs the Python module too.
 reproduce: $(setup)
