@@ -15,6 +15,7 @@ import pytest
 import torch
 from fitstep.errors import GuardError
 from fitstep.state import MISSING, Guards, Snapshot, VariantFacts, discover, make_guards
+from fitstep.state.rng import GeneratorStates
 from torch import nn
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -301,6 +302,30 @@ def test_snapshot_tells_drawn_generators() -> None:
     assert snapshot.drawn() == ["random"]
     snapshot.restore()
     assert snapshot.drawn() == []
+
+
+def test_generators_whose_states_are_tensors() -> None:
+    """As those of other devices are."""
+
+    class Elsewhere:
+        def __init__(self) -> None:
+            self.state = torch.arange(3)
+
+        def get_state(self) -> torch.Tensor:
+            return self.state.clone()
+
+        def set_state(self, state: torch.Tensor) -> None:
+            self.state = state.clone()
+
+    generator = Elsewhere()
+    reach: Any = SimpleNamespace(generators=[("closure.generator", generator)])
+    states = GeneratorStates(reach)
+    assert states.moved() == []
+    generator.state += 1
+    assert states.moved() == ["closure.generator"]
+    states.restore()
+    assert states.moved() == []
+    assert generator.state.tolist() == [0, 1, 2]
 
 
 def test_variant_key_selects() -> None:
