@@ -21,11 +21,9 @@ Seconds are those of processors, all threads together, which other work on the m
 little; for speed those that passed come first. A run of more than SECONDS of processors is cut off
 and shows as "late".
 
---quick takes two programs and two sizes, and writes no results. Parts that --only leaves out keep
-the results that they had.
+--quick takes two programs and two sizes; it and --only write no results.
 """
 
-import json
 import sys
 import tempfile
 from collections.abc import Callable
@@ -44,7 +42,7 @@ from plan_figures import (
     ratios_of,
     summary,
 )
-from results import RESULTS, ROOT, Row, arguments, save, show
+from results import ROOT, Row, arguments, save, show
 
 sys.path.insert(0, str(ROOT / "benchmarks" / "programs"))
 
@@ -218,15 +216,6 @@ class Bench:
         }
 
 
-def kept_but(parts: set[str]) -> Row:
-    """The results kept of the parts that are not in `parts`."""
-    path = RESULTS / "plan.json"
-    belong = {"exponents": "speed", "means": "quality"}
-    left_out = {"machine", *parts}
-    kept: Row = json.loads(path.read_text()) if path.exists() else {}
-    return {key: value for key, value in kept.items() if belong.get(key, key) not in left_out}
-
-
 _COLUMNS = {"auto": "joint", "recompute": "recompute only", "offload": "offload only"}
 
 
@@ -271,7 +260,7 @@ def main() -> int:
     parser = arguments(__doc__)
     parser.add_argument("--quick", action="store_true", dest="small", help="the same as --small")
     parser.add_argument("--jobs", type=int, default=1, help="plans at a time, for quality alone")
-    parser.add_argument("--limit", type=int, default=180, help="processor seconds for one run")
+    parser.add_argument("--limit", type=int, default=1200, help="processor seconds for one run")
     parts = ("layout", "quality", "speed")
     parser.add_argument("--only", nargs="*", choices=parts, default=parts)
     args = parser.parse_args()
@@ -289,9 +278,8 @@ def main() -> int:
         result["exponents"] = {column: exponent(result["speed"], column) for column in columns}
         shown = [f"{key} {number(value, 2)}" for key, value in result["exponents"].items()]
         print(f"growth exponents: {', '.join(shown)}")
-    kept = kept_but(set(args.only)) if set(args.only) != set(parts) else {}
-    result["target_reached"] = reached and kept.get("target_reached", True)
-    save(Path(__file__).stem, {**kept, **result}, args.small)
+    is_partial = args.small or args.only != parts
+    save(Path(__file__).stem, {**result, "target_reached": reached}, is_partial)
     return 0 if reached else 1
 
 

@@ -23,7 +23,7 @@ class Answer:
 
     said: dict[str, Any]  # Its JSON; empty if it did not end in time.
     seconds: float  # Of processors, all threads together.
-    elapsed_s: float
+    elapsed_s: float  # That passed meanwhile.
     memory_bytes: int
 
     @property

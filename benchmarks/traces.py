@@ -4,10 +4,9 @@
 
 Method. The programs and the machine are those of benchmarks/traces/; nothing runs but the command
 `fitstep`, in the release build. Budgets are shares of the plain peak and G10's 40 GiB, all of them
-for the arena; the host tier has as many bytes as are asked for. The prototype's figures are those
-that it reached on the same traces: without a layout, and, where it had one, with it. G10's step is
-the one that its evaluation publishes, at 40 GiB and 128 GiB of host memory. --small takes one share
-of one trace, and writes no results.
+for the arena. The prototype's figures are those that it reached on the same traces with any number
+of bytes on the host: without a layout, and, where it had one, with it. G10's step is the one that
+its evaluation publishes. --small takes one share of one trace, and writes no results.
 """
 
 import sys
@@ -34,9 +33,8 @@ PUBLISHED = {
 
 def planned(name: str, capacity_bytes: int, policy: str) -> tuple[float, float]:
     """Seconds of the plan, and of its bound."""
-    options = ("--machine", str(MACHINE), "--host-budget", "1TiB", "--policy", policy)
-    path = FOLDER / f"{name}.program.zst"
-    answer = ask("plan", path, "--capacity", str(capacity_bytes), *options)
+    options = ("--capacity", str(capacity_bytes), "--machine", str(MACHINE), "--policy", policy)
+    answer = ask("plan", FOLDER / f"{name}.program.zst", *options)
     certificate = answer.said["certificate"]
     return certificate["predicted_ps"] / 1e12, certificate["bound_ps"] / 1e12
 
