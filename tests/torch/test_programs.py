@@ -16,6 +16,8 @@ from fitstep import _core, zoo
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks" / "programs"))
 
+import convert_g10
+import rebuild_g10
 from capture import capture, steady_step, zstd
 from largest_batch import largest
 from models import PreActivationResNet
@@ -349,3 +351,38 @@ def test_a_program_of_a_trace_that_cannot_be_written_is_one_line(tmp_path: Path)
     assert answer.stderr.startswith("convert_g10: ")
     assert answer.stderr.count("\n") == 1
     assert "/no/folder/x" in answer.stderr
+
+
+# An addition of a weight, an attention's softmax in its four parts, and a matrix.
+NETWORK = """
+10 Add 2 30 1 2 99 4 2 99 4 -------------------
+11 SoftmaxBasic 1 10 2 99 4 -------------------
+12 SoftmaxBasic 2 10 11 2 99 4 1 99 -------------------
+13 SoftmaxBasic 1 12 2 99 4 -------------------
+14 SoftmaxBasic 2 12 13 2 99 4 1 99 -------------------
+15 Dot 2 14 2 2 99 4 2 4 8 -------------------
+16 Add 2 15 10 2 99 8 2 99 8 -------------------
+"""
+
+
+def test_a_trace_is_rebuilt_from_a_network() -> None:
+    ops, shapes = rebuild_g10.read_network(NETWORK, 2048)
+    assert [(op.number, op.inputs) for op in ops] == [
+        (10, [30, 1]), (14, [10]), (15, [14, 2]), (16, [15, 10]),
+    ]  # fmt: skip
+    assert shapes[10] == [2048, 8], "as it is read last"
+    trace = rebuild_g10.Builder(ops, shapes, 3).build()
+    assert [kernel.name for kernel in trace.kernels] == [
+        "Add_Forward", "SoftmaxBasic_Forward", "Linear_Forward", "Add_Forward", "makeLoss",
+        "Add_Backward", "Linear_Backward_Weight", "Linear_Backward_Input",
+        "Linear_Apply_Grad_Weight", "SoftmaxBasic_Backward", "Add_MultiGredient", "Add_Backward",
+        "Apply_Grad",
+    ]  # fmt: skip
+    fused = trace.kernels[-3]
+    assert len(fused.inputs) == 2 and fused.outputs == fused.inputs[:1]
+    assert [tensor.size_bytes for tensor in trace.kernels[-1].outputs] == [2048 * 4 * 4]
+    text = rebuild_g10.text_of(trace, ["0.001024"] * 13)
+    read = convert_g10.TraceReader("made.config", text).kernels()
+    assert [kernel.cycles for kernel in read] == [1228] * 13
+    with pytest.raises(ValueError, match="13 kernels, but 2 times"):
+        rebuild_g10.text_of(trace, ["1", "2"])
