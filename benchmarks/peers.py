@@ -5,8 +5,8 @@
 For every setting of every rival (rivals.py): its peak, counted at PyTorch's allocator; its time;
 the time of fitstep in a budget of the same bytes beside a disk tier, in processes that take turns
 step by step; whether each has plain PyTorch's bits. Where no plan fits, fitstep is measured at its
-least budget and the row says so. A plot of time over peak for every case goes to
-benchmarks/results/.
+least budget and the row says so. With --case, the rows of the other cases stay as they were kept.
+A plot of time over peak for every case goes to benchmarks/results/.
 """
 
 import statistics
@@ -19,7 +19,7 @@ import matplotlib as mpl
 
 mpl.use("svg")
 import matplotlib.pyplot as plt
-from results import RESULTS, Row, arguments, mib, save, show
+from results import RESULTS, Row, arguments, kept_rows, machine, mib, save, show
 from workers import WorkerProcess
 
 CASES = ("resnet50_16_channels_last", "vgg16", "unet", "gpt")
@@ -121,11 +121,14 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--case", action="append", choices=CASES)
     args = parser.parse_args()
-    rows: list[Row] = []
+    here: Row = {"commit": machine()["commit"], "rounds": args.rounds}
+    rows = kept_rows(Path(__file__).stem, args.case or CASES, args.small)
     for name in args.case or CASES:
-        rows += measure(name, args.rounds, args.small)
+        measured = [row | here for row in measure(name, args.rounds, args.small)]
+        rows += measured
+        save(Path(__file__).stem, {"rows": rows}, args.small)
         if not args.small:
-            print(f"plot: {plot(name, [row for row in rows if row['case'] == name])}")
+            print(f"plot: {plot(name, measured)}")
     table: list[Row] = []
     for row in rows:
         line: Row = {"case": row["case"], "rival": row["rival"]}
@@ -140,8 +143,8 @@ def main() -> int:
         row["is_ahead"] = is_ahead and is_within and row["fitstep_same_bits"]
         line |= {"ahead": "yes" if row["is_ahead"] else "NO" if is_within else "needs more"}
         table.append(line)
-    show(f"time of a step, plain PyTorch = 1; medians of {args.rounds}", table)
-    save(Path(__file__).stem, {"rounds": args.rounds, "rows": rows}, args.small)
+    show("time of a step, plain PyTorch = 1; medians of interleaved steps", table)
+    save(Path(__file__).stem, {"rows": rows}, args.small)
     return 0 if all(row.get("is_ahead", True) for row in rows) else 1
 
 

@@ -66,6 +66,15 @@ def save(name: str, result: Row, small: bool) -> None:
     (RESULTS / f"{name}.json").write_text(text + "\n")
 
 
+def kept_rows(name: str, measured: Sequence[str], small: bool) -> list[Row]:
+    """The rows of `name`.json that are of other cases than those `measured` now."""
+    path = RESULTS / f"{name}.json"
+    if small or not path.exists():
+        return []
+    rows: list[Row] = json.loads(path.read_text())["rows"]
+    return [row for row in rows if row["case"] not in measured]
+
+
 def mib(size_bytes: float | None) -> str:
     """A size for a table."""
     return "-" if size_bytes is None else f"{size_bytes / MIB:.1f} MiB"

@@ -1,13 +1,14 @@
 """Measures what the README claims (`make bench`).
 
-    python benchmarks/run.py [NAME ...] [--small]
+    python benchmarks/run.py [NAME ...] [--small] [OPTION ...]
 
 Names: same_bits memory speed step_time peers peak_promise capture layout disk faults constancy
 prediction, all of them by default; and plan and traces (`make bench-plan`), verify and reproduce
 (`make bench-verify`, `make reproduce`), and beyond_ram, which takes an hour. Each is a script of
 its own. Its command, its raw output and the machine go to benchmarks/results/NAME.txt, its figures
 to NAME.json.
-With --small everything runs in a few minutes and nothing is written.
+With --small everything runs in a few minutes and nothing is written. Options that this script does
+not know go to the benchmarks.
 """
 
 import json
@@ -27,6 +28,7 @@ MORE = ("plan", "traces", "verify", "reproduce", "beyond_ram")
 
 def run(name: str, options: list[str], keep: bool) -> int:
     """Runs one benchmark, shows its output while it comes, and keeps it."""
+    measured_on = machine()
     command = [sys.executable, f"benchmarks/{name}.py", *options]
     shown = " ".join(["python", *command[1:]])
     print(f"$ {shown}", flush=True)
@@ -43,7 +45,7 @@ def run(name: str, options: list[str], keep: bool) -> int:
     print(ending)
     if keep:
         RESULTS.mkdir(exist_ok=True)
-        head = f"$ {shown}\n{json.dumps(machine())}\n\n"
+        head = f"$ {shown}\n{json.dumps(measured_on)}\n\n"
         text = head + "".join(output) + ending
         (RESULTS / f"{name}.txt").write_text(text.replace(f"{ROOT}/", ""))
     return process.returncode
@@ -54,11 +56,11 @@ def main() -> int:
     parser = arguments(__doc__)
     known = NAMES + MORE
     parser.add_argument("names", nargs="*", metavar="NAME", help=" ".join(known))
-    args = parser.parse_args()
+    args, of_benchmarks = parser.parse_known_args()
     unknown = sorted({*args.names} - {*known})
     if unknown:
         parser.error(f"no benchmark named {', '.join(unknown)}; there are {', '.join(known)}")
-    options = ["--small"] if args.small else []
+    options = [*(["--small"] if args.small else []), *of_benchmarks]
     return sum(run(name, options, not args.small) != 0 for name in args.names or NAMES)
 
 

@@ -4,9 +4,10 @@
 
 At 100, 50, 30 and 20 % of plain PyTorch's peak, below 100 % with a disk tier and without. Where the
 proven floor is above a share, the least budget is measured in its place, and the row is left out of
-the mean. jemalloc runs plain PyTorch with memory that it never gives back (its library must be
-installed: libjemalloc2). All live in processes of their own and take turns of a step, or of as many
-as fill a tenth of a second; medians over the rounds, first turns left out.
+the mean. With --case, the rows of the other cases stay as they were kept. jemalloc runs plain
+PyTorch with memory that it never gives back (its library must be installed: libjemalloc2). All live
+in processes of their own and take turns of a step, or of as many as fill a tenth of a second;
+medians over the rounds, first turns left out.
 """
 
 import math
@@ -15,7 +16,7 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
-from results import Row, arguments, mib, save, show
+from results import Row, arguments, kept_rows, machine, mib, save, show
 from workers import JEMALLOC, WorkerProcess
 
 CASES = (
@@ -117,14 +118,14 @@ def main() -> int:
     args = parser.parse_args()
     if not JEMALLOC["LD_PRELOAD"]:
         print("jemalloc is not installed: not measured", flush=True)
-    rows: list[Row] = []
+    here: Row = {"commit": machine()["commit"], "rounds": args.rounds}
+    rows = kept_rows(Path(__file__).stem, args.case or CASES, args.small)
     for name in args.case or CASES:
-        rows += measure(name, args.rounds, args.small)
-        for row in rows:
-            if row["case"] == name:
-                where = f"{row['share']:.0%}, {WAYS[row['below']]}"
-                print(f"{name} at {where}: {row['ratio']:.3f} of plain", flush=True)
-        save(Path(__file__).stem, {"rounds": args.rounds, "rows": rows}, args.small)
+        for row in measure(name, args.rounds, args.small):
+            rows.append(row | here)
+            where = f"{row['share']:.0%}, {WAYS[row['below']]}"
+            print(f"{name} at {where}: {row['ratio']:.3f} of plain", flush=True)
+        save(Path(__file__).stem, {"rows": rows}, args.small)
     table = [
         {
             "case": row["case"],
@@ -140,10 +141,10 @@ def main() -> int:
         }
         for row in rows
     ]
-    show(f"median of {args.rounds} interleaved turns", table)
+    show("medians of interleaved turns", table)
     means = summary(rows)
     show("geometric means", means)
-    save(Path(__file__).stem, {"rounds": args.rounds, "rows": rows, "means": means}, args.small)
+    save(Path(__file__).stem, {"rows": rows, "means": means}, args.small)
     return 1 if any(line["reached"] == "NO" for line in means) else 0
 
 
