@@ -33,10 +33,8 @@ def machine() -> Row:
         (line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if "model name" in line),
         platform.processor(),
     )
-    commit = subprocess.run(
-        ["git", "describe", "--always", "--dirty"],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    ).stdout.strip()  # fmt: skip
+    changed = _git("status", "--porcelain", "--untracked-files=no", ":!benchmarks/results")
+    commit = _git("rev-parse", "--short", "HEAD") + ("-dirty" if changed else "")
     return {
         "processor": model,
         "threads": torch.get_num_threads(),
@@ -83,6 +81,13 @@ def mib(size_bytes: float | None) -> str:
 def share(part: float | None, whole: float) -> str:
     """A percentage for a table."""
     return "-" if part is None else f"{100 * part / whole:.1f} %"
+
+
+def _git(*command: str) -> str:
+    answer = subprocess.run(
+        ["git", *command], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    return answer.stdout.strip()
 
 
 def _lines(path: str) -> list[str]:
