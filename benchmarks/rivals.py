@@ -1,6 +1,7 @@
 """What else trains in less memory with PyTorch, as plans of our own would have to beat it.
 
-    checkpoint:N     torch.utils.checkpoint around every N consecutive layers
+    checkpoint:N     torch.utils.checkpoint around every N consecutive layers; what works in place
+                     stays with the layer in front, whose output would else be lost to recompute
     memory_budget:F  torch.compile that may keep the share F of what it would save, recomputing the
                      rest; with the backend that needs no C++ compiler
     inductor:F       the same with its own compiler, whose kernels have other bits
@@ -11,7 +12,7 @@ A rival changes the model of a workload in place, so that its train step runs th
 
 import tempfile
 from collections.abc import Callable, Iterable
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from workloads import Workload
 
 # Where the layers of a model are, one after another.
 LAYERS = ("features", "layers", "down", "up", "lstm")
+SINGLE = ("down", "up")  # Other layers run between these: no groups.
 
 
 class Group(nn.Sequential):
@@ -37,9 +39,22 @@ def checkpointed(workload: Workload, size: int) -> None:
     for name in LAYERS:
         layers = getattr(workload.model, name, None)
         if isinstance(layers, nn.Sequential | nn.ModuleList):
-            of = list(layers)
-            groups = [Group(*of[i : i + size]) for i in range(0, len(of), size)]
+            if name in SINGLE and size > 1:
+                raise ValueError(f"{name} has other layers between its own")
+            of = list(_with_what_works_in_place(layers))
+            groups = [Group(*chain(*of[i : i + size])) for i in range(0, len(of), size)]
             setattr(workload.model, name, type(layers)(*_arguments(layers, groups)))
+
+
+def _with_what_works_in_place(layers: Iterable[nn.Module]) -> Iterable[list[nn.Module]]:
+    """Each layer, and behind it those that overwrite what it made."""
+    found: list[list[nn.Module]] = []
+    for layer in layers:
+        if found and getattr(layer, "inplace", False):
+            found[-1].append(layer)
+        else:
+            found.append([layer])
+    return found
 
 
 def _arguments(layers: nn.Module, groups: list[Group]) -> Iterable[Any]:
