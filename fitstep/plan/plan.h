@@ -119,7 +119,6 @@ struct Plan {
   bool operator==(const Plan&) const = default;
 };
 
-inline constexpr int64_t kAlignmentBytes = 64;  // Of every device address: kernels pick by it.
 inline constexpr int64_t kDiskAlignmentBytes = 4096;  // Of every disk offset: direct I/O asks so.
 
 }  // namespace fitstep

@@ -128,8 +128,8 @@ class SpaceCheck {
     });
   }
 
-  static int64_t alignment_of(TierId tier) {
-    if (tier == kDeviceTier) return kAlignmentBytes;
+  int64_t alignment_of(TierId tier) const {
+    if (tier == kDeviceTier) return subject_.program.alignment_bytes;
     return tier == kDiskTier ? kDiskAlignmentBytes : 1;
   }
 

@@ -10,6 +10,7 @@
 #include "fitstep/plan/plan.h"
 #include "fitstep/plan/verify.h"
 #include "fitstep/program/program.h"
+#include "fitstep/program/text.h"
 #include "tests/support/expect_plan.h"
 #include "tests/support/keep_all.h"
 
@@ -194,6 +195,13 @@ TEST_F(VerifySpace, ReportsAddressesThatAreNotAligned) {
   requests()[2] = 520;
   certify(program_, plan_);
   expect_fault(program_, plan_, FaultKind::Misaligned, "scratch of compute 1 (op 1 g, form 0)");
+}
+
+TEST_F(VerifySpace, ReportsAddressesThatAreNotAlignedAsTheProgramSays) {
+  program_.alignment_bytes = 128;
+  plan_.program_hash = hash_program(program_);
+  certify(program_, plan_);
+  expect_fault(program_, plan_, FaultKind::Misaligned, "no multiple of 128");
 }
 
 TEST_F(VerifySpace, ReportsWhatTheDeviceCannotHold) {

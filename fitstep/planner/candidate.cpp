@@ -19,6 +19,7 @@
 #include "fitstep/planner/selection.h"
 #include "fitstep/planner/shrinking.h"
 #include "fitstep/planner/space.h"
+#include "fitstep/program/program.h"
 #include "fitstep/simulate/simulator.h"
 
 namespace fitstep {
@@ -113,7 +114,8 @@ void use_rests(const Task& task, int64_t target_bytes, Candidate& candidate) {
   int64_t low_bytes = std::max(target_bytes, task.homes.bottom_bytes + space.peak_bytes);
   for (int tries = 4; tries > 0 && layout.height_bytes > low_bytes; --tries) {
     std::optional<Layout> lower =
-        shrinking_layout(space.blocks, space.rests, task.homes.bottom_bytes, low_bytes);
+        shrinking_layout(space.blocks, space.rests, task.homes.bottom_bytes, low_bytes,
+                         task.program.alignment_bytes);
     if (lower) {
       layout = std::move(*lower);
       return;
@@ -226,12 +228,13 @@ int32_t layout_passes(const Candidate& candidate) {
 
 void place_candidate(const Task& task, int64_t target_bytes, int32_t passes, Candidate& candidate) {
   Layouts& layouts = candidate.layouts;
-  layouts.device = place_blocks(candidate.space.blocks, {.alignment_bytes = kAlignmentBytes,
-                                                         .bottom_bytes = task.homes.bottom_bytes,
-                                                         .target_bytes = target_bytes,
-                                                         .passes = passes,
-                                                         .exact_nodes = exact_nodes(candidate),
-                                                         .seed = task.request.seed});
+  layouts.device =
+      place_blocks(candidate.space.blocks, {.alignment_bytes = task.program.alignment_bytes,
+                                            .bottom_bytes = task.homes.bottom_bytes,
+                                            .target_bytes = target_bytes,
+                                            .passes = passes,
+                                            .exact_nodes = exact_nodes(candidate),
+                                            .seed = task.request.seed});
   if (!candidate.space.rests.empty()) use_rests(task, target_bytes, candidate);
   candidate.bytes = std::max(layouts.device.height_bytes, task.homes.end_bytes);
   if (!candidate.schedule.has_transfers()) return;

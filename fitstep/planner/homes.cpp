@@ -20,8 +20,8 @@ namespace {
 
 constexpr std::array kShares = {0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 1.0};  // Of all homes' bytes.
 
-int64_t align_up(int64_t bytes) {
-  return (bytes + kAlignmentBytes - 1) / kAlignmentBytes * kAlignmentBytes;
+int64_t align_up(int64_t bytes, int64_t alignment_bytes) {
+  return (bytes + alignment_bytes - 1) / alignment_bytes * alignment_bytes;
 }
 
 // What a home below would cost in each step.
@@ -115,8 +115,10 @@ Homes make_homes(const Program& program, const PlanRequest& request,
     int64_t& end_bytes = home.tier == kHostTier ? host_end_bytes : homes.end_bytes;
     end_bytes = std::max(end_bytes, home.offset_bytes + program.storages[i].size_bytes);
   }
-  int64_t next_bytes = align_up(std::max(homes.end_bytes, request.bottom_bytes));
-  int64_t host_next_bytes = align_up(std::max(host_end_bytes, request.host_bottom_bytes));
+  const int64_t alignment_bytes = program.alignment_bytes;
+  int64_t next_bytes = align_up(std::max(homes.end_bytes, request.bottom_bytes), alignment_bytes);
+  int64_t host_next_bytes =
+      align_up(std::max(host_end_bytes, request.host_bottom_bytes), kAlignmentBytes);
   for (size_t i = 0; i < program.storages.size(); ++i) {
     const Storage& storage = program.storages[i];
     if (!has_home(storage)) continue;
@@ -126,7 +128,7 @@ Homes make_homes(const Program& program, const PlanRequest& request,
     int64_t& next = is_below ? host_next_bytes : next_bytes;
     homes.offset_bytes[i] = next;
     if (!is_below) homes.end_bytes = next + storage.size_bytes;
-    next = align_up(next + storage.size_bytes);
+    next = align_up(next + storage.size_bytes, is_below ? kAlignmentBytes : alignment_bytes);
   }
   homes.bottom_bytes = next_bytes;
   homes.host_bottom_bytes = host_next_bytes;

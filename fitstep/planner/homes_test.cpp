@@ -63,6 +63,16 @@ TEST(MakeHomes, StacksEachTierByItself) {
   EXPECT_TRUE(homes.any_below());
 }
 
+TEST(MakeHomes, AlignsTheDeviceAsTheProgramSays) {
+  Program program = weight_and_moment();
+  program.alignment_bytes = 512;
+  const Homes homes = make_homes(program, {});
+  EXPECT_EQ(homes.offset_bytes[kMoment.index()], 512);
+  EXPECT_EQ(homes.bottom_bytes, 1024);
+  const std::vector<StorageId> below = {kWeight};
+  EXPECT_EQ(make_homes(program, {}, below).host_bottom_bytes, 128);
+}
+
 TEST(MakeHomes, KeepsToTheRequest) {
   const PlanRequest request{.homes = {{.storage = kWeight, .offset_bytes = 640, .tier = kHostTier},
                                       {.storage = kMoment, .offset_bytes = 64}},

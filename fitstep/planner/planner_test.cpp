@@ -43,6 +43,23 @@ TEST(MakePlan, KeepsAllWhereThatFits) {
   EXPECT_EQ(plan.certificate.predicted_ps, plan.certificate.bound_ps);
 }
 
+TEST(MakePlan, AlignsAsTheProgramSays) {
+  Program program = chain_program({.layers = 3});
+  program.alignment_bytes = 512;
+  for (Storage& storage : program.storages) storage.size_bytes *= 7;  // 448: less than a slot.
+  for (Op& op : program.ops) {
+    for (Form& form : op.forms) {
+      for (Request& request : form.requests) request.size_bytes *= 7;
+    }
+  }
+  const int64_t capacity_bytes = int64_t{5} * 512;  // Of six slots, so that something moves.
+  const Outcome outcome = make_plan(program, test_machine(), {.capacity_bytes = capacity_bytes});
+  const Plan plan = plan_of(outcome, program, capacity_bytes);
+  for (const Residency& residency : plan.residencies) {
+    EXPECT_TRUE(residency.tier != kDeviceTier || residency.offset_bytes % 512 == 0);
+  }
+}
+
 TEST(MakePlan, SaysTooSmallOnlyBelowTheFloor) {
   const Program program = chain_program({.layers = 3});
   // b_i needs a_i, a_(i-1), g_i and g_(i-1) at once.

@@ -11,7 +11,6 @@
 
 #include "fitstep/base/interval.h"
 #include "fitstep/plan/layout.h"
-#include "fitstep/plan/plan.h"
 #include "fitstep/planner/space.h"
 
 namespace fitstep {
@@ -29,8 +28,11 @@ struct Piece {
 class Search {
  public:
   Search(std::span<const Block> blocks, std::span<const Rest> rests, int64_t bottom_bytes,
-         int64_t target_bytes)
-      : blocks_(blocks), bottom_bytes_(bottom_bytes), target_bytes_(target_bytes) {
+         int64_t target_bytes, int64_t alignment_bytes)
+      : blocks_(blocks),
+        bottom_bytes_(bottom_bytes),
+        target_bytes_(target_bytes),
+        alignment_bytes_(alignment_bytes) {
     for (const Block& block : blocks) pieces_.push_back({{block.live, block.size_bytes}});
     for (const Rest& rest : rests) cut(rest);
     for (size_t i = 0; i < blocks.size(); ++i) {
@@ -82,7 +84,7 @@ class Search {
         }
       }
     }
-    return (low_bytes + kAlignmentBytes - 1) / kAlignmentBytes * kAlignmentBytes;
+    return (low_bytes + alignment_bytes_ - 1) / alignment_bytes_ * alignment_bytes_;
   }
 
   // `left` blocks, none of them below the last one.
@@ -108,6 +110,7 @@ class Search {
   std::span<const Block> blocks_;
   int64_t bottom_bytes_;
   int64_t target_bytes_;
+  int64_t alignment_bytes_;
   std::vector<std::vector<Piece>> pieces_;  // By block.
   std::vector<size_t> left_;                // Blocks with bytes, largest first.
   std::vector<int64_t> offset_bytes_;
@@ -118,9 +121,10 @@ class Search {
 }  // namespace
 
 std::optional<Layout> shrinking_layout(std::span<const Block> blocks, std::span<const Rest> rests,
-                                       int64_t bottom_bytes, int64_t target_bytes) {
+                                       int64_t bottom_bytes, int64_t target_bytes,
+                                       int64_t alignment_bytes) {
   if (blocks.size() > kMostBlocks) return std::nullopt;
-  return Search(blocks, rests, bottom_bytes, target_bytes).run();
+  return Search(blocks, rests, bottom_bytes, target_bytes, alignment_bytes).run();
 }
 
 }  // namespace fitstep

@@ -20,8 +20,9 @@
 namespace fitstep {
 
 // All blocks at or above `bottom_bytes`, at most up to `target_bytes`; nothing if there is none, or
-// if none is found soon. Offsets are multiples of kAlignmentBytes.
+// if none is found soon. Offsets are multiples of `alignment_bytes`.
 std::optional<Layout> shrinking_layout(std::span<const Block> blocks, std::span<const Rest> rests,
-                                       int64_t bottom_bytes, int64_t target_bytes);
+                                       int64_t bottom_bytes, int64_t target_bytes,
+                                       int64_t alignment_bytes);
 
 }  // namespace fitstep

@@ -162,8 +162,14 @@ struct Call {
   bool operator==(const Call&) const = default;
 };
 
+inline constexpr int64_t kAlignmentBytes = 64;  // As PyTorch has it on the CPU.
+inline constexpr int64_t kMostAlignmentBytes = 4096;
+
 struct Program {
   std::string name;
+  // Of every device address, a power of two: kernels pick their way by how addresses are aligned,
+  // so they have to be aligned as plain PyTorch's are on the device of the program.
+  int64_t alignment_bytes = kAlignmentBytes;
   std::vector<Storage> storages;
   std::vector<Op> ops;
   std::vector<Call> calls;

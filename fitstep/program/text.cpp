@@ -25,6 +25,9 @@ class Printer {
     put("fitstep program 1\nname ");
     put_quoted(program_.name);
     put("\n");
+    if (program_.alignment_bytes != kAlignmentBytes) {
+      put("alignment {}\n", program_.alignment_bytes);
+    }
     for (size_t i = 0; i < program_.calls.size(); ++i) {
       put("call {} ", i);
       put_quoted(program_.calls[i].text);
@@ -175,6 +178,7 @@ std::string print_program(const Program& program) { return Printer(program).prin
 // Flops, bytes and sizes in codes stay out like times: they only estimate what things cost.
 std::string hash_program(const Program& program) {
   Fingerprint fingerprint;
+  if (program.alignment_bytes != kAlignmentBytes) fingerprint.add(program.alignment_bytes);
   fingerprint.add(static_cast<int64_t>(program.storages.size()));
   for (const Storage& storage : program.storages) {
     fingerprint.add(storage.size_bytes);

@@ -176,10 +176,12 @@ class Parser {
       program_.calls.push_back(Call{line.quoted("the call")});
     } else if (line.accept("name")) {
       program_.name = line.quoted("the program's name");
+    } else if (line.accept("alignment")) {
+      program_.alignment_bytes = read_number(line, "a number of bytes");
     } else if (line.accept("end")) {
       parse_end(line);
     } else {
-      line.fail("expected one of name, call, storage, op, form, end");
+      line.fail("expected one of name, alignment, call, storage, op, form, end");
     }
     line.end_line();
     return line.status();

@@ -18,6 +18,7 @@ namespace {
 // Every field of every record away from its default.
 Program full_program() {
   Program program{.name = "a \"quoted\" name\\\n\t\x01 \xc3\xa9"};
+  program.alignment_bytes = 512;
   program.calls = {Call{"aten::f(Tensor x) -> Tensor"}, Call{""}};
   for (int i = 0; i <= static_cast<int>(StorageKind::Generator); ++i) {
     program.storages.push_back(Storage{.name = "s",
@@ -180,6 +181,8 @@ TEST(HashProgram, DependsOnWhatAPlanDependsOn) {
     EXPECT_EQ(hash_program(other), hash) << i;
   }
   const std::vector<std::function<void(Program&)>> decisive = {
+      [](Program& p) { p.alignment_bytes = 256; },
+      [](Program& p) { p.alignment_bytes = kAlignmentBytes; },
       [](Program& p) { p.storages[2].size_bytes += 1; },
       [](Program& p) { p.storages[2].kind = StorageKind::Buffer; },
       [](Program& p) { p.storages[2].is_persistent ^= true; },

@@ -39,6 +39,12 @@ class Validator {
         is_optional_(program.storages.size(), 0) {}
 
   Status run() {
+    const int64_t alignment_bytes = program_.alignment_bytes;
+    if (alignment_bytes < 1 || alignment_bytes > kMostAlignmentBytes ||
+        (alignment_bytes & (alignment_bytes - 1)) != 0) {
+      return bad_program("an alignment of {} bytes; it is a power of two, at most {}",
+                         alignment_bytes, kMostAlignmentBytes);
+    }
     FITSTEP_TRY_STATUS(check_storages());
     for (size_t i = 0; i < program_.ops.size(); ++i) {
       op_ = i;
