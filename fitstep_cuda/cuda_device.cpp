@@ -78,17 +78,6 @@ Result<std::unique_ptr<CopyLanes>> CudaDevice::open_lanes(LaneCopies copies) {
   return CudaLanes::make(shared_from_this(), std::move(copies));
 }
 
-Status CudaDevice::reserve_disk(int64_t size_bytes) {
-  const std::lock_guard guard(mutex_);
-  if (!options_.disk.has_value()) {
-    return Error{ErrorCode::Mismatch, "the plan copies to a file, and no folder for one was given"};
-  }
-  if (disk_ == nullptr) {
-    FITSTEP_TRY(disk_, DiskFile::open(*options_.disk));
-  }
-  return disk_->reserve(size_bytes);
-}
-
 bool CudaDevice::begin_step() {
   const std::lock_guard guard(mutex_);
   return !std::exchange(is_running_, true);

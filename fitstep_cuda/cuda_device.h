@@ -21,6 +21,7 @@
 #include "fitstep/plan/plan.h"
 #include "fitstep/run/device.h"
 #include "fitstep/run/disk_file.h"
+#include "fitstep/run/tiered_device.h"
 #include "fitstep_cuda/cuda.h"
 
 namespace fitstep::cuda {
@@ -31,7 +32,7 @@ struct CudaDeviceOptions {
   int64_t staging_bytes = int64_t{4} << 20;  // Page-locked; for each disk lane; whole blocks.
 };
 
-class CudaDevice final : public Device, public std::enable_shared_from_this<CudaDevice> {
+class CudaDevice final : public TieredDevice, public std::enable_shared_from_this<CudaDevice> {
  public:
   static Result<std::shared_ptr<CudaDevice>> make(std::shared_ptr<Calls> calls,
                                                   CudaDeviceOptions options);
@@ -50,15 +51,13 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
   Calls& calls() { return *calls_; }
   const CudaDeviceOptions& options() const { return options_; }
   Stream stream(Lane lane) const { return streams_.at(static_cast<size_t>(lane)); }
-  DiskFile& disk() { return *disk_; }
+  void count(Lane lane, int64_t size_bytes) { shared_traffic()->add(lane, size_bytes); }
   bool begin_step();  // False while another step runs.
   void end_step();
 
  private:
   CudaDevice(std::shared_ptr<Calls> calls, CudaDeviceOptions options)
-      : calls_(std::move(calls)), options_(std::move(options)) {}
-
-  Status reserve_disk(int64_t size_bytes);
+      : TieredDevice(options.disk), calls_(std::move(calls)), options_(std::move(options)) {}
 
   std::shared_ptr<Calls> calls_;
   CudaDeviceOptions options_;
@@ -66,7 +65,6 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
   std::mutex mutex_;                          // Guards what follows.
   std::map<char*, TierId> reserved_;
   bool is_running_ = false;
-  std::shared_ptr<DiskFile> disk_;  // Null before the first plan that uses it.
 };
 
 }  // namespace fitstep::cuda

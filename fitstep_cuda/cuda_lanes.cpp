@@ -35,7 +35,7 @@ Result<std::unique_ptr<CopyLanes>> CudaLanes::make(std::shared_ptr<CudaDevice> d
 }
 
 CudaLanes::CudaLanes(std::shared_ptr<CudaDevice> device, LaneCopies copies)
-    : device_(std::move(device)), copies_(std::move(copies)) {
+    : device_(std::move(device)), file_(device_->disk()), copies_(std::move(copies)) {
   disk_[0].lane = Lane::DiskWrite;
   disk_[1].lane = Lane::DiskRead;
 }
@@ -237,6 +237,7 @@ Status CudaLanes::queue_copy(Lane lane, int32_t position) {
   FITSTEP_TRY_STATUS(queue_waits(lane, copy.waits));
   if (copy.size_bytes > 0) {
     FITSTEP_TRY_STATUS(device_->calls().copy(copy.target, copy.source, copy.size_bytes, stream));
+    device_->count(lane, copy.size_bytes);
   }
   return device_->calls().record(event_of({.lane = lane, .count = position + 1}), stream);
 }
@@ -299,7 +300,7 @@ Status CudaLanes::write_file(DiskLane& disk, int32_t position) {
     FITSTEP_TRY_STATUS(calls.record(disk.staged, stream));
     FITSTEP_TRY_STATUS(calls.synchronize(disk.staged));
     FITSTEP_TRY(checksums[i],
-                device_->disk().write(disk.staging, copy.file_offset_bytes + begin, size_bytes));
+                file_->write(disk.staging, copy.file_offset_bytes + begin, size_bytes));
   }
   return Done{};
 }
@@ -315,8 +316,8 @@ Status CudaLanes::read_file(DiskLane& disk, int32_t position) {
     const int64_t size_bytes = std::min(piece_bytes, copy.size_bytes - begin);
     // What was staged before has left for the device.
     FITSTEP_TRY_STATUS(calls.synchronize(disk.staged));
-    FITSTEP_TRY_STATUS(device_->disk().read(disk.staging, copy.file_offset_bytes + begin,
-                                            size_bytes, checksums[i]));
+    FITSTEP_TRY_STATUS(
+        file_->read(disk.staging, copy.file_offset_bytes + begin, size_bytes, checksums[i]));
     FITSTEP_TRY_STATUS(calls.copy(copy.target + begin, disk.staging, size_bytes, stream));
     FITSTEP_TRY_STATUS(calls.record(disk.staged, stream));
   }

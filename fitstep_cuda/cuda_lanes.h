@@ -23,6 +23,7 @@
 #include "fitstep/base/result.h"
 #include "fitstep/plan/plan.h"
 #include "fitstep/run/device.h"
+#include "fitstep/run/disk_file.h"
 #include "fitstep_cuda/cuda.h"
 
 namespace fitstep::cuda {
@@ -84,6 +85,7 @@ class CudaLanes final : public CopyLanes {
   Event event_of(Mark mark) const;
 
   std::shared_ptr<CudaDevice> device_;
+  std::shared_ptr<DiskFile> file_;  // Null where nothing is copied there.
   LaneCopies copies_;
   std::array<std::vector<Event>, kLaneCount> events_;  // By lane and position.
   Event start_ = nullptr;                              // All of the step before has run.

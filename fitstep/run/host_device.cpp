@@ -22,6 +22,7 @@
 #include "fitstep/run/file_copies.h"
 #include "fitstep/run/file_memory.h"
 #include "fitstep/run/lane_threads.h"
+#include "fitstep/run/tiered_device.h"
 
 namespace fitstep {
 namespace {
@@ -77,7 +78,7 @@ class HostLanes final : public CopyLanes, private LaneWork {
     } else {
       std::memcpy(it.target, it.source, static_cast<size_t>(it.size_bytes));
     }
-    (lane == Lane::Evict ? traffic_->evicted_bytes : traffic_->prefetched_bytes) += it.size_bytes;
+    traffic_->add(lane, it.size_bytes);
     return Done{};
   }
 
@@ -90,7 +91,7 @@ class HostLanes final : public CopyLanes, private LaneWork {
 
 }  // namespace
 
-HostDevice::HostDevice(std::optional<DiskFileOptions> disk) : disk_options_(std::move(disk)) {}
+HostDevice::HostDevice(std::optional<DiskFileOptions> disk) : TieredDevice(std::move(disk)) {}
 
 Result<char*> HostDevice::reserve(TierId /*tier*/, int64_t size_bytes) {  // All are RAM.
   void* base = mmap(nullptr, static_cast<size_t>(size_bytes), PROT_READ | PROT_WRITE,
@@ -127,7 +128,7 @@ void HostDevice::discard(char* begin, int64_t size_bytes) {
 Result<std::unique_ptr<CopyLanes>> HostDevice::open_lanes(LaneCopies copies) {
   if (threads_ == nullptr) threads_ = LaneThreads::make();
   FITSTEP_TRY_STATUS(threads_->start(copies));
-  if (homes_ != nullptr && !are_in_file(copies, *homes_)) {
+  if (homes() != nullptr && !are_in_file(copies, *homes())) {
     return Error{
         ErrorCode::Mismatch,
         "the plan copies to the host tier, and only homes are there, each from the begin of "
@@ -135,18 +136,8 @@ Result<std::unique_ptr<CopyLanes>> HostDevice::open_lanes(LaneCopies copies) {
   }
   const bool has_disk = !copies.of(Lane::DiskWrite).empty();
   if (has_disk) FITSTEP_TRY_STATUS(reserve_disk(file_bytes(copies)));
-  return std::unique_ptr<CopyLanes>(
-      new HostLanes(std::move(copies), threads_, has_disk ? disk_ : nullptr, homes_, traffic_));
-}
-
-Status HostDevice::reserve_disk(int64_t size_bytes) {
-  if (!disk_options_.has_value()) {
-    return Error{ErrorCode::Mismatch, "the plan copies to a file, and no folder for one was given"};
-  }
-  if (disk_ == nullptr) {
-    FITSTEP_TRY(disk_, DiskFile::open(*disk_options_));
-  }
-  return disk_->reserve(size_bytes);
+  return std::unique_ptr<CopyLanes>(new HostLanes(
+      std::move(copies), threads_, has_disk ? disk() : nullptr, homes(), shared_traffic()));
 }
 
 }  // namespace fitstep

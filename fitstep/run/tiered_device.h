@@ -1,0 +1,62 @@
+// A device with the tiers below it: what it has copied to the host so far, and a file if it was
+// given a folder for one. Homes that are on the disk lie in memory that is another file; for plans
+// that is the host tier, and copies to it go to that file.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "fitstep/base/result.h"
+#include "fitstep/run/device.h"
+#include "fitstep/run/disk_file.h"
+#include "fitstep/run/file_memory.h"
+
+namespace fitstep {
+
+// Bytes that the lanes to the host tier and back have copied, in all steps.
+struct HostTraffic {
+  std::atomic<int64_t> evicted_bytes = 0;
+  std::atomic<int64_t> prefetched_bytes = 0;
+
+  void add(Lane lane, int64_t size_bytes) {
+    (lane == Lane::Evict ? evicted_bytes : prefetched_bytes) += size_bytes;
+  }
+};
+
+class TieredDevice : public Device {
+ public:
+  // Sees to it that the file has room for `size_bytes`; makes it if need be. An error where there
+  // is no folder, or none.
+  Status reserve_disk(int64_t size_bytes);
+
+  // Null before it is needed.
+  std::shared_ptr<DiskFile> disk() const;
+
+  // Lets go of the file; it is gone when the last lanes are that copy there.
+  void close_disk();
+
+  // What copies to and from it is copied through its file from now on; null for no more.
+  void set_homes(std::shared_ptr<FileMemory> homes) { homes_ = std::move(homes); }
+
+  const HostTraffic& traffic() const { return *traffic_; }
+
+ protected:
+  explicit TieredDevice(std::optional<DiskFileOptions> disk) : disk_options_(std::move(disk)) {}
+
+  const std::shared_ptr<FileMemory>& homes() const { return homes_; }
+  // Lanes count in it, and outlive the device.
+  const std::shared_ptr<HostTraffic>& shared_traffic() const { return traffic_; }
+
+ private:
+  std::optional<DiskFileOptions> disk_options_;
+  mutable std::mutex mutex_;  // Guards disk_.
+  std::shared_ptr<DiskFile> disk_;
+  std::shared_ptr<FileMemory> homes_;  // Null where none are in a file.
+  std::shared_ptr<HostTraffic> traffic_ = std::make_shared<HostTraffic>();
+};
+
+}  // namespace fitstep
