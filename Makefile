@@ -82,7 +82,7 @@ bench-plan: $(setup)
 # Captures the papers' programs, so it needs the Python module too.
 reproduce: $(setup)
 	$(call build,release,-DFITSTEP_TORCH=ON)
-	$(python) benchmarks/run.py reproduce
+	$(python) benchmarks/run.py densities reproduce
 
 bench-verify: $(setup)
 	$(call build,core)

@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from densities import kept_densities, with_densities
 from paper_programs import (
     MIB,
     VDNN,
@@ -98,6 +99,13 @@ def titan(name: str, *, counts_all: bool = True) -> Path:
     """Another one on its machine, without workspace."""
     text = on_titan_x(captured(name))
     return written(f"{name}-all", text) if counts_all else written(name, counted(text))
+
+
+@cache
+def coded_titan(name: str) -> Path:
+    """VGG-E on its machine, with everything, and what its maps are in the zero-value code."""
+    text = with_densities(on_titan_x(captured(name)), kept_densities())
+    return written(f"{name}-coded", text)
 
 
 @cache

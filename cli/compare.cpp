@@ -22,6 +22,7 @@
 #include "fitstep/base/result.h"
 #include "fitstep/plan/plan.h"
 #include "fitstep/planner/planner.h"
+#include "fitstep/report/host_use.h"
 #include "fitstep/report/kind_bytes.h"
 #include "fitstep/report/pool_sizes.h"
 #include "fitstep/report/time_use.h"
@@ -43,6 +44,7 @@ struct Row {
   TimeUse use;
   std::vector<KindBytes> bytes;
   PoolSizes pool;
+  HostUse host;
 };
 
 Row make_row(const Question& question, const std::string& policy) {
@@ -62,6 +64,7 @@ Row make_row(const Question& question, const std::string& policy) {
   row.timeline = simulate(question.program, row.plan, question.machine);
   row.use = time_use(question.program, row.plan, question.machine, row.timeline);
   row.bytes = bytes_by_kind(question.program, row.plan, row.timeline);
+  row.host = host_use(question.program, row.plan, row.timeline);
   row.pool = pool_sizes(pool_requests(question.program, row.plan, row.timeline));
   return row;
 }
@@ -155,6 +158,8 @@ Json row_to_json(const Question& question, const Row& row, bool with_map) {
         over_time(row.bytes, row.timeline, {ByteKind{kind}}).most_bytes;
   }
   json["host_bytes"] = tier_bytes(row.plan, kHostTier);
+  json["host_use"] = {{"most_bytes", row.host.most_bytes},
+                      {"most_coded_bytes", row.host.most_coded_bytes}};
   json["evicted_bytes"] = traffic(row, &LinkUse::evict).bytes;
   json["prefetched_bytes"] = traffic(row, &LinkUse::prefetch).bytes;
   json["longest_stalls"] = stalls_to_json(question, row);

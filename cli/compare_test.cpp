@@ -39,6 +39,10 @@ TEST(CompareVerb, ShowsEveryPolicyThatIsAskedFor) {
   EXPECT_EQ(json.at(1).at("fits"), true);
   EXPECT_EQ(json.at(1).at("evicted_bytes"), json.at(1).at("prefetched_bytes"));
   EXPECT_GT(json.at(1).at("evicted_bytes"), 0);
+  const auto host = json.at(1).at("host_use");
+  EXPECT_GT(host.at("most_bytes"), 0);
+  EXPECT_LE(host.at("most_bytes"), json.at(1).at("host_bytes"));
+  EXPECT_EQ(host.at("most_coded_bytes"), host.at("most_bytes"));  // No storage has a code here.
   EXPECT_LE(json.at(2).at("step_ps"), json.at(1).at("step_ps"));
   EXPECT_GE(json.at(1).at("pool").at("best_fit_bytes"), json.at(1).at("pool").at("expected_bytes"));
 }

@@ -27,7 +27,7 @@ MODULES = {
     "build": ["rich"],
     "test": ["rich", "numpy", "pytest", "xdist", "hypothesis"],
     "demo": ["rich", "numpy", "sklearn"],
-    "bench": ["rich", "numpy", "transformers"],
+    "bench": ["rich", "numpy", "sklearn", "transformers"],
     "lint": ["numpy", "pytest"],
 }
 PACKAGES = {"sklearn": "scikit-learn", "xdist": "pytest-xdist"}  # Where names differ.

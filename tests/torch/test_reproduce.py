@@ -11,6 +11,7 @@ from fitstep import _core
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
+from densities import coded_bytes, kept_densities, with_densities
 from paper_plans import Made, faster, judged
 from paper_programs import (
     MIB,
@@ -149,3 +150,40 @@ def test_accuracy_is_what_its_tests_say(
 
     monkeypatch.setattr(subprocess, "run", run)
     assert [row["verdict"] for row in same_bits(False)] == [verdict]
+
+
+MAPS = """\
+storage 2 "a" 640 temporary
+storage 3 "p" 320 temporary recorded 0-3
+storage 4 "i" 640 temporary
+storage 5 "b" 64 temporary
+op 0 "aten::relu_" activation
+form "default" time 10 pure reads 2.1 writes 2.2
+op 1 "aten::max_pool2d_with_indices" pool
+form "default" time 10 pure reads 2.2 writes 3.1 4.1
+op 2 "aten::relu_" activation
+form "default" time 10 pure reads 5.1 writes 5.2
+"""
+
+
+def test_maps_have_the_sizes_that_measured_densities_make_of_them() -> None:
+    kept = [{"kind": "relu", "density": 0.25}, {"kind": "pool", "density": 0.5}]
+    found = with_densities(MAPS, kept).splitlines()
+    assert found[0] == 'storage 2 "a" 640 temporary zero_value 180'  # A quarter and a bit per word.
+    assert found[1] == 'storage 3 "p" 320 temporary recorded 0-3 zero_value 170'
+    assert found[2:] == MAPS.splitlines()[2:]  # Neither indices nor layers behind.
+    assert coded_bytes(0, 0.5) == 1
+
+
+def test_maps_of_another_net_are_refused() -> None:
+    with pytest.raises(ValueError, match="2 ReLUs and pools, other than the 2 measured"):
+        with_densities(MAPS, [{"kind": "pool", "density": 0.5}, {"kind": "relu", "density": 0.5}])
+
+
+def test_all_maps_of_the_convolutional_part_of_vgg_were_measured() -> None:
+    kept = kept_densities()
+    assert len(kept) == 16 + 5
+    assert all(0 < row["density"] <= 1 for row in kept)
+    coded = with_densities(captured("vgg-e-64"), kept)
+    assert len(re.findall(r"^storage .* zero_value ", coded, re.MULTILINE)) == 16 + 5
+    assert _core.facts_of_program(coded)["ops"] > 0
