@@ -33,14 +33,6 @@ thread_local Answers* adopted = nullptr;  // Those that this thread's requests g
 thread_local bool is_owner = false;
 thread_local int32_t thread_number = 0;  // Among the owner's workers; 0 for itself.
 
-Answers& own_answers() {
-  if (!is_owner) {
-    adopted = new Answers(kAddressAlignment);
-    is_owner = true;
-  }
-  return *adopted;
-}
-
 void note_release(void* address, int64_t size_bytes) {
   if (adopted != nullptr) adopted->note_release(thread_number, address, size_bytes);
 }
@@ -104,6 +96,14 @@ void install_allocator() {
   static_cast<void>(done);
 }
 
+Answers& own_answers() {
+  if (!is_owner) {
+    adopted = new Answers(kAddressAlignment);
+    is_owner = true;
+  }
+  return *adopted;
+}
+
 Status register_arena(const char* base, int64_t size_bytes) { return arenas.add(base, size_bytes); }
 void unregister_arena(const char* base) { arenas.remove(base); }
 
@@ -125,23 +125,8 @@ void adopt_worker_threads() {
       /*grain_size=*/1);
 }
 
-void begin_op(std::span<const Expected> expected) { own_answers().begin_op(expected); }
-void end_op() { own_answers().end_op(); }
-
-void set_reserve(char* address, int64_t size_bytes) {
-  own_answers().set_reserve(address, size_bytes);
-}
-
-void lend(char* base, int64_t size_bytes) { own_answers().lend(base, size_bytes); }
-int64_t take_back() { return own_answers().take_back(); }
-
-void start_log() { own_answers().start_log(); }
-std::vector<MemoryEvent> stop_log() { return own_answers().stop_log(); }
-
 void reset_counted_peak() { most_bytes = live_bytes.load(); }
 int64_t counted_live_bytes() { return live_bytes.load(); }
 int64_t counted_peak_bytes() { return most_bytes.load(); }
-
-AllocatorCounters& allocator_counters() { return own_answers().counters(); }
 
 }  // namespace fitstep::torch_side

@@ -11,8 +11,6 @@
 #include <c10/core/Allocator.h>
 
 #include <cstdint>
-#include <span>
-#include <vector>
 
 #include "fitstep/base/result.h"
 #include "fitstep/run/answers.h"
@@ -27,36 +25,18 @@ void install_allocator();
 Status register_arena(const char* base, int64_t size_bytes);
 void unregister_arena(const char* base);
 
+// What requests of the calling thread and of its kernels' workers are answered from, from the first
+// call on.
+Answers& own_answers();
+
 // Marks the worker threads of kernels that the calling thread starts, so that their requests count
 // as the calling thread's. Cheap; called at the start of every step.
 void adopt_worker_threads();
-
-// From here to end_op(), requests of the calling thread are answered by `expected`, in order.
-// REQUIRES: `expected` outlives the op; no op of this thread is under way.
-void begin_op(std::span<const Expected> expected);
-void end_op();
-
-// The reserve that unforeseen requests of an op are served from; empty again at each begin_op().
-void set_reserve(char* address, int64_t size_bytes);
-
-// Lends free addresses of an arena: until take_back(), requests of the calling thread and its
-// workers that no op expects are served from there while they fit.
-// REQUIRES: nothing uses [base, base + size) meanwhile.
-void lend(char* base, int64_t size_bytes);
-
-// Ends the loan; the bytes of it that are still in use, which have to be 0 for a loan well used.
-int64_t take_back();
-
-// Records all requests and releases of the calling thread and its workers until the next call.
-void start_log();
-std::vector<MemoryEvent> stop_log();
 
 // Bytes of ordinary memory requested and not freed, over all threads, since the last reset; and the
 // most of it at one moment. This is the plain peak when plain PyTorch runs a step.
 void reset_counted_peak();
 int64_t counted_live_bytes();
 int64_t counted_peak_bytes();
-
-AllocatorCounters& allocator_counters();
 
 }  // namespace fitstep::torch_side

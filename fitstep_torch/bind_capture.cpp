@@ -1,5 +1,4 @@
 #include <torch/csrc/autograd/python_variable.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <span>
@@ -180,9 +179,9 @@ int64_t bytes_left(const Tape& tape, const std::pair<int64_t, double>& budget) {
 // What calls are measured in before there is an arena: addresses of our own, as many as the budget
 // leaves, of which every call touches the same few again. None where the system refuses them.
 std::shared_ptr<Homes> open_scratch(int64_t left_bytes) {
-  const int64_t ram_bytes = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
-  auto scratch =
-      Homes::open({.size_bytes = left_bytes > 0 ? std::min(left_bytes, ram_bytes) : ram_bytes});
+  const int64_t most_bytes = cpu_device()->memory_bytes();
+  auto scratch = Homes::open(
+      cpu_device(), {.size_bytes = left_bytes > 0 ? std::min(left_bytes, most_bytes) : most_bytes});
   if (!scratch) return nullptr;
   return std::move(scratch).value();
 }
@@ -195,7 +194,7 @@ StepProgram lower_without_gil(Recorder& recorder, Profile& profile, std::span<ch
     progress(done, all);
   };
   const py::gil_scoped_release release;
-  auto made = lower_and_measure(recorder.tape(), profile, room, call_progress);
+  auto made = lower_and_measure(recorder.tape(), profile, *cpu_device(), room, call_progress);
   const py::gil_scoped_acquire acquire;
   return unwrap(std::move(made));
 }

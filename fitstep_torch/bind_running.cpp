@@ -65,7 +65,7 @@ py::object disk_traffic(const Homes& homes) {
 }
 
 py::dict counters() {
-  const AllocatorCounters& of = allocator_counters();
+  const AllocatorCounters& of = own_answers().counters();
   py::dict made;
   made["planned"] = of.planned;
   made["unforeseen"] = of.unforeseen;
@@ -123,7 +123,7 @@ void bind_running(py::module_& module) {
   module.def("counted_live_bytes", &counted_live_bytes);
   py::class_<Homes, std::shared_ptr<Homes>>(module, "Homes")
       .def(py::init([](const py::dict& options) {
-        return std::shared_ptr<Homes>(unwrap(Homes::open(homes_options(options))));
+        return std::shared_ptr<Homes>(unwrap(Homes::open(cpu_device(), homes_options(options))));
       }))
       .def("reserve_disk",
            [](Homes& homes, int64_t size_bytes) {

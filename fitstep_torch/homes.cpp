@@ -3,11 +3,8 @@
 #include <malloc.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "fitstep/base/check.h"
-#include "fitstep/run/touch_pages.h"
-#include "fitstep_torch/allocator.h"
 #include "fitstep_torch/tensors.h"
 
 namespace fitstep::torch_side {
@@ -30,12 +27,13 @@ void leave_home(void* home) { delete static_cast<std::shared_ptr<Home>*>(home); 
 
 }  // namespace
 
-Result<std::unique_ptr<Homes>> Homes::open(const HomesOptions& options) {
-  install_allocator();
-  const auto device = std::make_shared<HostDevice>(options.disk);
+Result<std::unique_ptr<Homes>> Homes::open(std::shared_ptr<TorchDevice> torch_device,
+                                           const HomesOptions& options) {
+  FITSTEP_TRY(std::shared_ptr<TieredDevice> device, torch_device->open(options.disk));
   FITSTEP_TRY(std::shared_ptr<Arena> arena, Arena::make(device, options.size_bytes));
-  FITSTEP_TRY_STATUS(register_arena(arena->base(), arena->size_bytes()));
-  std::unique_ptr<Homes> homes(new Homes(device, std::move(arena), options));
+  FITSTEP_TRY_STATUS(torch_device->register_arena(arena->base(), arena->size_bytes()));
+  std::unique_ptr<Homes> homes(
+      new Homes(std::move(torch_device), std::move(device), std::move(arena), options));
   if (options.host_bottom_bytes > 0)
     FITSTEP_TRY_STATUS(homes->reserve_host(options.host_capacity_bytes));
   return homes;
@@ -44,7 +42,7 @@ Result<std::unique_ptr<Homes>> Homes::open(const HomesOptions& options) {
 Status Homes::touch(int64_t end_bytes, int32_t threads) {
   if (end_bytes <= touched_bytes_) return Done{};
   FITSTEP_TRY_STATUS(
-      touch_pages(arena_->base() + touched_bytes_, end_bytes - touched_bytes_, threads));
+      torch_device_->touch(arena_->base() + touched_bytes_, end_bytes - touched_bytes_, threads));
   touched_bytes_ = end_bytes;
   return Done{};
 }
@@ -64,12 +62,13 @@ Status Homes::reserve_host(int64_t size_bytes) {
 }
 
 std::optional<DiskTraffic> Homes::disk_traffic() const {
-  if (device_->disk() == nullptr && in_file_ == nullptr) return std::nullopt;
+  const std::shared_ptr<DiskFile> disk = device_->disk();
+  if (disk == nullptr && in_file_ == nullptr) return std::nullopt;
   DiskTraffic sum = in_file_ == nullptr ? DiskTraffic{} : in_file_->traffic();
-  if (device_->disk() != nullptr) {
-    sum.written_bytes += device_->disk()->traffic().written_bytes;
-    sum.read_bytes += device_->disk()->traffic().read_bytes;
-    sum.is_direct = device_->disk()->is_direct();
+  if (disk != nullptr) {
+    sum.written_bytes += disk->traffic().written_bytes;
+    sum.read_bytes += disk->traffic().read_bytes;
+    sum.is_direct = disk->is_direct();
   }
   return sum;
 }
@@ -81,10 +80,9 @@ Status Homes::move_in(const at::Tensor& tensor, const Place& home, int64_t alias
   const auto size_bytes = static_cast<int64_t>(storage->nbytes());
   FITSTEP_TRY(char* address, arena_of(home.tier)->address(home.offset_bytes, size_bytes));
   // mutable_data() first: it gives a copy-on-write storage its own bytes.
-  std::memcpy(address, storage->mutable_data(), static_cast<size_t>(size_bytes));
+  torch_device_->copy(address, storage->mutable_data(), size_bytes);
   const bool may_be_seen = static_cast<int64_t>(tensor.storage().use_count()) > aliases + 1;
-  c10::DataPtr old =
-      storage->set_data_ptr(c10::DataPtr(address, c10::Device(c10::DeviceType::CPU)));
+  c10::DataPtr old = storage->set_data_ptr(c10::DataPtr(address, storage->device()));
   if (may_be_seen) kept_.emplace(address, std::move(old));
   inside_.emplace_back(tensor.storage().getWeakStorageImpl());
   return Done{};
@@ -92,7 +90,7 @@ Status Homes::move_in(const at::Tensor& tensor, const Place& home, int64_t alias
 
 Result<at::Tensor> Homes::make(const TensorRef& geometry, int64_t size_bytes, const Place& home) {
   FITSTEP_TRY(char* address, arena_of(home.tier)->address(home.offset_bytes, size_bytes));
-  const c10::Storage storage = borrowed_storage(address, size_bytes);
+  const c10::Storage storage = borrowed_storage(address, size_bytes, torch_device_->device());
   inside_.emplace_back(storage.getWeakStorageImpl());
   return tensor_over(storage, geometry);
 }
@@ -136,7 +134,7 @@ void Homes::close() {
   host_.reset();
   device_->close_disk();
   device_->set_homes(nullptr);
-  unregister_arena(begin);
+  torch_device_->unregister_arena(begin);
   malloc_trim(0);
 }
 
@@ -153,8 +151,8 @@ void Homes::close_arena(const std::shared_ptr<Arena>& arena) {
     std::shared_ptr<Home>& home = homes[at];
     if (!home) home = std::make_shared<Home>(arena, at);
     home->size_bytes = std::max(home->size_bytes, static_cast<int64_t>(storage->nbytes()));
-    storage->set_data_ptr_noswap(c10::DataPtr(at, new std::shared_ptr<Home>(home), &leave_home,
-                                              c10::Device(c10::DeviceType::CPU)));
+    storage->set_data_ptr_noswap(
+        c10::DataPtr(at, new std::shared_ptr<Home>(home), &leave_home, storage->device()));
   }
   char* rest = begin;
   for (const auto& [at, home] : homes) {

@@ -29,8 +29,9 @@
 #include "fitstep/plan/plan.h"
 #include "fitstep/run/arena.h"
 #include "fitstep/run/disk_file.h"
-#include "fitstep/run/host_device.h"
+#include "fitstep/run/tiered_device.h"
 #include "fitstep_torch/call.h"
+#include "fitstep_torch/torch_device.h"
 
 namespace fitstep::torch_side {
 
@@ -52,7 +53,8 @@ class Homes {
   };
 
   // Opens the arena; of the tiers below it nothing is taken yet, but for homes.
-  static Result<std::unique_ptr<Homes>> open(const HomesOptions& options);
+  static Result<std::unique_ptr<Homes>> open(std::shared_ptr<TorchDevice> device,
+                                             const HomesOptions& options);
   ~Homes();
 
   const Arena& arena() const { return *arena_; }
@@ -66,7 +68,8 @@ class Homes {
   // again.
   Status reserve_host(int64_t size_bytes);
   const std::shared_ptr<Arena>& host() const { return host_; }  // Null until it is needed.
-  const std::shared_ptr<HostDevice>& device() const { return device_; }
+  const std::shared_ptr<TieredDevice>& device() const { return device_; }
+  TorchDevice& torch_device() const { return *torch_device_; }
 
   // To and from the files; none without any.
   std::optional<DiskTraffic> disk_traffic() const;
@@ -99,15 +102,20 @@ class Homes {
   void close();
 
  private:
-  Homes(std::shared_ptr<HostDevice> device, std::shared_ptr<Arena> arena, HomesOptions options)
-      : device_(std::move(device)), arena_(std::move(arena)), options_(std::move(options)) {}
+  Homes(std::shared_ptr<TorchDevice> torch_device, std::shared_ptr<TieredDevice> device,
+        std::shared_ptr<Arena> arena, HomesOptions options)
+      : torch_device_(std::move(torch_device)),
+        device_(std::move(device)),
+        arena_(std::move(arena)),
+        options_(std::move(options)) {}
 
   const std::shared_ptr<Arena>& arena_of(TierId tier) const {
     return tier == kHostTier ? host_ : arena_;
   }
   void close_arena(const std::shared_ptr<Arena>& arena);
 
-  std::shared_ptr<HostDevice> device_;
+  std::shared_ptr<TorchDevice> torch_device_;
+  std::shared_ptr<TieredDevice> device_;
   std::shared_ptr<Arena> arena_;
   std::shared_ptr<Arena> host_;
   std::shared_ptr<FileMemory> in_file_;  // Null where homes are in memory.

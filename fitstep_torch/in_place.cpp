@@ -125,6 +125,12 @@ int64_t most_operand_bytes(std::span<char> room) {
   return room.empty() ? std::numeric_limits<int64_t>::max() : room_bytes / 16 * 15;
 }
 
+int64_t rows_of(const TorchCall& call) {
+  if (call.arguments.empty() || call.arguments[0].kind != Value::Kind::Tensor) return 0;
+  const std::optional<TensorRef>& lead = call.arguments[0].tensors.front();
+  return lead.has_value() && !lead->sizes.empty() ? lead->sizes[0] : 0;
+}
+
 FewerRows with_fewer_rows(TorchCall call, std::vector<int64_t> size_bytes, int64_t most_bytes) {
   const int64_t all_bytes = operand_bytes(call, size_bytes);
   const std::vector<int64_t>& lead = call.arguments[0].tensors.front()->sizes;

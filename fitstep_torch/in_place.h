@@ -51,4 +51,7 @@ FewerRows with_fewer_rows(TorchCall call, std::vector<int64_t> size_bytes, int64
 // The same for a number of rows, at most those that there are.
 FewerRows with_rows(TorchCall call, std::vector<int64_t> size_bytes, int64_t rows);
 
+// Rows of its batch; 0 for a call without one.
+int64_t rows_of(const TorchCall& call);
+
 }  // namespace fitstep::torch_side

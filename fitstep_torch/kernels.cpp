@@ -50,8 +50,9 @@ bool is_made_by(const Form& form, StorageId storage) {
 }  // namespace
 
 Result<std::unique_ptr<PlannedKernels>> PlannedKernels::make(const StepProgram& step,
-                                                             const Plan& plan, const Arena& arena) {
-  std::unique_ptr<PlannedKernels> made(new PlannedKernels(step, plan, arena));
+                                                             const Plan& plan, const Arena& arena,
+                                                             TorchDevice& device) {
+  std::unique_ptr<PlannedKernels> made(new PlannedKernels(step, plan, arena, device));
   FITSTEP_TRY_STATUS(made->prepare_storages());
   const std::vector<Action>& lane = plan.lane(Lane::Compute);
   made->prepared_.resize(lane.size());
@@ -79,18 +80,30 @@ Status PlannedKernels::prepare_storages() {
   outputs_.resize(step_.program.storages.size());
   for (size_t i = 0; i < plan_.residencies.size(); ++i) {
     const Residency& residency = plan_.residencies[i];
-    char* address = arena_.base();
-    if (residency.tier == kDeviceTier) {
-      FITSTEP_TRY(address, arena_.address(residency.offset_bytes, residency.size_bytes));
-    } else if (residency.tier == kExternalTier) {
-      external_[residency.storage.index()] = ResidencyId(i);
-      const auto& literal = step_.literals[residency.storage.index()];
-      if (literal.has_value()) address = static_cast<char*>(literal->storage().mutable_data());
-    }
-    residencies_.push_back(
-        borrowed_storage(address, step_.program.storages[residency.storage.index()].size_bytes));
+    const size_t storage = residency.storage.index();
+    if (residency.tier == kExternalTier) external_[storage] = ResidencyId(i);
+    FITSTEP_TRY(char* address, address_of(residency));
+    residencies_.push_back(borrowed_storage(address, step_.program.storages[storage].size_bytes,
+                                            step_.devices[storage]));
   }
   return Done{};
+}
+
+// Of what lies below, any.
+Result<char*> PlannedKernels::address_of(const Residency& residency) {
+  if (residency.tier == kDeviceTier) {
+    FITSTEP_TRY(char* address, arena_.address(residency.offset_bytes, residency.size_bytes));
+    if (device_.is_cpu() || !step_.generators[residency.storage.index()].has_value()) {
+      return address;
+    }
+    states_.emplace_back(static_cast<size_t>(residency.size_bytes));
+    return states_.back().data();
+  }
+  if (residency.tier == kExternalTier) {
+    const auto& literal = step_.literals[residency.storage.index()];
+    if (literal.has_value()) return static_cast<char*>(literal->storage().mutable_data());
+  }
+  return arena_.base();
 }
 
 // A shape-only read may have no residency: then any address will do, for nobody reads there.
@@ -98,7 +111,8 @@ c10::Storage PlannedKernels::storage_for(const Run& run, const Form& form, int32
   const StorageId id(storage);
   const ResidencyId at = operand(run, form, id);
   if (!at.is_none()) return residencies_[at.index()];
-  return borrowed_storage(arena_.base(), step_.program.storages[id.index()].size_bytes);
+  return borrowed_storage(arena_.base(), step_.program.storages[id.index()].size_bytes,
+                          step_.devices[id.index()]);
 }
 
 Status PlannedKernels::prepare_expected(const Run& run, const Form& form, PreparedRun& prepared) {
@@ -186,7 +200,7 @@ void PlannedKernels::place_result(PreparedRun::Made& made, const at::Tensor& res
   if (made.address == nullptr) {
     // The caller's: our storage takes over the memory that the kernel asked for.
     made.storage.unsafeGetStorageImpl()->set_data_ptr_noswap(
-        landed->set_data_ptr(c10::DataPtr(nullptr, c10::Device(c10::DeviceType::CPU))));
+        landed->set_data_ptr(c10::DataPtr(nullptr, landed->device())));
     return;
   }
   if (landed->data() == made.address) return;
@@ -221,13 +235,14 @@ Status PlannedKernels::run(int32_t position) {
   }
   if (at::GradMode::is_enabled() != prepared.grad_mode)
     at::GradMode::set_enabled(prepared.grad_mode);
-  begin_op(prepared.expected);
+  Answers& answers = device_.answers();
+  answers.begin_op(prepared.expected);
   try {
     prepared.handle->callBoxed(stack_);
-    end_op();
+    answers.end_op();
     place_results(prepared);
   } catch (const std::exception& error) {
-    end_op();
+    answers.end_op();
     stack_.clear();
     if (prepared.restores) load_generator(*prepared.restores, kept);
     const Op& op = step_.program.ops[prepared.op.index()];
@@ -261,8 +276,9 @@ at::Tensor PlannedKernels::take_output(const TensorRef& output) {
     c10::StorageImpl* ours = residencies_[external_[id.index()].index()].unsafeGetStorageImpl();
     auto storage = c10::make_intrusive<c10::StorageImpl>(
         c10::StorageImpl::use_byte_size_t(), ours->nbytes(),
-        ours->set_data_ptr(c10::DataPtr(nullptr, c10::Device(c10::DeviceType::CPU))),
-        c10::GetCPUAllocator(), /*resizable=*/true);
+        ours->set_data_ptr(c10::DataPtr(nullptr, ours->device())),
+        ours->device().is_cpu() ? c10::GetCPUAllocator() : device_.allocator(),
+        /*resizable=*/true);
     whole = tensor_over(c10::Storage(std::move(storage)), output);
   }
   return tensor_over(whole->storage(), output);

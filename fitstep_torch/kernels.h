@@ -18,6 +18,7 @@
 #include "fitstep/run/executor.h"
 #include "fitstep_torch/allocator.h"
 #include "fitstep_torch/lower.h"
+#include "fitstep_torch/torch_device.h"
 
 namespace fitstep::torch_side {
 
@@ -43,10 +44,10 @@ struct PreparedRun {
 
 class PlannedKernels final : public Kernels {
  public:
-  // REQUIRES: `plan` passed verify() for step.program with the arena's capacity; `step`, `plan` and
-  // `arena` outlive this.
+  // REQUIRES: `plan` passed verify() for step.program with the arena's capacity; the arena is the
+  // device's; all outlive this.
   static Result<std::unique_ptr<PlannedKernels>> make(const StepProgram& step, const Plan& plan,
-                                                      const Arena& arena);
+                                                      const Arena& arena, TorchDevice& device);
 
   // Where an input or constant lies in this step: the address of its storage's begin.
   void point(StorageId storage, char* address);
@@ -68,10 +69,11 @@ class PlannedKernels final : public Kernels {
   int64_t misplaced() const { return misplaced_; }  // Results copied into place so far.
 
  private:
-  PlannedKernels(const StepProgram& step, const Plan& plan, const Arena& arena)
-      : step_(step), plan_(plan), arena_(arena) {}
+  PlannedKernels(const StepProgram& step, const Plan& plan, const Arena& arena, TorchDevice& device)
+      : step_(step), plan_(plan), arena_(arena), device_(device) {}
 
   Status prepare_storages();
+  Result<char*> address_of(const Residency& residency);
   Status prepare_run(const Run& run, PreparedRun& prepared);
   Status prepare_expected(const Run& run, const Form& form, PreparedRun& prepared);
   c10::Storage storage_for(const Run& run, const Form& form, int32_t storage) const;
@@ -81,6 +83,9 @@ class PlannedKernels final : public Kernels {
   const StepProgram& step_;
   const Plan& plan_;
   const Arena& arena_;
+  TorchDevice& device_;
+  // Of generators, where the host cannot write to the arena: there their addresses stay unused.
+  std::vector<std::vector<char>> states_;
   std::vector<c10::Storage> residencies_;  // By ResidencyId.
   std::vector<ResidencyId> external_;      // By StorageId: its external residency, or none.
   std::vector<PreparedRun> prepared_;      // By position on the compute lane.

@@ -1,6 +1,7 @@
 #include "fitstep_torch/lower.h"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
 #include <ATen/core/Generator.h>
 #include <c10/core/GeneratorImpl.h>
 #include <fmt/format.h>
@@ -37,10 +38,11 @@ class Lowering {
   Program& program() { return result_.program; }
 
   StorageId new_storage(Storage made, std::optional<at::Tensor> literal,
-                        std::optional<at::Generator> generator) {
+                        std::optional<at::Generator> generator, c10::Device device) {
     program().storages.push_back(std::move(made));
     result_.literals.push_back(std::move(literal));
     result_.generators.push_back(std::move(generator));
+    result_.devices.push_back(device);
     versions_.push_back(0);
     return StorageId(program().storages.size() - 1);
   }
@@ -58,13 +60,22 @@ class Lowering {
                  .recorded = {.begin = std::max<int64_t>(from.born, 0), .end = from.dead}};
     if (from.literal.has_value()) made.has_content_at_start = true;
     if (made.name.empty()) made.name = fmt::format("t{}", program().storages.size());
-    const StorageId id = new_storage(std::move(made), from.literal, std::nullopt);
+    const StorageId id = new_storage(std::move(made), from.literal, std::nullopt, from.device);
     known = id.value();
     return id;
   }
 
+  // Of the device on which the call draws: that of its results.
+  at::Generator default_generator(const TorchCall& call) const {
+    for (const TensorRef& result : tensors_of(call.results)) {
+      const c10::Device device = result_.devices[static_cast<size_t>(result.storage)];
+      if (!device.is_cpu()) return at::globalContext().defaultGenerator(device);
+    }
+    return at::detail::getDefaultCPUGenerator();
+  }
+
   StorageId generator(const TorchCall& call) {
-    at::Generator of = at::detail::getDefaultCPUGenerator();
+    at::Generator of = default_generator(call);
     for (const Value& value : call.arguments) {
       if (value.kind == Value::Kind::Constant && value.constant.isGenerator())
         of = value.constant.toGenerator();
@@ -78,7 +89,7 @@ class Lowering {
          .is_persistent = true,
          .is_visible = true,
          .has_content_at_start = true},
-        std::nullopt, of);
+        std::nullopt, of, c10::DeviceType::CPU);
     generators_.emplace(of.unsafeGetGeneratorImpl(), id);
     return id;
   }

@@ -42,6 +42,7 @@ struct StepProgram {
   std::vector<std::optional<at::Tensor>> literals;          // By storage: the bytes of a literal.
   std::vector<std::pair<int32_t, int32_t>> literal_clones;  // (made anew, the literal's storage)
   std::vector<std::optional<at::Generator>> generators;     // By storage.
+  std::vector<c10::Device> devices;                         // By storage.
   std::vector<int32_t> storage_of_tape;                     // By number on the tape; -1: not used.
   std::vector<int32_t> region_of_op;                        // By OpId: optimizer call; -1 outside.
   std::vector<TensorRef> outputs;                           // What the step function returned.

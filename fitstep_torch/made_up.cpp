@@ -86,13 +86,23 @@ void write_pattern(char* address, int64_t size_bytes, const std::vector<char>& p
 
 }  // namespace
 
-MadeUpInputs::MadeUpInputs(const TorchCall& call, const std::vector<int64_t>& size_bytes, Fill fill,
-                           const std::vector<size_t>& poisoned)
-    : fill_(fill) {
+MadeUpInputs::MadeUpInputs(const TorchCall& call, const std::vector<int64_t>& size_bytes,
+                           const Contents& contents, const Workplace& place) {
+  const auto is_in = [](const std::vector<size_t>& list, size_t argument) {
+    return std::find(list.begin(), list.end(), argument) != list.end();
+  };
   for (size_t i = 0; i < call.arguments.size(); ++i) {
-    const bool poison = std::find(poisoned.begin(), poisoned.end(), i) != poisoned.end();
     for (const auto& tensor : call.arguments[i].tensors) {
-      if (tensor.has_value()) add(*tensor, size_bytes, poison);
+      if (!tensor.has_value() || storages_.contains(tensor->storage)) continue;
+      const auto number = static_cast<size_t>(tensor->storage);
+      const int64_t size = std::max(size_bytes[number], reach_bytes(*tensor));
+      if (is_in(contents.unread, i)) {
+        storages_.emplace(tensor->storage,
+                          borrowed_storage(place.room.data(), size, place.devices[number]));
+      } else {
+        const bool poison = is_in(contents.poisoned, i);
+        add(*tensor, size, pattern_for(tensor->dtype, contents.fill, poison), place);
+      }
     }
   }
   if (full_name(call.handle) == "fitstep::set_generator_state") make_generator_state();
@@ -117,14 +127,19 @@ std::span<char> MadeUpInputs::bytes_of(const TensorRef& ref) const {
   return {static_cast<char*>(storage.mutable_data()), storage.nbytes()};
 }
 
-void MadeUpInputs::add(const TensorRef& ref, const std::vector<int64_t>& size_bytes, bool poison) {
-  if (storages_.contains(ref.storage)) return;
-  const int64_t size = std::max(size_bytes[static_cast<size_t>(ref.storage)], reach_bytes(ref));
+void MadeUpInputs::add(const TensorRef& ref, int64_t size_bytes, const std::vector<char>& pattern,
+                       const Workplace& place) {
+  const bool is_on_host = place.devices[static_cast<size_t>(ref.storage)].is_cpu();
   auto storage = c10::Storage(c10::make_intrusive<c10::StorageImpl>(
-      c10::StorageImpl::use_byte_size_t(), static_cast<size_t>(size), c10::GetCPUAllocator(),
-      /*resizable=*/false));
-  write_pattern(static_cast<char*>(storage.mutable_data()), size,
-                pattern_for(ref.dtype, fill_, poison));
+      c10::StorageImpl::use_byte_size_t(), static_cast<size_t>(size_bytes),
+      is_on_host ? c10::GetCPUAllocator() : place.device.allocator(), /*resizable=*/false));
+  if (is_on_host) {
+    write_pattern(static_cast<char*>(storage.mutable_data()), size_bytes, pattern);
+  } else {
+    std::vector<char> bytes(static_cast<size_t>(size_bytes));
+    write_pattern(bytes.data(), size_bytes, pattern);
+    place.device.copy(storage.mutable_data(), bytes.data(), size_bytes);
+  }
   storages_.emplace(ref.storage, std::move(storage));
 }
 

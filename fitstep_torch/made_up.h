@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "fitstep_torch/call.h"
+#include "fitstep_torch/torch_device.h"
 
 namespace fitstep::torch_side {
 
@@ -18,11 +19,18 @@ namespace fitstep::torch_side {
 enum class Fill { Signed, Probabilities, Positive };
 inline constexpr Fill kFills[] = {Fill::Signed, Fill::Probabilities, Fill::Positive};
 
+// What arguments of a call hold.
+struct Contents {
+  Fill fill = Fill::Signed;
+  std::vector<size_t> poisoned = {};  // NaN, where they are floating-point.
+  std::vector<size_t> unread = {};    // Nothing of their own: they begin where the room does.
+};
+
 class MadeUpInputs {
  public:
-  // `size_bytes` by storage number. Floating-point inputs whose argument is in `poisoned` are NaN.
-  MadeUpInputs(const TorchCall& call, const std::vector<int64_t>& size_bytes, Fill fill,
-               const std::vector<size_t>& poisoned);
+  // `size_bytes` by storage number.
+  MadeUpInputs(const TorchCall& call, const std::vector<int64_t>& size_bytes,
+               const Contents& contents, const Workplace& place);
 
   torch::jit::Stack stack(const TorchCall& call) const;
   at::Tensor tensor(const TensorRef& ref) const;
@@ -30,10 +38,10 @@ class MadeUpInputs {
   std::span<char> bytes_of(const TensorRef& ref) const;  // Of the storage that the tensor lies in.
 
  private:
-  void add(const TensorRef& ref, const std::vector<int64_t>& size_bytes, bool poison);
+  void add(const TensorRef& ref, int64_t size_bytes, const std::vector<char>& pattern,
+           const Workplace& place);
   void make_generator_state();
 
-  Fill fill_;
   std::map<int32_t, c10::Storage> storages_;
 };
 

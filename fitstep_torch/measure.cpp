@@ -1,6 +1,7 @@
 #include "fitstep_torch/measure.h"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
 #include <ATen/core/Generator.h>
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
@@ -12,37 +13,25 @@
 #include <map>
 #include <span>
 
-#include "fitstep_torch/allocator.h"
+#include "fitstep_torch/hashes.h"
 #include "fitstep_torch/in_place.h"
 #include "fitstep_torch/made_up.h"
 #include "fitstep_torch/op_rules.h"
 #include "fitstep_torch/requests.h"
+#include "fitstep_torch/run_times.h"
 #include "fitstep_torch/tensors.h"
 
 namespace fitstep::torch_side {
 namespace {
 
-constexpr int kTimedRuns = 3;
 constexpr int kHashedRuns = 3;
-constexpr int64_t kLongRunPs =
-    int64_t{200} * 1000 * 1000 * 1000;  // Above this, one timed run is enough.
-
-uint64_t hash_bytes(const char* data, int64_t size) {
-  uint64_t hash = 0x9E3779B97F4A7C15ULL ^ static_cast<uint64_t>(size);
-  for (int64_t at = 0; at < size; at += 8) {
-    uint64_t word = 0;
-    std::memcpy(&word, data + at, static_cast<size_t>(std::min<int64_t>(8, size - at)));
-    hash = (hash ^ word) * 0xFF51AFD7ED558CCDULL;
-    hash ^= hash >> 32;
-  }
-  return hash;
-}
 
 // Puts all generators that a call may draw from back when it goes.
 class KeepGenerators {
  public:
-  explicit KeepGenerators(const TorchCall& call) {
+  KeepGenerators(const TorchCall& call, c10::Device device) {
     keep(at::detail::getDefaultCPUGenerator());
+    if (!device.is_cpu()) keep(at::globalContext().defaultGenerator(device));
     for (const Value& value : call.arguments) {
       if (value.kind == Value::Kind::Constant && value.constant.isGenerator())
         keep(value.constant.toGenerator());
@@ -89,9 +78,9 @@ Error kernel_error(const TorchCall& call, const std::string& what) {
 // whoever releases that address frees nothing.
 class OfferedPlace {
  public:
-  OfferedPlace() = default;
+  explicit OfferedPlace(TorchDevice& device) : device_(device) {}
   ~OfferedPlace() {
-    if (is_registered_) unregister_arena(expected_[0].address);
+    if (is_registered_) device_.unregister_arena(expected_[0].address);
   }
   OfferedPlace(const OfferedPlace&) = delete;
   OfferedPlace& operator=(const OfferedPlace&) = delete;
@@ -100,7 +89,7 @@ class OfferedPlace {
   Status offer(std::span<char> bytes, std::span<char> room) {
     const auto size_bytes = static_cast<int64_t>(bytes.size());
     const bool is_in_room = bytes.data() >= room.data() && bytes.data() < room.data() + room.size();
-    if (!is_in_room) FITSTEP_TRY_STATUS(register_arena(bytes.data(), size_bytes));
+    if (!is_in_room) FITSTEP_TRY_STATUS(device_.register_arena(bytes.data(), size_bytes));
     is_registered_ = !is_in_room;
     expected_.push_back(
         {.size_bytes = size_bytes, .address = bytes.data(), .after_release_of = {}});
@@ -109,12 +98,14 @@ class OfferedPlace {
 
   void begin() const {
     if (expected_.empty()) return;
-    set_reserve(nullptr, 0);  // That of an arena which may be gone; every step sets its own.
-    begin_op(expected_);
+    Answers& answers = device_.answers();
+    answers.set_reserve(nullptr, 0);  // That of an arena which may be gone; a step sets its own.
+    answers.begin_op(expected_);
   }
   void end() const {
-    if (!expected_.empty()) end_op();
+    if (!expected_.empty()) device_.answers().end_op();
   }
+  TorchDevice& device() const { return device_; }
 
   bool is_offered() const { return !expected_.empty(); }
   bool is_taken_by(const at::Tensor& result) const {
@@ -122,6 +113,7 @@ class OfferedPlace {
   }
 
  private:
+  TorchDevice& device_;
   std::vector<Expected> expected_;
   bool is_registered_ = false;
 };
@@ -129,17 +121,18 @@ class OfferedPlace {
 // Puts the counters back when it goes: what is tried here is not a step's.
 class KeepCounters {
  public:
-  KeepCounters() : kept_(allocator_counters()) {}
-  ~KeepCounters() { allocator_counters() = kept_; }
+  explicit KeepCounters(Answers& answers) : answers_(answers), kept_(answers.counters()) {}
+  ~KeepCounters() { answers_.counters() = kept_; }
   KeepCounters(const KeepCounters&) = delete;
   KeepCounters& operator=(const KeepCounters&) = delete;
 
  private:
+  Answers& answers_;
   AllocatorCounters kept_;
 };
 
 Status run(const TorchCall& call, const OfferedPlace& offered, torch::jit::Stack& stack) {
-  const KeepCounters counters;
+  const KeepCounters counters(offered.device().answers());
   offered.begin();
   try {
     const BelowAutograd below;
@@ -157,20 +150,6 @@ Status offer(const TorchCall& call, const MadeUpInputs& inputs, std::optional<si
              std::span<char> room, OfferedPlace& offered) {
   if (!overwritten.has_value()) return Done{};
   return offered.offer(inputs.bytes_of(*call.arguments[*overwritten].tensors.front()), room);
-}
-
-uint64_t hash_of(const at::Tensor& tensor) {
-  if (!tensor.defined() || tensor.numel() == 0) return 0;
-  const at::Tensor dense = tensor.is_non_overlapping_and_dense() ? tensor : tensor.contiguous();
-  return hash_bytes(
-      static_cast<const char*>(dense.const_data_ptr()),
-      static_cast<int64_t>(dense.numel() * static_cast<int64_t>(dense.element_size())));
-}
-
-std::vector<uint64_t> hashes_of(const std::vector<at::Tensor>& results) {
-  std::vector<uint64_t> hashes;
-  for (const at::Tensor& result : results) hashes.push_back(hash_of(result));
-  return hashes;
 }
 
 // Whether run after run finds the same inputs and has to make the same bits.
@@ -218,16 +197,20 @@ Status note_run(const TorchCall& call, const MadeUpInputs& inputs,
   return Done{};
 }
 
-// The first run warms caches up. What else the machine does makes runs longer, never shorter, so of
-// two the shorter is right; a single one stands beside the first.
-int64_t typical_ps(std::vector<int64_t> times_ps) {
-  if (times_ps.size() > 2) times_ps.erase(times_ps.begin());
-  std::sort(times_ps.begin(), times_ps.end());
-  return times_ps[(times_ps.size() - 1) / 2];
-}
+// What a call of a chain has made, as it was recorded and as it is: on fewer rows of the batch a
+// code is smaller.
+struct MadeResult {
+  TensorRef recorded;
+  at::Tensor real;
+
+  at::Tensor as(const TensorRef& ref) const {
+    return ref == recorded ? real : tensor_over(real.storage(), ref);
+  }
+};
+using MadeResults = std::map<int32_t, MadeResult>;  // By storage.
 
 // The arguments of a call that are not in `made`, as a call of their own.
-TorchCall others_of(const TorchCall& call, const std::map<int32_t, c10::Storage>& made) {
+TorchCall others_of(const TorchCall& call, const MadeResults& made) {
   TorchCall others = call;
   others.arguments.clear();
   for (const TensorRef& ref : tensors_of(call.arguments)) {
@@ -257,10 +240,13 @@ Status Bench::in_room(const TorchCall& call, const std::function<Status(Fill)>& 
 
 Status Bench::in_room(const TorchCall& call, const std::function<Status(Fill)>& todo,
                       Fill fill) const {
-  if (room_.empty()) return todo(fill);
-  lend(room_.data(), static_cast<int64_t>(room_.size()));
+  // Before the room is lent: what this takes is kept.
+  const std::unique_ptr<Serving> serving = place_.device.serve();
+  if (place_.room.empty()) return todo(fill);
+  Answers& answers = place_.device.answers();
+  answers.lend(place_.room.data(), static_cast<int64_t>(place_.room.size()));
   const Status status = todo(fill);
-  if (take_back() != 0 && status) {
+  if (answers.take_back() != 0 && status) {
     return Error{ErrorCode::Unsupported,
                  fmt::format("{} keeps memory that it requested after it has returned",
                              full_name(call.handle))};
@@ -269,20 +255,21 @@ Status Bench::in_room(const TorchCall& call, const std::function<Status(Fill)>& 
 }
 
 Status Bench::run_timed(const TorchCall& call, Fill fill, Overwritten overwritten,
-                        Measurement& measured) const {
-  const KeepGenerators generators(call);
-  const MadeUpInputs inputs(call, size_bytes_, fill, {});
-  OfferedPlace offered;
-  FITSTEP_TRY_STATUS(offer(call, inputs, overwritten, room_, offered));
-  std::vector<int64_t> times_ps;
+                        const std::vector<size_t>& unread, Measurement& measured) const {
+  const KeepGenerators generators(call, place_.device.device());
+  const MadeUpInputs inputs(call, size_bytes_, {.fill = fill, .unread = unread}, place_);
+  OfferedPlace offered(place_.device);
+  FITSTEP_TRY_STATUS(offer(call, inputs, overwritten, place_.room, offered));
+  RunTimes times;
   std::vector<uint64_t> first_bits;
-  for (int i = 0; i <= kTimedRuns; ++i) {
+  for (int i = 0; !times.are_enough(); ++i) {
     torch::jit::Stack stack = inputs.stack(call);
-    start_log();
+    place_.device.answers().start_log();
     const auto begin = std::chrono::steady_clock::now();
     const Status status = run(call, offered, stack);
+    if (status) place_.device.synchronize();
     const auto end = std::chrono::steady_clock::now();
-    const std::vector<MemoryEvent> events = stop_log();
+    const std::vector<MemoryEvent> events = place_.device.answers().stop_log();
     FITSTEP_TRY_STATUS(status);
     const std::vector<at::Tensor> results = result_tensors(call, stack);
     FITSTEP_TRY_STATUS(
@@ -294,11 +281,9 @@ Status Bench::run_timed(const TorchCall& call, Fill fill, Overwritten overwritte
       else
         measured.is_repeatable = measured.is_repeatable && bits == first_bits;
     }
-    times_ps.push_back(std::chrono::duration_cast<std::chrono::nanoseconds>(end - begin).count() *
-                       1000);
-    if (i > 0 && times_ps.back() > kLongRunPs) break;
+    times.add(std::chrono::duration_cast<std::chrono::nanoseconds>(end - begin).count() * 1000);
   }
-  measured.time_ps = typical_ps(times_ps);
+  measured.time_ps = times.typical_ps();
   // Reading a generator's state, and setting it to what it is, have their place among the draws
   // too.
   measured.draws =
@@ -307,11 +292,13 @@ Status Bench::run_timed(const TorchCall& call, Fill fill, Overwritten overwritte
 }
 
 Status Bench::run_hashed(const TorchCall& call, Fill fill, const std::vector<size_t>& poisoned,
-                         Overwritten overwritten, std::vector<uint64_t>& hashes) const {
-  const KeepGenerators generators(call);
-  const MadeUpInputs inputs(call, size_bytes_, fill, poisoned);
-  OfferedPlace offered;
-  FITSTEP_TRY_STATUS(offer(call, inputs, overwritten, room_, offered));
+                         Overwritten overwritten, const std::vector<size_t>& unread,
+                         std::vector<uint64_t>& hashes) const {
+  const KeepGenerators generators(call, place_.device.device());
+  const MadeUpInputs inputs(call, size_bytes_,
+                            {.fill = fill, .poisoned = poisoned, .unread = unread}, place_);
+  OfferedPlace offered(place_.device);
+  FITSTEP_TRY_STATUS(offer(call, inputs, overwritten, place_.room, offered));
   torch::jit::Stack stack = inputs.stack(call);
   FITSTEP_TRY_STATUS(run(call, offered, stack));
   const std::vector<at::Tensor> results = result_tensors(call, stack);
@@ -322,26 +309,28 @@ Status Bench::run_hashed(const TorchCall& call, Fill fill, const std::vector<siz
 }
 
 bool Bench::has_room_for(const TorchCall& call) const {
-  return room_.empty() || operand_bytes(call, size_bytes_) <= static_cast<int64_t>(room_.size());
+  return place_.room.empty() ||
+         operand_bytes(call, size_bytes_) <= static_cast<int64_t>(place_.room.size());
 }
 
 // Each call's other inputs are made for it alone, always the same, so that little is held at once.
 Status Bench::run_chain(const std::vector<TorchCall>& calls, Fill fill,
                         std::vector<uint64_t>& hashes) const {
-  const KeepGenerators generators(calls.front());
-  std::map<int32_t, c10::Storage> made;  // What calls behind need, by storage.
+  const KeepGenerators generators(calls.front(), place_.device.device());
+  MadeResults made;  // What calls behind need.
   for (size_t i = 0; i < calls.size(); ++i) {
     const TorchCall& call = calls[i];
-    const MadeUpInputs inputs(others_of(call, made), size_bytes_, fill, {});
+    const MadeUpInputs inputs(others_of(call, made), size_bytes_, {.fill = fill}, place_);
     torch::jit::Stack stack = make_stack(call, [&](const TensorRef& ref) {
       const auto found = made.find(ref.storage);
-      return found == made.end() ? inputs.tensor(ref) : tensor_over(found->second, ref);
+      return found == made.end() ? inputs.tensor(ref) : found->second.as(ref);
     });
-    FITSTEP_TRY_STATUS(run(call, OfferedPlace(), stack));
+    FITSTEP_TRY_STATUS(run(call, OfferedPlace(place_.device), stack));
     const std::vector<at::Tensor> results = result_tensors(call, stack);
     const std::vector<TensorRef> refs = tensors_of(call.results);
     for (size_t k = 0; k < refs.size(); ++k) {
-      if (results[k].defined()) made.insert_or_assign(refs[k].storage, results[k].storage());
+      if (results[k].defined())
+        made.insert_or_assign(refs[k].storage, MadeResult{.recorded = refs[k], .real = results[k]});
     }
     hashes = hashes_of(results);
     const auto behind = std::span(calls).subspan(i + 1);
@@ -357,18 +346,18 @@ Result<std::vector<uint64_t>> Bench::hash_last_results(const std::vector<TorchCa
   return hashes;
 }
 
-Result<Measurement> Bench::measure(const TorchCall& call, Overwritten overwritten) const {
-  adopt_worker_threads();  // Before the room is lent: it keeps a tensor.
+Result<Measurement> Bench::measure(const TorchCall& call, Overwritten overwritten,
+                                   const std::vector<size_t>& unread) const {
   Measurement measured;
   FITSTEP_TRY_STATUS(in_room(call, [&](Fill fill) {
     measured = {};
-    return run_timed(call, fill, overwritten, measured);
+    return run_timed(call, fill, overwritten, unread, measured);
   }));
   const bool was_compared = works_on_the_same(call) && !overwritten.has_value();
   if (rule_of(call.handle).is_undefined || was_compared) return measured;
   std::vector<uint64_t> first;
   for (int i = 0; i < kHashedRuns && measured.is_repeatable; ++i) {
-    FITSTEP_TRY(std::vector<uint64_t> hashes, hash_results(call, {}, overwritten));
+    FITSTEP_TRY(std::vector<uint64_t> hashes, hash_results(call, {}, overwritten, unread));
     if (i == 0)
       first = std::move(hashes);
     else
@@ -379,10 +368,12 @@ Result<Measurement> Bench::measure(const TorchCall& call, Overwritten overwritte
 
 Result<std::vector<uint64_t>> Bench::hash_results(const TorchCall& call,
                                                   const std::vector<size_t>& poisoned,
-                                                  Overwritten overwritten) const {
+                                                  Overwritten overwritten,
+                                                  const std::vector<size_t>& unread) const {
   std::vector<uint64_t> hashes;
-  FITSTEP_TRY_STATUS(in_room(
-      call, [&](Fill fill) { return run_hashed(call, fill, poisoned, overwritten, hashes); }));
+  FITSTEP_TRY_STATUS(in_room(call, [&](Fill fill) {
+    return run_hashed(call, fill, poisoned, overwritten, unread, hashes);
+  }));
   return hashes;
 }
 

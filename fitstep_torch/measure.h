@@ -15,19 +15,21 @@
 
 namespace fitstep::torch_side {
 
-// REQUIRES: install_allocator() was called. `size_bytes` by storage number.
+// REQUIRES: the device's allocator is in place. `size_bytes` by storage number.
 class Bench {
  public:
-  // REQUIRES: nothing else uses `room` (may be empty) while a call is measured.
-  Bench(std::vector<int64_t> size_bytes, std::span<char> room)
-      : size_bytes_(std::move(size_bytes)), room_(room) {}
+  Bench(std::vector<int64_t> size_bytes, const Workplace& place)
+      : size_bytes_(std::move(size_bytes)), place_(place) {}
 
   // An argument where the one result of the call is put; none: the result has its own place.
   using Overwritten = std::optional<size_t>;
 
   // Time, requests, real geometry, whether it repeats its bits. Draws no number from the user's
-  // generators. Errors: the kernel throws; it requests other memory from run to run; it keeps some.
-  Result<Measurement> measure(const TorchCall& call, Overwritten overwritten) const;
+  // generators. Arguments in `unread`, of which the kernel looks at the geometry alone, have no
+  // bytes of their own. Errors: the kernel throws; it requests other memory from run to run; it
+  // keeps some.
+  Result<Measurement> measure(const TorchCall& call, Overwritten overwritten,
+                              const std::vector<size_t>& unread) const;
 
   // A hash of every result's bytes, in order (0 for results that the call does not make), when the
   // inputs are made from the same seed every time; for a call that draws, one of the generators'
@@ -35,7 +37,8 @@ class Bench {
   // With one overwritten there is one hash more, of whether the result lies there.
   Result<std::vector<uint64_t>> hash_results(const TorchCall& call,
                                              const std::vector<size_t>& poisoned,
-                                             Overwritten overwritten = {}) const;
+                                             Overwritten overwritten = {},
+                                             const std::vector<size_t>& unread = {}) const;
 
   // Whether inputs and results together fit into the room, if there is one.
   bool has_room_for(const TorchCall& call) const;
@@ -49,14 +52,15 @@ class Bench {
   Status in_room(const TorchCall& call, const std::function<Status(Fill)>& todo) const;
   Status in_room(const TorchCall& call, const std::function<Status(Fill)>& todo, Fill fill) const;
   Status run_timed(const TorchCall& call, Fill fill, Overwritten overwritten,
-                   Measurement& measured) const;
+                   const std::vector<size_t>& unread, Measurement& measured) const;
   Status run_hashed(const TorchCall& call, Fill fill, const std::vector<size_t>& poisoned,
-                    Overwritten overwritten, std::vector<uint64_t>& hashes) const;
+                    Overwritten overwritten, const std::vector<size_t>& unread,
+                    std::vector<uint64_t>& hashes) const;
   Status run_chain(const std::vector<TorchCall>& calls, Fill fill,
                    std::vector<uint64_t>& hashes) const;
 
   std::vector<int64_t> size_bytes_;
-  std::span<char> room_;
+  Workplace place_;
 };
 
 }  // namespace fitstep::torch_side

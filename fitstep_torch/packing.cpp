@@ -149,6 +149,7 @@ class Packing {
     program().storages.push_back({.name = name + " packed", .size_bytes = size_bytes});
     step_.literals.emplace_back();
     step_.generators.emplace_back();
+    step_.devices.push_back(step_.devices[packer.source.index()]);
     sizes_.push_back(size_bytes);
     return StorageId(program().storages.size() - 1);
   }

@@ -8,6 +8,7 @@
 #include <set>
 #include <sstream>
 
+#include "fitstep_torch/comparisons.h"
 #include "fitstep_torch/in_place.h"
 #include "fitstep_torch/measure.h"
 
@@ -81,21 +82,6 @@ void fill_form(Form& form, const TorchCall& call, const Measurement& measured) {
   }
 }
 
-// Tests what the rules claim of one call; returns the names of the claims that are wrong.
-Result<std::vector<std::string>> test_shape_only(const Bench& bench, const TorchCall& call) {
-  std::vector<std::string> refuted;
-  const std::vector<size_t> arguments = shape_only_arguments(call);
-  if (arguments.empty()) return refuted;
-  FITSTEP_TRY(const std::vector<uint64_t> expected, bench.hash_results(call, {}));
-  FITSTEP_TRY(const std::vector<uint64_t> all, bench.hash_results(call, arguments));
-  if (all == expected) return refuted;
-  for (const size_t argument : arguments) {
-    FITSTEP_TRY(const std::vector<uint64_t> one, bench.hash_results(call, {argument}));
-    if (one != expected) refuted.push_back(shape_only_claim(call, argument));
-  }
-  return refuted;
-}
-
 // Storages whose recorded geometry a real result has shown to be wrong, and what was made from
 // them. Kernels are not to be run on them: a backward kernel trusts the size of its forward's
 // workspace.
@@ -115,42 +101,6 @@ class WrongStorages {
   std::set<int32_t> wrong_;
 };
 
-// Whether the form's results are those of the default form.
-Result<bool> same_results(const Bench& bench, const TorchCall& a, const TorchCall& b) {
-  FITSTEP_TRY(const std::vector<uint64_t> first, bench.hash_results(a, {}));
-  FITSTEP_TRY(const std::vector<uint64_t> second, bench.hash_results(b, {}));
-  return first == second;
-}
-
-// What a call and its parts make, on fewer rows of the batch where all are more than the room.
-Result<bool> same_when_split(const StepProgram& step, const Split& split,
-                             const std::vector<int64_t>& sizes, std::span<char> room) {
-  const int64_t most_bytes = most_operand_bytes(room);
-  const FewerRows whole = with_fewer_rows(split.joint, sizes, most_bytes);
-  FITSTEP_TRY(std::vector<uint64_t> joint,
-              Bench(whole.size_bytes, room).hash_results(whole.call, {}));
-  const int64_t rows = whole.call.arguments[0].tensors.front()->sizes[0];
-  std::vector<uint64_t> parts;
-  for (int32_t k = 0; k < split.parts; ++k) {
-    const Op& op = step.program.ops[split.first.index() + static_cast<size_t>(k)];
-    const FewerRows part = with_rows(step.calls[op.forms[0].call.index()], sizes, rows);
-    FITSTEP_TRY(const std::vector<uint64_t> made,
-                Bench(part.size_bytes, room).hash_results(part.call, {}));
-    parts.insert(parts.end(), made.begin(), made.end());
-  }
-  // The parts make the same gradients in another order.
-  std::sort(joint.begin(), joint.end());
-  std::sort(parts.begin(), parts.end());
-  return joint == parts;
-}
-
-// Whether two ways from the same inputs end with the same results.
-Result<bool> same_ends(const Bench& bench, const Packed& packed) {
-  FITSTEP_TRY(const std::vector<uint64_t> plain, bench.hash_last_results(packed.plain));
-  FITSTEP_TRY(const std::vector<uint64_t> other, bench.hash_last_results(packed.packed));
-  return plain == other;
-}
-
 bool is_packed(const StepProgram& step, size_t op, size_t form) {
   return std::any_of(step.packed.begin(), step.packed.end(), [&](const Packed& packed) {
     return packed.op.index() == op && static_cast<size_t>(packed.form) == form;
@@ -163,11 +113,12 @@ void Profile::begin_capture() {
   for (const auto& [signature, measured] : corrections_) applied_.insert(signature);
 }
 
-Status Profile::apply(StepProgram& step, Claims& claims, std::span<char> room,
+Status Profile::apply(StepProgram& step, Claims& claims, TorchDevice& device, std::span<char> room,
                       const Progress& progress) {
+  const Workplace place{.device = device, .room = room, .devices = step.devices};
   // As lowering saw them: signatures are made of these, also where a result turns out larger.
   const std::vector<int64_t> sizes = sizes_of(step.program);
-  const Bench bench(sizes, room);
+  const Bench bench(sizes, place);
   std::map<OpId, size_t> overwritable;  // For calls that the room is too small for otherwise.
   for (const InPlace& result : in_place_results_of(step))
     overwritable.emplace(result.op, result.argument);
@@ -185,18 +136,22 @@ Status Profile::apply(StepProgram& step, Claims& claims, std::span<char> room,
       }
       auto known = known_.find(signature);
       if (known == known_.end()) {
-        const auto overwritten = overwritable.find(OpId(i));
-        const bool is_tight =
-            f == 0 && overwritten != overwritable.end() && !bench.has_room_for(call);
-        auto measured =
-            bench.measure(call, is_tight ? std::optional(overwritten->second) : std::nullopt);
-        if (!measured) return with_source(measured.error(), op);
-        auto refuted = test_shape_only(bench, call);
+        auto refuted = test_shape_only(call, sizes, place);
         if (!refuted) return with_source(refuted.error(), op);
+        std::optional<size_t> overwritten;
+        std::vector<size_t> unread;
+        if (!bench.has_room_for(call)) {
+          const auto found = overwritable.find(OpId(i));
+          if (f > 0) overwritten = taken_argument(form, call);
+          if (f == 0 && found != overwritable.end()) overwritten = found->second;
+          unread = unread_arguments(call, refuted.value());
+        }
+        auto measured = bench.measure(call, overwritten, unread);
+        if (!measured) return with_source(measured.error(), op);
         measured->refuted = refuted.value();
         if (f > 0 && form.is_pure && !is_packed(step, i, f)) {
           const TorchCall& original = step.calls[op.forms[0].call.index()];
-          FITSTEP_TRY(const bool same, same_results(bench, original, call));
+          FITSTEP_TRY(const bool same, same_results(original, call, sizes, place));
           if (!same) measured->refuted.emplace_back(kPureClaim);
         }
         known = known_.emplace(signature, measured.value()).first;
@@ -224,8 +179,9 @@ Status Profile::apply(StepProgram& step, Claims& claims, std::span<char> room,
     const std::string key = "faster " + signature;
     if (!known_.contains(key)) {
       const Op& op = step.program.ops[replaced.op.index()];
-      FITSTEP_TRY(const bool same,
-                  same_results(bench, replaced.original, step.calls[op.forms[0].call.index()]));
+      FITSTEP_TRY(
+          const bool same,
+          same_results(replaced.original, step.calls[op.forms[0].call.index()], sizes, place));
       Measurement measured;
       if (!same) measured.refuted.emplace_back(kFasterClaim);
       known_.emplace(key, measured);
@@ -239,7 +195,7 @@ Status Profile::apply(StepProgram& step, Claims& claims, std::span<char> room,
     std::string key = "packed " + signature;
     for (const TorchCall& call : packed.packed) key += " " + signature_of(call, sizes);
     if (!known_.contains(key)) {
-      FITSTEP_TRY(const bool same, same_ends(bench, packed));
+      FITSTEP_TRY(const bool same, same_ends(packed, sizes, place));
       Measurement measured;
       if (!same) measured.refuted.emplace_back(kPackedClaim);
       known_.emplace(key, measured);
@@ -251,7 +207,7 @@ Status Profile::apply(StepProgram& step, Claims& claims, std::span<char> room,
     const std::string signature = signature_of(split.joint, sizes);
     const std::string key = "split " + signature;
     if (!known_.contains(key)) {
-      FITSTEP_TRY(const bool same, same_when_split(step, split, sizes, room));
+      FITSTEP_TRY(const bool same, same_when_split(step, split, sizes, place));
       Measurement measured;
       if (!same) measured.refuted.emplace_back(kSplitClaim);
       known_.emplace(key, measured);
@@ -261,7 +217,8 @@ Status Profile::apply(StepProgram& step, Claims& claims, std::span<char> room,
   return Done{};
 }
 
-Status Profile::add_in_place(StepProgram& step, std::span<char> room) {
+Status Profile::add_in_place(StepProgram& step, TorchDevice& device, std::span<char> room) {
+  const Workplace place{.device = device, .room = room, .devices = step.devices};
   const std::vector<int64_t> sizes = sizes_of(step.program);
   for (const InPlace& result : in_place_results_of(step)) {
     const Op& op = step.program.ops[result.op.index()];
@@ -270,7 +227,7 @@ Status Profile::add_in_place(StepProgram& step, std::span<char> room) {
     const std::string key = claim + " " + signature_of(call, sizes);
     if (!known_.contains(key)) {
       const FewerRows fewer = with_fewer_rows(call, sizes, most_operand_bytes(room));
-      const Bench bench(fewer.size_bytes, room);
+      const Bench bench(fewer.size_bytes, place);
       FITSTEP_TRY(std::vector<uint64_t> expected, bench.hash_results(fewer.call, {}));
       FITSTEP_TRY(const std::vector<uint64_t> in_place,
                   bench.hash_results(fewer.call, {}, result.argument));
@@ -342,15 +299,16 @@ void Profile::load(const std::map<std::string, std::string>& saved) {
   }
 }
 
-Result<StepProgram> lower_and_measure(const Tape& tape, Profile& profile, std::span<char> room,
-                                      const Profile::Progress& progress) {
+Result<StepProgram> lower_and_measure(const Tape& tape, Profile& profile, TorchDevice& device,
+                                      std::span<char> room, const Profile::Progress& progress) {
   Claims claims;
   while (true) {
     FITSTEP_TRY(StepProgram step, lower(tape, claims));
+    step.program.alignment_bytes = device.alignment_bytes();
     const size_t refuted = claims.refuted().size();
-    FITSTEP_TRY_STATUS(profile.apply(step, claims, room, progress));
+    FITSTEP_TRY_STATUS(profile.apply(step, claims, device, room, progress));
     if (claims.refuted().size() != refuted) continue;
-    FITSTEP_TRY_STATUS(profile.add_in_place(step, room));
+    FITSTEP_TRY_STATUS(profile.add_in_place(step, device, room));
     return step;
   }
 }

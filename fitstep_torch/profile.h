@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "fitstep_torch/lower.h"
+#include "fitstep_torch/torch_device.h"
 
 namespace fitstep::torch_side {
 
@@ -45,12 +46,13 @@ class Profile {
 
   // Measures what is not known yet and fills in time and requests of every form. `claims` gains
   // what is refuted; then the tape has to be lowered again. Errors name op, file and line.
-  // Works in `room`, which nothing else may use meanwhile, and in ordinary memory if it is too
-  // small.
-  Status apply(StepProgram& step, Claims& claims, std::span<char> room, const Progress& progress);
+  // Works on the device, in `room` of its arena, which nothing else may use meanwhile, and in
+  // ordinary memory if it is too small.
+  Status apply(StepProgram& step, Claims& claims, TorchDevice& device, std::span<char> room,
+               const Progress& progress);
 
   // Lets results lie where inputs of their calls lie, as far as that leaves their bits as they are.
-  Status add_in_place(StepProgram& step, std::span<char> room);
+  Status add_in_place(StepProgram& step, TorchDevice& device, std::span<char> room);
 
   // Signatures whose fake results had another geometry than the real ones: capture again with
   // these. Filled by apply().
@@ -70,7 +72,7 @@ class Profile {
 };
 
 // tape -> lower -> measure -> again without what was refuted, until nothing more is.
-Result<StepProgram> lower_and_measure(const Tape& tape, Profile& profile, std::span<char> room,
-                                      const Profile::Progress& progress);
+Result<StepProgram> lower_and_measure(const Tape& tape, Profile& profile, TorchDevice& device,
+                                      std::span<char> room, const Profile::Progress& progress);
 
 }  // namespace fitstep::torch_side

@@ -20,6 +20,7 @@ int32_t Recorder::bind(const at::Tensor& fake, const TapeStorage& as) {
   storages_.emplace_back(storage.getWeakStorageImpl());
   tape_.storages.push_back(as);
   tape_.storages.back().size_bytes = static_cast<int64_t>(storage.nbytes());
+  tape_.storages.back().device = fake.device();
   alive_.push_back(number);
   return number;
 }

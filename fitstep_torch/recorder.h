@@ -42,6 +42,7 @@ struct TapeStorage {
   int64_t born = -1;  // Index of the op that made it; -1 for those bound before the recording.
   int64_t dead = -1;  // Index of the first op that no longer finds it; -1 while it lives.
   std::optional<at::Tensor> literal;  // The real bytes of a literal.
+  c10::Device device = c10::DeviceType::CPU;
 };
 
 struct Tape {

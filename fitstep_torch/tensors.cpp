@@ -35,21 +35,20 @@ c10::IValue list_argument(const Value& value,
 
 }  // namespace
 
-c10::Storage borrowed_storage(char* address, int64_t size_bytes) {
+c10::Storage borrowed_storage(char* address, int64_t size_bytes, c10::Device device) {
   return c10::make_intrusive<c10::StorageImpl>(
       c10::StorageImpl::use_byte_size_t(), static_cast<size_t>(size_bytes),
-      c10::DataPtr(address, c10::Device(c10::DeviceType::CPU)), nullptr, /*resizable=*/false);
+      c10::DataPtr(address, device), nullptr, /*resizable=*/false);
 }
 
 void repoint(const c10::Storage& storage, char* address) {
-  storage.unsafeGetStorageImpl()->set_data_ptr_noswap(
-      c10::DataPtr(address, c10::Device(c10::DeviceType::CPU)));
+  storage.unsafeGetStorageImpl()->set_data_ptr_noswap(c10::DataPtr(address, storage.device()));
 }
 
 at::Tensor tensor_over(const c10::Storage& storage, const TensorRef& ref) {
-  auto tensor = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(storage),
-                                                         c10::DispatchKeySet(c10::DispatchKey::CPU),
-                                                         c10::scalarTypeToTypeMeta(ref.dtype));
+  const auto key = storage.device().is_cpu() ? c10::DispatchKey::CPU : c10::DispatchKey::CUDA;
+  auto tensor = at::detail::make_tensor<c10::TensorImpl>(
+      c10::Storage(storage), c10::DispatchKeySet(key), c10::scalarTypeToTypeMeta(ref.dtype));
   tensor.unsafeGetTensorImpl()->set_sizes_and_strides(ref.sizes, ref.strides, ref.offset);
   if (ref.is_conjugate) tensor._set_conj(true);
   if (ref.is_negative) tensor._set_neg(true);

@@ -11,13 +11,13 @@
 
 namespace fitstep::torch_side {
 
-// A storage of `size_bytes` at `address` that frees nothing.
-c10::Storage borrowed_storage(char* address, int64_t size_bytes);
+// A storage of `size_bytes` at `address`, of that device, that frees nothing.
+c10::Storage borrowed_storage(char* address, int64_t size_bytes, c10::Device device);
 
 // Points a storage elsewhere. REQUIRES: its bytes there are valid for as long as it is used.
 void repoint(const c10::Storage& storage, char* address);
 
-// A plain CPU tensor (no autograd) over `storage` with the geometry of `ref`.
+// A plain tensor (no autograd) of its device over `storage` with the geometry of `ref`.
 at::Tensor tensor_over(const c10::Storage& storage, const TensorRef& ref);
 
 // The arguments of a call as the dispatcher wants them. `tensor_of` makes each tensor.

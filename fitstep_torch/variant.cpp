@@ -34,7 +34,8 @@ Result<std::unique_ptr<Variant>> Variant::make(std::shared_ptr<StepProgram> step
   made->plan_ = std::make_unique<Plan>(std::move(plan));
   made->homes_ = std::move(homes);
   FITSTEP_TRY(made->kernels_,
-              PlannedKernels::make(*made->step_, *made->plan_, made->homes_->arena()));
+              PlannedKernels::make(*made->step_, *made->plan_, made->homes_->arena(),
+                                   made->homes_->torch_device()));
   FITSTEP_TRY_STATUS(made->open_lanes());
   for (const auto& generator : made->step_->generators) {
     if (generator.has_value())
@@ -81,8 +82,9 @@ std::optional<Stopped> Variant::run(const std::vector<External>& externals,
     kernels_->point(externals[i].storage, first - externals[i].offset_bytes);
   }
   for (auto& [generator, state] : generators_) save_generator(generator, state.data());
-  adopt_worker_threads();
-  set_reserve(homes_->reserve(), homes_->options().reserve_bytes);
+  TorchDevice& device = homes_->torch_device();
+  const std::unique_ptr<Serving> serving = device.serve();
+  device.answers().set_reserve(homes_->reserve(), homes_->options().reserve_bytes);
   std::optional<Stopped> stopped;
   {
     const BelowAutograd below;

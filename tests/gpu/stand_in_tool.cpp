@@ -3,6 +3,7 @@
 // captured where there is none. No kernel can run.
 //
 // To be loaded before PyTorch is, which asks for its GPU side once: LD_PRELOAD=.../gpu_stand_in.so
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
@@ -39,6 +40,9 @@ class Hooks final : public at::CUDAHooksInterface {
   int getNumGPUs() const override { return 1; }
   std::string showConfig() const override { return "no GPU, a stand-in\n"; }
   c10::DeviceIndex getCurrentDevice() const override { return 0; }
+  const at::Generator& getDefaultGenerator(c10::DeviceIndex) const override {
+    return at::detail::getDefaultCPUGenerator();
+  }
 };
 
 const bool is_there = [] {

@@ -204,7 +204,7 @@ def gpt() -> tuple[nn.Module, Tensor]:
     return Gpt(), torch.linspace(-1, 1, 64 * 32 * 96).reshape(64, 32, 96)
 
 
-@pytest.mark.parametrize(("make", "budget"), [(vgg, "71%"), (gpt, "40%"), (unet, "65%")])
+@pytest.mark.parametrize(("make", "budget"), [(vgg, "71%"), (gpt, "40%"), (unet, "58%")])
 def test_tight_budgets_are_met_by_packing_with_the_bits_of_plain_pytorch(
     make: Callable[[], tuple[nn.Module, Tensor]], budget: str
 ) -> None:
@@ -222,18 +222,11 @@ def test_tight_budgets_are_met_by_packing_with_the_bits_of_plain_pytorch(
     step.close()
 
 
-def dropouts() -> tuple[nn.Module, Tensor]:
-    """Of kernels that need no scratch, so that the least budget is that of the values."""
-    layers: list[nn.Module] = []
-    for _ in range(8):
-        layers += [nn.Linear(32, 32, bias=False), nn.ReLU(), nn.Dropout(0.1)]
-    return nn.Sequential(*layers), torch.linspace(-1, 1, 2048 * 32).reshape(2048, 32)
-
-
 def test_some_budgets_are_too_small_for_recompute_alone() -> None:
+    """Its two largest maps are there at once, in every order of ops and whatever the times."""
     least = {}
     for policy in ("auto", "recompute"):
-        job = Job(dropouts)
+        job = Job(vgg)
         with pytest.raises(fitstep.BudgetTooSmall) as too_small:
             fitstep.compile(job.step, example=(job.x,), budget=1, policy=policy)
         least[policy] = too_small.value.least_found_bytes or 0

@@ -1,0 +1,34 @@
+#include "fitstep_torch/hashes.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace fitstep::torch_side {
+
+uint64_t hash_bytes(const char* data, int64_t size_bytes) {
+  uint64_t hash = 0x9E3779B97F4A7C15ULL ^ static_cast<uint64_t>(size_bytes);
+  for (int64_t at = 0; at < size_bytes; at += 8) {
+    uint64_t word = 0;
+    std::memcpy(&word, data + at, static_cast<size_t>(std::min<int64_t>(8, size_bytes - at)));
+    hash = (hash ^ word) * 0xFF51AFD7ED558CCDULL;
+    hash ^= hash >> 32;
+  }
+  return hash;
+}
+
+uint64_t hash_of(const at::Tensor& tensor) {
+  if (!tensor.defined() || tensor.numel() == 0) return 0;
+  const at::Tensor here = tensor.is_cpu() ? tensor : tensor.cpu();
+  const at::Tensor dense = here.is_non_overlapping_and_dense() ? here : here.contiguous();
+  return hash_bytes(
+      static_cast<const char*>(dense.const_data_ptr()),
+      static_cast<int64_t>(dense.numel() * static_cast<int64_t>(dense.element_size())));
+}
+
+std::vector<uint64_t> hashes_of(const std::vector<at::Tensor>& tensors) {
+  std::vector<uint64_t> hashes;
+  for (const at::Tensor& tensor : tensors) hashes.push_back(hash_of(tensor));
+  return hashes;
+}
+
+}  // namespace fitstep::torch_side
