@@ -11,7 +11,6 @@
 
 #include "fitstep/base/bytes.h"
 #include "fitstep/base/result.h"
-#include "fitstep/plan/plan.h"
 #include "fitstep/program/liveness.h"
 #include "fitstep/program/program.h"
 

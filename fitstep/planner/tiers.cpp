@@ -12,6 +12,7 @@
 #include "fitstep/plan/plan.h"
 #include "fitstep/planner/gaps.h"
 #include "fitstep/planner/load_tree.h"
+#include "fitstep/program/program.h"
 #include "fitstep/simulate/lane_clock.h"
 
 namespace fitstep {
