@@ -6,7 +6,7 @@ set(FITSTEP_SHARED_DATA "" CACHE PATH "Published layout instances; optional")
 
 # Helpers shared by tests: everything below tests/ that is not itself a test.
 file(GLOB support_sources CONFIGURE_DEPENDS tests/*/*.cpp)
-list(FILTER support_sources EXCLUDE REGEX "_(test|tool|fuzz)\\.cpp$")
+list(FILTER support_sources EXCLUDE REGEX "_(test|tool|fuzz|host)\\.cpp$")
 if(support_sources)
   add_library(fitstep_test_support STATIC ${support_sources})
   target_link_libraries(fitstep_test_support PUBLIC

@@ -1,5 +1,11 @@
+if(EXISTS ${torch_dir}/lib/libc10_cuda.so)
+  set(torch_has_cuda ON)
+else()
+  set(torch_has_cuda OFF)
+endif()
+
 # Lets a torch that knows no GPU capture steps for one (tests/torch/test_gpu_capture.py).
-if(FITSTEP_TESTS AND NOT EXISTS ${torch_dir}/lib/libc10_cuda.so)
+if(FITSTEP_TESTS AND NOT torch_has_cuda)
   add_library(gpu_stand_in MODULE tests/gpu/stand_in_tool.cpp)
   set_target_properties(gpu_stand_in PROPERTIES PREFIX "" BUILD_RPATH ${torch_dir}/lib)
   target_include_directories(gpu_stand_in SYSTEM BEFORE PRIVATE ${torch_dir}/include)
@@ -16,7 +22,7 @@ if(NOT TARGET fitstep_cuda_runtime)
 endif()
 
 file(GLOB torch_cuda_sources CONFIGURE_DEPENDS fitstep_torch_cuda/*.cpp)
-list(FILTER torch_cuda_sources EXCLUDE REGEX "_test\\.cpp$")
+list(FILTER torch_cuda_sources EXCLUDE REGEX "(_test|/bindings|/pack_operators)\\.cpp$")
 add_library(fitstep_torch_cuda OBJECT ${torch_cuda_sources})
 target_link_libraries(fitstep_torch_cuda PUBLIC fitstep_cuda_runtime)
 target_include_directories(fitstep_torch_cuda SYSTEM BEFORE PUBLIC
@@ -27,6 +33,64 @@ target_compile_options(fitstep_torch_cuda PUBLIC
 if(NOT EXISTS ${torch_dir}/include/c10/cuda/impl/cuda_cmake_macros.h)
   # The one header that is made when torch is built for a GPU; on Linux nothing in it matters.
   target_compile_definitions(fitstep_torch_cuda PUBLIC C10_CUDA_NO_CMAKE_CONFIGURE_FILE)
+endif()
+
+# With the toolkit it runs steps as well (tests/torch/test_gpu_steps.py).
+if(TARGET gpu_stand_in)
+  target_sources(gpu_stand_in PRIVATE
+    tests/gpu/stand_in_runtime_tool.cpp tests/gpu/stand_in_torch_tool.cpp)
+  target_include_directories(gpu_stand_in SYSTEM BEFORE PRIVATE
+    ${torch_dir}/include/torch/csrc/api/include)
+  target_include_directories(gpu_stand_in SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
+  target_compile_definitions(gpu_stand_in PRIVATE C10_CUDA_NO_CMAKE_CONFIGURE_FILE)
+  target_compile_options(gpu_stand_in PRIVATE
+    $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
+  target_link_libraries(gpu_stand_in PRIVATE fitstep_test_support)
+endif()
+
+# Kernels, for these kinds of GPUs; the last also as text that drivers compile for later ones.
+set(FITSTEP_GPUS "75;80;86;89;90" CACHE STRING "Compute capabilities that kernels are compiled for")
+set(launch_object ${CMAKE_CURRENT_BINARY_DIR}/launch.o)
+set(gpu_flags)
+foreach(gpu IN LISTS FITSTEP_GPUS)
+  list(APPEND gpu_flags -gencode arch=compute_${gpu},code=sm_${gpu})
+endforeach()
+list(GET FITSTEP_GPUS -1 last_gpu)
+add_custom_command(OUTPUT ${launch_object}
+  COMMAND ${CUDAToolkit_NVCC_EXECUTABLE} -std=c++20 -O3 -c -Xcompiler -fPIC,-fvisibility=hidden
+    ${gpu_flags} -gencode arch=compute_${last_gpu},code=compute_${last_gpu}
+    -I${PROJECT_SOURCE_DIR} -MD -MF ${launch_object}.d -o ${launch_object}
+    ${PROJECT_SOURCE_DIR}/fitstep_cuda/launch.cu
+  DEPENDS fitstep_cuda/launch.cu DEPFILE ${launch_object}.d VERBATIM)
+add_custom_target(fitstep_kernels ALL DEPENDS ${launch_object})
+
+# fitstep._cuda. Where torch has no GPU libraries it can only be loaded behind the stand-in for
+# them, which does on the host what kernels do.
+if(torch_has_cuda)
+  set(launch ${launch_object})
+else()
+  set(launch tests/gpu/launch_on_host.cpp)
+endif()
+add_library(_cuda MODULE
+  fitstep_torch_cuda/bindings.cpp fitstep_torch_cuda/pack_operators.cpp ${launch})
+set_target_properties(_cuda PROPERTIES
+  PREFIX "" SUFFIX ${module_suffix}
+  BUILD_RPATH ${torch_dir}/lib INSTALL_RPATH "$ORIGIN/../torch/lib")
+target_include_directories(_cuda SYSTEM BEFORE PRIVATE ${python_include})
+target_compile_definitions(_cuda PRIVATE TORCH_EXTENSION_NAME=_cuda TORCH_API_INCLUDE_EXTENSION_H)
+target_link_libraries(_cuda PRIVATE fitstep_torch_cuda
+  ${torch_dir}/lib/libtorch_python.so ${torch_dir}/lib/libtorch_cpu.so ${torch_dir}/lib/libc10.so)
+if(torch_has_cuda)
+  target_link_libraries(_cuda PRIVATE
+    ${torch_dir}/lib/libtorch_cuda.so ${torch_dir}/lib/libc10_cuda.so)
+  if(SKBUILD)
+    install(TARGETS _cuda LIBRARY DESTINATION fitstep)
+  else()
+    add_custom_target(cuda_in_tree ALL
+      COMMAND ${CMAKE_COMMAND} -E copy_if_different
+        $<TARGET_FILE:_cuda> ${PROJECT_SOURCE_DIR}/python/fitstep/
+      DEPENDS _cuda)
+  endif()
 endif()
 
 if(FITSTEP_TESTS)
@@ -43,7 +107,7 @@ endif()
 if(FITSTEP_TESTS)
   add_library(gpu_tool_objects OBJECT tests/gpu/gpu_tool.cpp)
   target_link_libraries(gpu_tool_objects PRIVATE fitstep_torch_cuda)
-  if(EXISTS ${torch_dir}/lib/libc10_cuda.so)
+  if(torch_has_cuda)
     add_library(gpu_tool MODULE EXCLUDE_FROM_ALL $<TARGET_OBJECTS:gpu_tool_objects>)
     set_target_properties(gpu_tool PROPERTIES PREFIX "" BUILD_RPATH ${torch_dir}/lib)
     target_link_libraries(gpu_tool PRIVATE fitstep_torch_cuda

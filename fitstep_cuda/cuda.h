@@ -34,6 +34,15 @@ class Calls {
 
   virtual std::string device_name() const = 0;
 
+  // Of the GPU's memory: what nobody has, no other process either; all of it; and what allocate()
+  // has given.
+  struct Memory {
+    int64_t free_bytes = 0;
+    int64_t total_bytes = 0;
+    int64_t own_bytes = 0;
+  };
+  virtual Result<Memory> memory() = 0;
+
   // Memory of the GPU, and page-locked memory of the host; aligned to 256 bytes and to a page.
   virtual Result<char*> allocate(int64_t size_bytes) = 0;
   virtual Result<char*> allocate_pinned(int64_t size_bytes) = 0;

@@ -6,7 +6,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 
@@ -33,11 +35,28 @@ class Runtime final : public Calls {
 
   std::string device_name() const override { return name_; }
 
+  Result<Memory> memory() override {
+    enter();
+    size_t free_bytes = 0;
+    size_t total_bytes = 0;
+    const cudaError_t code = cudaMemGetInfo(&free_bytes, &total_bytes);
+    if (code != cudaSuccess) return error_of("asking how much GPU memory is free", code);
+    const std::lock_guard guard(mutex_);
+    return Memory{.free_bytes = static_cast<int64_t>(free_bytes),
+                  .total_bytes = static_cast<int64_t>(total_bytes),
+                  .own_bytes = own_bytes_};
+  }
+
   Result<char*> allocate(int64_t size_bytes) override {
     enter();
     void* begin = nullptr;
     const cudaError_t code = cudaMalloc(&begin, static_cast<size_t>(size_bytes));
-    if (code == cudaSuccess) return static_cast<char*>(begin);
+    if (code == cudaSuccess) {
+      const std::lock_guard guard(mutex_);
+      own_bytes_ += size_bytes;
+      allocated_.emplace(begin, size_bytes);
+      return static_cast<char*>(begin);
+    }
     cudaGetLastError();  // Too much is no reason to fail later: this one can be forgotten.
     return error_of(fmt::format("reserving {} bytes of GPU memory", size_bytes), code);
   }
@@ -55,6 +74,10 @@ class Runtime final : public Calls {
   void free(char* begin) override {
     enter();
     cudaFree(begin);
+    const std::lock_guard guard(mutex_);
+    const auto found = allocated_.find(begin);
+    own_bytes_ -= found->second;
+    allocated_.erase(found);
   }
 
   void free_pinned(char* begin) override {
@@ -107,6 +130,9 @@ class Runtime final : public Calls {
 
   int32_t index_;
   std::string name_;
+  std::mutex mutex_;  // Guards what follows.
+  std::map<void*, int64_t> allocated_;
+  int64_t own_bytes_ = 0;
 };
 
 }  // namespace

@@ -160,8 +160,9 @@ py::dict facts_of_program(const std::string& text) {
 
 // What a budget of that many bytes, or that share of the plain peak, leaves beside the tensors that
 // are there already; 0 for no budget, or one in which no plan has room.
-int64_t bytes_left(const Tape& tape, const std::pair<int64_t, double>& budget) {
-  int64_t left_bytes = budget.first;
+int64_t bytes_left(const Tape& tape, const std::pair<int64_t, double>& budget,
+                   const TorchDevice& device) {
+  int64_t left_bytes = budget.first - (budget.first > 0 ? device.outside_bytes() : 0);
   if (budget.second > 0) {
     const StepProgram step = unwrap(lower(tape, Claims()));
     left_bytes =
@@ -178,23 +179,24 @@ int64_t bytes_left(const Tape& tape, const std::pair<int64_t, double>& budget) {
 
 // What calls are measured in before there is an arena: addresses of our own, as many as the budget
 // leaves, of which every call touches the same few again. None where the system refuses them.
-std::shared_ptr<Homes> open_scratch(int64_t left_bytes) {
-  const int64_t most_bytes = cpu_device()->memory_bytes();
+std::shared_ptr<Homes> open_scratch(const std::shared_ptr<TorchDevice>& device,
+                                    int64_t left_bytes) {
+  const int64_t most_bytes = device->memory_bytes();
   auto scratch = Homes::open(
-      cpu_device(), {.size_bytes = left_bytes > 0 ? std::min(left_bytes, most_bytes) : most_bytes});
+      device, {.size_bytes = left_bytes > 0 ? std::min(left_bytes, most_bytes) : most_bytes});
   if (!scratch) return nullptr;
   return std::move(scratch).value();
 }
 
-StepProgram lower_without_gil(Recorder& recorder, Profile& profile, std::span<char> room,
-                              const py::object& progress) {
+StepProgram lower_without_gil(Recorder& recorder, Profile& profile, TorchDevice& device,
+                              std::span<char> room, const py::object& progress) {
   const auto call_progress = [&](size_t done, size_t all) {
     if (progress.is_none()) return;
     const py::gil_scoped_acquire acquire;
     progress(done, all);
   };
   const py::gil_scoped_release release;
-  auto made = lower_and_measure(recorder.tape(), profile, *cpu_device(), room, call_progress);
+  auto made = lower_and_measure(recorder.tape(), profile, device, room, call_progress);
   const py::gil_scoped_acquire acquire;
   return unwrap(std::move(made));
 }
@@ -307,15 +309,17 @@ void bind_capture(py::module_& module) {
   module.def("lower", [](Recorder& recorder) {
     return std::make_shared<StepProgram>(unwrap(lower(recorder.tape(), Claims())));
   });
-  module.def("lower_and_measure", [](Recorder& recorder, Profile& profile,
-                                     const std::shared_ptr<Homes>& homes, int64_t bottom_bytes,
-                                     const std::pair<int64_t, double>& budget,
-                                     const py::object& progress) {
-    const std::shared_ptr<Homes> in =
-        homes ? homes : open_scratch(bytes_left(recorder.tape(), budget));
-    const auto room = in ? in->free_above(homes ? bottom_bytes : 0) : std::span<char>();
-    return std::make_shared<StepProgram>(lower_without_gil(recorder, profile, room, progress));
-  });
+  module.def("lower_and_measure",
+             [](Recorder& recorder, Profile& profile, const std::shared_ptr<TorchDevice>& device,
+                const std::shared_ptr<Homes>& homes, int64_t bottom_bytes,
+                const std::pair<int64_t, double>& budget, const py::object& progress) {
+               const std::shared_ptr<Homes> in =
+                   homes ? homes
+                         : open_scratch(device, bytes_left(recorder.tape(), budget, *device));
+               const auto room = in ? in->free_above(homes ? bottom_bytes : 0) : std::span<char>();
+               return std::make_shared<StepProgram>(
+                   lower_without_gil(recorder, profile, *device, room, progress));
+             });
 }
 
 }  // namespace fitstep::torch_side

@@ -10,7 +10,6 @@
 #include "fitstep/run/lane_copies.h"
 #include "fitstep/run/measure_codecs.h"
 #include "fitstep/run/measure_disk.h"
-#include "fitstep/run/measure_link.h"
 #include "fitstep_torch/bindings.h"
 #include "fitstep_torch/lower.h"
 
@@ -49,9 +48,6 @@ Machine machine_from(int32_t threads, const py::dict& options) {
   return machine;
 }
 
-namespace {
-
-// As the text of a machine whose only link it is: what options["host_link"] and ["disk_link"] take.
 std::string link_text(int32_t threads, const Link& link) {
   Machine machine = local_machine(threads);
   machine.tiers.push_back({.name = "below"});
@@ -59,13 +55,7 @@ std::string link_text(int32_t threads, const Link& link) {
   return print_machine(machine);
 }
 
-std::string measure_host(int32_t threads, int64_t block_bytes) {
-  const auto measure = [&] {
-    const py::gil_scoped_release release;
-    return measure_host_link({.threads = threads, .block_bytes = block_bytes});
-  };
-  return link_text(threads, unwrap(measure()));
-}
+namespace {
 
 std::string measure_drive(int32_t threads, const py::object& file, int64_t file_bytes,
                           int64_t block_bytes) {
@@ -269,7 +259,6 @@ void bind_planning(py::module_& module) {
     return std::vector<std::string>(names.begin(), names.end());
   });
   module.def("plan_step", &plan_step);
-  module.def("measure_host_link", &measure_host);
   module.def("measure_disk_link", &measure_drive);
   module.def("measure_codecs", &measure_copy_codecs);
   module.def("has_codecs", [](const std::string& text) {

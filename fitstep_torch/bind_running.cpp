@@ -1,5 +1,4 @@
 #include "fitstep/base/check.h"
-#include "fitstep_torch/allocator.h"
 #include "fitstep_torch/bindings.h"
 #include "fitstep_torch/generators.h"
 #include "fitstep_torch/interrupts.h"
@@ -64,17 +63,6 @@ py::object disk_traffic(const Homes& homes) {
   return py::make_tuple(traffic->written_bytes, traffic->read_bytes, traffic->is_direct);
 }
 
-py::dict counters() {
-  const AllocatorCounters& of = own_answers().counters();
-  py::dict made;
-  made["planned"] = of.planned;
-  made["unforeseen"] = of.unforeseen;
-  made["unforeseen_bytes"] = of.unforeseen_bytes;
-  made["violations"] = of.violations;
-  made["violation_bytes"] = of.violation_bytes;
-  return made;
-}
-
 // The plan with codes; None where they do not pay.
 std::shared_ptr<Plan> choose_variant_codes(Variant& variant, int32_t threads,
                                            const py::dict& options) {
@@ -116,14 +104,10 @@ void bind_running(py::module_& module) {
     FITSTEP_CHECK(state.size() == kGeneratorStateBytes, std::to_string(state.size()));
     load_generator(generator, state.data());
   });
-  module.def("install_allocator", &install_allocator);
-  module.def("allocator_counters", &counters);
-  module.def("reset_counted_peak", &reset_counted_peak);
-  module.def("counted_peak_bytes", &counted_peak_bytes);
-  module.def("counted_live_bytes", &counted_live_bytes);
   py::class_<Homes, std::shared_ptr<Homes>>(module, "Homes")
-      .def(py::init([](const py::dict& options) {
-        return std::shared_ptr<Homes>(unwrap(Homes::open(cpu_device(), homes_options(options))));
+      .def(py::init([](std::shared_ptr<TorchDevice> device, const py::dict& options) {
+        return std::shared_ptr<Homes>(
+            unwrap(Homes::open(std::move(device), homes_options(options))));
       }))
       .def("reserve_disk",
            [](Homes& homes, int64_t size_bytes) {
@@ -143,9 +127,10 @@ void bind_running(py::module_& module) {
                          int64_t aliases) { unwrap(homes.move_in(tensor, place(home), aliases)); })
       .def("make",
            [](Homes& homes, const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides,
-              int64_t offset, const py::object& dtype, int64_t size_bytes, const HomePair& home) {
-             return unwrap(
-                 homes.make(geometry(sizes, strides, offset, dtype), size_bytes, place(home)));
+              int64_t offset, const py::object& dtype, int64_t size_bytes, const HomePair& home,
+              const c10::Device& device) {
+             return unwrap(homes.make(geometry(sizes, strides, offset, dtype), size_bytes,
+                                      place(home), device));
            })
       .def("place_of",
            [](const Homes& homes, uintptr_t address) -> std::optional<HomePair> {

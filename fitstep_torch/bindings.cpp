@@ -34,6 +34,7 @@ PYBIND11_MODULE(_core, module) {
   core_error() = py::reinterpret_borrow<py::object>(
       PyErr_NewException("fitstep._core.CoreError", PyExc_RuntimeError, nullptr));
   module.attr("CoreError") = core_error();
+  bind_devices(module);
   bind_capture(module);
   bind_planning(module);
   bind_running(module);

@@ -9,9 +9,10 @@
 
 namespace fitstep::torch_side {
 
+void bind_devices(py::module_& module);   // Device, allocator
 void bind_capture(py::module_& module);   // Recorder, Profile, StepProgram
 void bind_planning(py::module_& module);  // Plan, make_plan, make_frontier, bytes
-void bind_running(py::module_& module);   // Homes, Variant, allocator
+void bind_running(py::module_& module);   // Homes, Variant
 
 // Raises fitstep._core.CoreError(code, message): python/fitstep/errors.py gives it its type.
 [[noreturn]] void raise(const Error& error);
@@ -24,6 +25,9 @@ T unwrap(Result<T> result) {
 
 // With the tiers below, the links to them and the codecs that the options give, if they do.
 Machine machine_from(int32_t threads, const py::dict& options);
+
+// As the text of a machine whose only link it is: what options["host_link"] and ["disk_link"] take.
+std::string link_text(int32_t threads, const Link& link);
 
 // From a dict: folder, piece_bytes, has_checksums.
 DiskFileOptions disk_options(const py::object& from);

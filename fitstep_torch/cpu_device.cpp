@@ -20,6 +20,7 @@ class CpuDevice final : public TorchDevice {
   int64_t memory_bytes() const override {
     return int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
   }
+  int64_t outside_bytes() const override { return 0; }
 
   Result<std::shared_ptr<TieredDevice>> open(std::optional<DiskFileOptions> disk) override {
     install_allocator();

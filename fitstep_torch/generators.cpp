@@ -41,9 +41,27 @@ TORCH_LIBRARY_IMPL(fitstep, CompositeExplicitAutograd, library) {
   library.impl("set_generator_state", set_generator_state);
 }
 
+// Of other devices: PyTorch keeps a seed and an offset on the host.
+void save_other(const at::Generator& generator, char* address) {
+  const at::Tensor state = generator.get_state();
+  TORCH_CHECK(state.nbytes() <= kGeneratorStateBytes, "a generator with a state of ",
+              state.nbytes(), " bytes");
+  std::memcpy(address, state.const_data_ptr(), state.nbytes());
+}
+
+void load_other(at::Generator& generator, const char* address) {
+  const at::Tensor state = generator.get_state();  // Of the right size.
+  std::memcpy(state.mutable_data_ptr(), address, state.nbytes());
+  generator.set_state(state);
+}
+
 }  // namespace
 
 void save_generator(at::Generator generator, char* address) {
+  if (!generator.device().is_cpu()) {
+    save_other(generator, address);
+    return;
+  }
   auto* cpu = at::check_generator<at::CPUGeneratorImpl>(generator);
   const std::lock_guard<std::mutex> lock(cpu->mutex_);
   const at::mt19937_data_pod engine = cpu->engine().data();
@@ -62,6 +80,10 @@ void save_generator(at::Generator generator, char* address) {
 }
 
 void load_generator(at::Generator generator, const char* address) {
+  if (!generator.device().is_cpu()) {
+    load_other(generator, address);
+    return;
+  }
   State state;
   std::memcpy(&state, address, sizeof state);
   at::mt19937_data_pod pod;

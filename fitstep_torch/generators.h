@@ -1,5 +1,5 @@
-// States of PyTorch's CPU generator in plain bytes, and the operators by which a program reads and
-// sets them.
+// States of PyTorch's generators in plain bytes, and the operators by which a program reads and
+// sets that of the CPU.
 //
 //   fitstep::generator_state() -> Tensor          what torch.get_rng_state() does
 //   fitstep::set_generator_state(Tensor state) -> ()
@@ -11,10 +11,12 @@
 
 namespace fitstep::torch_side {
 
-inline constexpr int64_t kGeneratorStateBytes = 5056;  // PyTorch's own form of a CPU state.
+// PyTorch's own form of a CPU state; those of other devices are smaller.
+inline constexpr int64_t kGeneratorStateBytes = 5056;
 
-// Writes the state to `address` (kGeneratorStateBytes are there), allocating nothing; and back.
-// Bytes behind the state are left as they are; equal states write equal bytes.
+// Writes the state to `address` (kGeneratorStateBytes are there), allocating nothing where the
+// generator is the CPU's; and back. Bytes behind the state are left as they are; equal states write
+// equal bytes.
 void save_generator(at::Generator generator, char* address);
 void load_generator(at::Generator generator, const char* address);
 

@@ -25,6 +25,9 @@ struct Home {
 
 void leave_home(void* home) { delete static_cast<std::shared_ptr<Home>*>(home); }
 
+using Bytes = std::shared_ptr<std::vector<char>>;
+void leave_bytes(void* bytes) { delete static_cast<Bytes*>(bytes); }
+
 }  // namespace
 
 Result<std::unique_ptr<Homes>> Homes::open(std::shared_ptr<TorchDevice> torch_device,
@@ -75,10 +78,23 @@ std::optional<DiskTraffic> Homes::disk_traffic() const {
 
 Homes::~Homes() { close(); }
 
+char* Homes::beside(int64_t offset_bytes, int64_t size_bytes) {
+  Bytes& bytes = beside_[offset_bytes];
+  if (bytes == nullptr)
+    bytes = std::make_shared<std::vector<char>>(static_cast<size_t>(size_bytes));
+  return bytes->data();
+}
+
+Result<char*> Homes::address_of(const Place& home, int64_t size_bytes, c10::Device device) {
+  FITSTEP_TRY(char* address, arena_of(home.tier)->address(home.offset_bytes, size_bytes));
+  if (!device.is_cpu() || torch_device_->is_cpu()) return address;
+  return beside(home.offset_bytes, size_bytes);
+}
+
 Status Homes::move_in(const at::Tensor& tensor, const Place& home, int64_t aliases) {
   c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
   const auto size_bytes = static_cast<int64_t>(storage->nbytes());
-  FITSTEP_TRY(char* address, arena_of(home.tier)->address(home.offset_bytes, size_bytes));
+  FITSTEP_TRY(char* address, address_of(home, size_bytes, storage->device()));
   // mutable_data() first: it gives a copy-on-write storage its own bytes.
   torch_device_->copy(address, storage->mutable_data(), size_bytes);
   const bool may_be_seen = static_cast<int64_t>(tensor.storage().use_count()) > aliases + 1;
@@ -88,16 +104,21 @@ Status Homes::move_in(const at::Tensor& tensor, const Place& home, int64_t alias
   return Done{};
 }
 
-Result<at::Tensor> Homes::make(const TensorRef& geometry, int64_t size_bytes, const Place& home) {
-  FITSTEP_TRY(char* address, arena_of(home.tier)->address(home.offset_bytes, size_bytes));
-  const c10::Storage storage = borrowed_storage(address, size_bytes, torch_device_->device());
+Result<at::Tensor> Homes::make(const TensorRef& geometry, int64_t size_bytes, const Place& home,
+                               c10::Device device) {
+  FITSTEP_TRY(char* address, address_of(home, size_bytes, device));
+  const c10::Storage storage = borrowed_storage(address, size_bytes, device);
   inside_.emplace_back(storage.getWeakStorageImpl());
   return tensor_over(storage, geometry);
 }
 
 bool Homes::is_home(const at::Tensor& tensor, const Place& home) const {
   const std::shared_ptr<Arena>& arena = arena_of(home.tier);
-  return arena != nullptr && tensor.storage().data() == arena->base() + home.offset_bytes;
+  if (arena == nullptr) return false;
+  const auto found = beside_.find(home.offset_bytes);
+  const bool is_beside = tensor.is_cpu() && found != beside_.end();
+  const char* const address = is_beside ? found->second->data() : arena->base() + home.offset_bytes;
+  return tensor.storage().data() == address;
 }
 
 std::optional<Homes::Place> Homes::place_of(const void* address) const {
@@ -107,6 +128,9 @@ std::optional<Homes::Place> Homes::place_of(const void* address) const {
     const int64_t offset_bytes = static_cast<const char*>(address) - arena->base();
     if (offset_bytes >= 0 && offset_bytes < arena->size_bytes())
       return Place{.tier = tier, .offset_bytes = offset_bytes};
+  }
+  for (const auto& [offset_bytes, bytes] : beside_) {
+    if (bytes->data() == address) return Place{.tier = kDeviceTier, .offset_bytes = offset_bytes};
   }
   return std::nullopt;
 }
@@ -128,6 +152,7 @@ void Homes::close() {
   if (is_closed_) return;
   is_closed_ = true;
   char* const begin = arena_->base();
+  if (!torch_device_->is_cpu()) leave_arenas();
   close_arena(arena_);
   if (host_ != nullptr && options_.host_bottom_bytes > 0) close_arena(host_);
   kept_.clear();
@@ -136,6 +161,39 @@ void Homes::close() {
   device_->set_homes(nullptr);
   torch_device_->unregister_arena(begin);
   malloc_trim(0);
+}
+
+void Homes::leave_arenas() {
+  std::map<char*, int32_t> sharing;
+  for (const auto& weak : inside_) {
+    if (const auto storage = weak.lock()) ++sharing[static_cast<char*>(storage->mutable_data())];
+  }
+  bool has_room = true;
+  for (const auto& weak : inside_) {
+    const auto storage = weak.lock();
+    if (!storage || storage->nbytes() == 0) continue;
+    char* const at = static_cast<char*>(storage->mutable_data());
+    const std::optional<Place> place = place_of(at);
+    if (!place.has_value()) continue;
+    if (storage->device().is_cpu()) {
+      const Bytes& bytes = beside_.at(place->offset_bytes);
+      storage->set_data_ptr_noswap(
+          c10::DataPtr(at, new Bytes(bytes), &leave_bytes, storage->device()));
+    } else if (has_room && sharing[at] == 1) {
+      has_room = move_out(*storage);
+    }
+  }
+}
+
+bool Homes::move_out(c10::StorageImpl& storage) {
+  try {
+    c10::DataPtr own = torch_device_->allocator()->allocate(storage.nbytes());
+    torch_device_->copy(own.get(), storage.mutable_data(), static_cast<int64_t>(storage.nbytes()));
+    storage.set_data_ptr_noswap(std::move(own));
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
 }
 
 void Homes::close_arena(const std::shared_ptr<Arena>& arena) {

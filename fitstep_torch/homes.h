@@ -14,6 +14,9 @@
 // host tier such homes are on the disk: what plans call the host tier is then a file that is mapped
 // (file_memory.h), for homes alone. What plans evict to the disk goes to another file, which is one
 // for all plans too, and grows.
+//
+// A tensor of the host beside a GPU's arena (an optimizer's step count) has its home in memory of
+// the host; the few bytes that plans have for it in the arena stay unused.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -85,7 +88,11 @@ class Homes {
   Status move_in(const at::Tensor& tensor, const Place& home, int64_t aliases);
 
   // A new tensor of that geometry whose storage of `size_bytes` lies at `home`.
-  Result<at::Tensor> make(const TensorRef& geometry, int64_t size_bytes, const Place& home);
+  Result<at::Tensor> make(const TensorRef& geometry, int64_t size_bytes, const Place& home,
+                          c10::Device device);
+
+  // The memory of the host that the home of a tensor of the host has, beside a GPU's arena.
+  char* beside(int64_t offset_bytes, int64_t size_bytes);
 
   // Whether the tensor's storage still lies there.
   bool is_home(const at::Tensor& tensor, const Place& home) const;
@@ -112,7 +119,12 @@ class Homes {
   const std::shared_ptr<Arena>& arena_of(TierId tier) const {
     return tier == kHostTier ? host_ : arena_;
   }
+  // Where arenas cannot be given back in parts: moves what lies there to ordinary memory, as far as
+  // there is any.
+  void leave_arenas();
+  bool move_out(c10::StorageImpl& storage);  // False where there is no memory.
   void close_arena(const std::shared_ptr<Arena>& arena);
+  Result<char*> address_of(const Place& home, int64_t size_bytes, c10::Device device);
 
   std::shared_ptr<TorchDevice> torch_device_;
   std::shared_ptr<TieredDevice> device_;
@@ -123,6 +135,7 @@ class Homes {
   int64_t touched_bytes_ = 0;  // Of the arena, from its base.
   std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> inside_;
   std::multimap<char*, c10::DataPtr> kept_;  // By home: old memory that may still be looked at.
+  std::map<int64_t, std::shared_ptr<std::vector<char>>> beside_;  // By offset of the home.
   bool is_closed_ = false;
 };
 

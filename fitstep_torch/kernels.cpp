@@ -50,9 +50,9 @@ bool is_made_by(const Form& form, StorageId storage) {
 }  // namespace
 
 Result<std::unique_ptr<PlannedKernels>> PlannedKernels::make(const StepProgram& step,
-                                                             const Plan& plan, const Arena& arena,
-                                                             TorchDevice& device) {
-  std::unique_ptr<PlannedKernels> made(new PlannedKernels(step, plan, arena, device));
+                                                             const Plan& plan, Homes& homes) {
+  std::unique_ptr<PlannedKernels> made(new PlannedKernels(step, plan, homes));
+  FITSTEP_TRY_STATUS(made->check_copies());
   FITSTEP_TRY_STATUS(made->prepare_storages());
   const std::vector<Action>& lane = plan.lane(Lane::Compute);
   made->prepared_.resize(lane.size());
@@ -75,6 +75,21 @@ Result<std::unique_ptr<PlannedKernels>> PlannedKernels::make(const StepProgram& 
   return made;
 }
 
+// What is the host's beside a GPU has no bytes in the arena, so lanes would copy others.
+Status PlannedKernels::check_copies() const {
+  if (device_.is_cpu()) return Done{};
+  for (const Lane lane : kCopyLanes) {
+    for (const Action& action : plan_.lane(lane)) {
+      const StorageId storage = plan_.residencies[action.copy.source.index()].storage;
+      if (!step_.devices[storage.index()].is_cpu()) continue;
+      return Error{ErrorCode::Unsupported,
+                   fmt::format("the plan copies '{}', which is not on the GPU, between tiers",
+                               step_.program.storages[storage.index()].name)};
+    }
+  }
+  return Done{};
+}
+
 Status PlannedKernels::prepare_storages() {
   external_.resize(step_.program.storages.size());
   outputs_.resize(step_.program.storages.size());
@@ -93,11 +108,10 @@ Status PlannedKernels::prepare_storages() {
 Result<char*> PlannedKernels::address_of(const Residency& residency) {
   if (residency.tier == kDeviceTier) {
     FITSTEP_TRY(char* address, arena_.address(residency.offset_bytes, residency.size_bytes));
-    if (device_.is_cpu() || !step_.generators[residency.storage.index()].has_value()) {
-      return address;
-    }
-    states_.emplace_back(static_cast<size_t>(residency.size_bytes));
-    return states_.back().data();
+    if (device_.is_cpu() || !step_.devices[residency.storage.index()].is_cpu()) return address;
+    if (residency.is_home) return homes_.beside(residency.offset_bytes, residency.size_bytes);
+    on_host_.emplace_back(static_cast<size_t>(residency.size_bytes));
+    return on_host_.back().data();
   }
   if (residency.tier == kExternalTier) {
     const auto& literal = step_.literals[residency.storage.index()];

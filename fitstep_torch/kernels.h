@@ -16,7 +16,7 @@
 
 #include "fitstep/run/arena.h"
 #include "fitstep/run/executor.h"
-#include "fitstep_torch/allocator.h"
+#include "fitstep_torch/homes.h"
 #include "fitstep_torch/lower.h"
 #include "fitstep_torch/torch_device.h"
 
@@ -44,10 +44,9 @@ struct PreparedRun {
 
 class PlannedKernels final : public Kernels {
  public:
-  // REQUIRES: `plan` passed verify() for step.program with the arena's capacity; the arena is the
-  // device's; all outlive this.
+  // REQUIRES: `plan` passed verify() for step.program with the arena's capacity; all outlive this.
   static Result<std::unique_ptr<PlannedKernels>> make(const StepProgram& step, const Plan& plan,
-                                                      const Arena& arena, TorchDevice& device);
+                                                      Homes& homes);
 
   // Where an input or constant lies in this step: the address of its storage's begin.
   void point(StorageId storage, char* address);
@@ -69,9 +68,14 @@ class PlannedKernels final : public Kernels {
   int64_t misplaced() const { return misplaced_; }  // Results copied into place so far.
 
  private:
-  PlannedKernels(const StepProgram& step, const Plan& plan, const Arena& arena, TorchDevice& device)
-      : step_(step), plan_(plan), arena_(arena), device_(device) {}
+  PlannedKernels(const StepProgram& step, const Plan& plan, Homes& homes)
+      : step_(step),
+        plan_(plan),
+        homes_(homes),
+        arena_(homes.arena()),
+        device_(homes.torch_device()) {}
 
+  Status check_copies() const;
   Status prepare_storages();
   Result<char*> address_of(const Residency& residency);
   Status prepare_run(const Run& run, PreparedRun& prepared);
@@ -82,10 +86,12 @@ class PlannedKernels final : public Kernels {
 
   const StepProgram& step_;
   const Plan& plan_;
+  Homes& homes_;
   const Arena& arena_;
   TorchDevice& device_;
-  // Of generators, where the host cannot write to the arena: there their addresses stay unused.
-  std::vector<std::vector<char>> states_;
+  // Of tensors of the host and of generators, beside an arena that is not on the host: there their
+  // addresses stay unused.
+  std::vector<std::vector<char>> on_host_;
   std::vector<c10::Storage> residencies_;  // By ResidencyId.
   std::vector<ResidencyId> external_;      // By StorageId: its external residency, or none.
   std::vector<PreparedRun> prepared_;      // By position on the compute lane.

@@ -74,6 +74,12 @@ class Lowering {
     return at::detail::getDefaultCPUGenerator();
   }
 
+  c10::Device device_of(const TorchCall& call) const {
+    const std::vector<TensorRef> all = tensors_of(call.arguments);
+    if (all.empty()) return c10::DeviceType::CPU;
+    return result_.devices[static_cast<size_t>(all.front().storage)];
+  }
+
   StorageId generator(const TorchCall& call) {
     at::Generator of = default_generator(call);
     for (const Value& value : call.arguments) {
@@ -231,7 +237,8 @@ class Lowering {
     TorchCall call = std::move(from.call);
     renumber(call);
     if (std::optional<TorchCall> ours = faster(call);
-        ours.has_value() && claims_.holds(signature_of(call, sizes()), kFasterClaim)) {
+        ours.has_value() && has_kernel(ours->handle, device_of(call)) &&
+        claims_.holds(signature_of(call, sizes()), kFasterClaim)) {
       result_.replaced.push_back(
           {.original = std::exchange(call, *std::move(ours)), .op = OpId(program().ops.size())});
     }

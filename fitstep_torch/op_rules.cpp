@@ -195,6 +195,10 @@ bool draws_random_numbers(const c10::OperatorHandle& handle) {
   return handle.hasTag(at::Tag::nondeterministic_seeded);
 }
 
+bool has_kernel(const c10::OperatorHandle& handle, c10::Device device) {
+  return device.is_cpu() || handle.hasKernelForDispatchKey(c10::DispatchKey::CUDA);
+}
+
 bool changes_memory(const c10::OperatorHandle& handle) {
   const std::string& name = handle.operator_name().name;
   return name == "aten::set_" || name.starts_with("aten::resize_");

@@ -49,6 +49,9 @@ std::optional<TorchCall> faster(const TorchCall& call);
 // Whether the call draws random numbers, by its schema's tag.
 bool draws_random_numbers(const c10::OperatorHandle& handle);
 
+// Whether an operator of ours has a kernel for tensors of that device. On the CPU all have.
+bool has_kernel(const c10::OperatorHandle& handle, c10::Device device);
+
 // Whether the call gives a tensor other memory (set_, resize_), which no plan can follow.
 bool changes_memory(const c10::OperatorHandle& handle);
 

@@ -55,7 +55,7 @@ class Packing {
       if (!rule) continue;
       const StorageId source(rule->pack.arguments[0].tensors.front()->storage);
       const Read* read = only_read(op, *rule, source);
-      if (read == nullptr) continue;
+      if (read == nullptr || !has_kernels(*rule, step_.devices[source.index()])) continue;
       const std::string key = fmt::format("{} version {}", text_of(rule->pack), read->version);
       const auto [place, is_new] = known.emplace(std::pair(key, source), packers_.size());
       if (is_new) packers_.push_back({.before = i, .source = source, .version = read->version});
@@ -76,6 +76,10 @@ class Packing {
     if (std::ranges::count(all, packed.storage, &TensorRef::storage) != 1) return nullptr;
     const auto found = std::ranges::find(form.reads, source, &Read::storage);
     return found == form.reads.end() ? nullptr : &*found;
+  }
+
+  static bool has_kernels(const PackRule& rule, c10::Device device) {
+    return has_kernel(rule.pack.handle, device) && has_kernel(rule.read.handle, device);
   }
 
   bool is_claimed(const TorchCall& call) const {

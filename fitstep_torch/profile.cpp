@@ -113,108 +113,145 @@ void Profile::begin_capture() {
   for (const auto& [signature, measured] : corrections_) applied_.insert(signature);
 }
 
+// One call of apply().
+class Profile::Applying {
+ public:
+  Applying(Profile& profile, StepProgram& step, Claims& claims, const Workplace& place)
+      : profile_(profile),
+        step_(step),
+        claims_(claims),
+        place_(place),
+        sizes_(sizes_of(step.program)),
+        bench_(sizes_, place) {
+    for (const InPlace& result : in_place_results_of(step))
+      overwritable_.emplace(result.op, result.argument);
+  }
+
+  Status forms(size_t op) {
+    for (size_t f = 0; f < step_.program.ops[op].forms.size(); ++f) {
+      FITSTEP_TRY_STATUS(form(op, f));
+    }
+    return Done{};
+  }
+
+  Status claims() {
+    for (const Replaced& replaced : step_.replaced) {
+      const Op& op = step_.program.ops[replaced.op.index()];
+      const TorchCall& ours = step_.calls[op.forms[0].call.index()];
+      FITSTEP_TRY_STATUS(test(kFasterClaim, replaced.original, "", [&] {
+        return same_results(replaced.original, ours, sizes_, place_);
+      }));
+    }
+    for (const Packed& packed : step_.packed) {
+      const auto is_wrong = [&](const TorchCall& call) { return wrong_.are_read_by(call); };
+      if (std::any_of(packed.packed.begin(), packed.packed.end(), is_wrong)) continue;
+      std::string how;
+      for (const TorchCall& call : packed.packed) how += " " + signature_of(call, sizes_);
+      FITSTEP_TRY_STATUS(test(kPackedClaim, packed.plain.back(), how,
+                              [&] { return same_ends(packed, sizes_, place_); }));
+    }
+    for (const Split& split : step_.splits) {
+      if (wrong_.are_read_by(split.joint)) continue;
+      FITSTEP_TRY_STATUS(test(kSplitClaim, split.joint, "",
+                              [&] { return same_when_split(step_, split, sizes_, place_); }));
+    }
+    return Done{};
+  }
+
+ private:
+  Status form(size_t i, size_t f) {
+    Op& op = step_.program.ops[i];
+    Form& form = op.forms[f];
+    const TorchCall& call = step_.calls[form.call.index()];
+    const std::string& signature = step_.program.calls[form.call.index()].text;
+    if (wrong_.are_read_by(call)) {  // The next capture will have it right.
+      wrong_.add_results(call);
+      return Done{};
+    }
+    if (!profile_.known_.contains(signature)) {
+      FITSTEP_TRY(Measurement made, measure(i, f));
+      profile_.known_.emplace(signature, std::move(made));
+    }
+    const Measurement& measured = profile_.known_.at(signature);
+    if (!measured.is_repeatable) claims_.refute(signature, kRepeatsClaim);
+    for (const std::string& claim : measured.refuted) {
+      const CallId of = claim == kPureClaim ? op.forms[0].call : form.call;
+      claims_.refute(step_.program.calls[of.index()].text, claim);
+    }
+    // Our own two operators read and set the generator; whether it moved says nothing of them.
+    const bool is_own = op.name.starts_with("fitstep::");
+    if (op.is_random && !measured.draws && !is_own) claims_.refute(signature, kDrawsClaim);
+    if (const Status enlarged = enlarge_storages(call, measured, step_.program); !enlarged)
+      return with_source(enlarged.error(), op);
+    if (!agrees(call, measured)) {
+      profile_.corrections_.insert_or_assign(signature, measured);
+      if (!profile_.applied_.contains(signature)) wrong_.add_results(call);
+    }
+    fill_form(form, call, measured);
+    return Done{};
+  }
+
+  Result<Measurement> measure(size_t i, size_t f) const {
+    const Op& op = step_.program.ops[i];
+    const Form& form = op.forms[f];
+    const TorchCall& call = step_.calls[form.call.index()];
+    auto refuted = test_shape_only(call, sizes_, place_);
+    if (!refuted) return with_source(refuted.error(), op);
+    std::optional<size_t> overwritten;
+    std::vector<size_t> unread;
+    if (!bench_.has_room_for(call)) {
+      const auto found = overwritable_.find(OpId(i));
+      if (f > 0) overwritten = taken_argument(form, call);
+      if (f == 0 && found != overwritable_.end()) overwritten = found->second;
+      unread = unread_arguments(call, refuted.value());
+    }
+    auto measured = bench_.measure(call, overwritten, unread);
+    if (!measured) return with_source(measured.error(), op);
+    measured->refuted = refuted.value();
+    if (f > 0 && form.is_pure && !is_packed(step_, i, f)) {
+      const TorchCall& original = step_.calls[op.forms[0].call.index()];
+      FITSTEP_TRY(const bool same, same_results(original, call, sizes_, place_));
+      if (!same) measured->refuted.emplace_back(kPureClaim);
+    }
+    return measured;
+  }
+
+  // Whether a claim holds that another way to make a call's results has the same bits.
+  template <class Compare>
+  Status test(const char* claim, const TorchCall& call, const std::string& how,
+              const Compare& has_same_bits) {
+    const std::string signature = signature_of(call, sizes_);
+    const std::string key = fmt::format("{} {}{}", claim, signature, how);
+    if (!profile_.known_.contains(key)) {
+      FITSTEP_TRY(const bool same, has_same_bits());
+      Measurement measured;
+      if (!same) measured.refuted.emplace_back(claim);
+      profile_.known_.emplace(key, measured);
+    }
+    if (!profile_.known_.at(key).refuted.empty()) claims_.refute(signature, claim);
+    return Done{};
+  }
+
+  Profile& profile_;
+  StepProgram& step_;
+  Claims& claims_;
+  const Workplace& place_;
+  // As lowering saw them: signatures are made of these, also where a result turns out larger.
+  const std::vector<int64_t> sizes_;
+  const Bench bench_;
+  std::map<OpId, size_t> overwritable_;  // For calls that the room is too small for otherwise.
+  WrongStorages wrong_;
+};
+
 Status Profile::apply(StepProgram& step, Claims& claims, TorchDevice& device, std::span<char> room,
                       const Progress& progress) {
   const Workplace place{.device = device, .room = room, .devices = step.devices};
-  // As lowering saw them: signatures are made of these, also where a result turns out larger.
-  const std::vector<int64_t> sizes = sizes_of(step.program);
-  const Bench bench(sizes, place);
-  std::map<OpId, size_t> overwritable;  // For calls that the room is too small for otherwise.
-  for (const InPlace& result : in_place_results_of(step))
-    overwritable.emplace(result.op, result.argument);
-  WrongStorages wrong;
+  Applying applying(*this, step, claims, place);
   for (size_t i = 0; i < step.program.ops.size(); ++i) {
-    Op& op = step.program.ops[i];
     if (progress) progress(i, step.program.ops.size());
-    for (size_t f = 0; f < op.forms.size(); ++f) {
-      Form& form = op.forms[f];
-      const TorchCall& call = step.calls[form.call.index()];
-      const std::string& signature = step.program.calls[form.call.index()].text;
-      if (wrong.are_read_by(call)) {  // The next capture will have it right.
-        wrong.add_results(call);
-        continue;
-      }
-      auto known = known_.find(signature);
-      if (known == known_.end()) {
-        auto refuted = test_shape_only(call, sizes, place);
-        if (!refuted) return with_source(refuted.error(), op);
-        std::optional<size_t> overwritten;
-        std::vector<size_t> unread;
-        if (!bench.has_room_for(call)) {
-          const auto found = overwritable.find(OpId(i));
-          if (f > 0) overwritten = taken_argument(form, call);
-          if (f == 0 && found != overwritable.end()) overwritten = found->second;
-          unread = unread_arguments(call, refuted.value());
-        }
-        auto measured = bench.measure(call, overwritten, unread);
-        if (!measured) return with_source(measured.error(), op);
-        measured->refuted = refuted.value();
-        if (f > 0 && form.is_pure && !is_packed(step, i, f)) {
-          const TorchCall& original = step.calls[op.forms[0].call.index()];
-          FITSTEP_TRY(const bool same, same_results(original, call, sizes, place));
-          if (!same) measured->refuted.emplace_back(kPureClaim);
-        }
-        known = known_.emplace(signature, measured.value()).first;
-      }
-      const Measurement& measured = known->second;
-      if (!measured.is_repeatable) claims.refute(signature, kRepeatsClaim);
-      for (const std::string& claim : measured.refuted) {
-        const CallId of = claim == kPureClaim ? op.forms[0].call : form.call;
-        claims.refute(step.program.calls[of.index()].text, claim);
-      }
-      // Our own two operators read and set the generator; whether it moved says nothing of them.
-      const bool is_own = op.name.starts_with("fitstep::");
-      if (op.is_random && !measured.draws && !is_own) claims.refute(signature, kDrawsClaim);
-      if (const Status enlarged = enlarge_storages(call, measured, step.program); !enlarged)
-        return with_source(enlarged.error(), op);
-      if (!agrees(call, measured)) {
-        corrections_.insert_or_assign(signature, measured);
-        if (!applied_.contains(signature)) wrong.add_results(call);
-      }
-      fill_form(form, call, measured);
-    }
+    FITSTEP_TRY_STATUS(applying.forms(i));
   }
-  for (const Replaced& replaced : step.replaced) {
-    const std::string signature = signature_of(replaced.original, sizes);
-    const std::string key = "faster " + signature;
-    if (!known_.contains(key)) {
-      const Op& op = step.program.ops[replaced.op.index()];
-      FITSTEP_TRY(
-          const bool same,
-          same_results(replaced.original, step.calls[op.forms[0].call.index()], sizes, place));
-      Measurement measured;
-      if (!same) measured.refuted.emplace_back(kFasterClaim);
-      known_.emplace(key, measured);
-    }
-    if (!known_.at(key).refuted.empty()) claims.refute(signature, kFasterClaim);
-  }
-  for (const Packed& packed : step.packed) {
-    const auto is_wrong = [&](const TorchCall& call) { return wrong.are_read_by(call); };
-    if (std::any_of(packed.packed.begin(), packed.packed.end(), is_wrong)) continue;
-    const std::string signature = signature_of(packed.plain.back(), sizes);
-    std::string key = "packed " + signature;
-    for (const TorchCall& call : packed.packed) key += " " + signature_of(call, sizes);
-    if (!known_.contains(key)) {
-      FITSTEP_TRY(const bool same, same_ends(packed, sizes, place));
-      Measurement measured;
-      if (!same) measured.refuted.emplace_back(kPackedClaim);
-      known_.emplace(key, measured);
-    }
-    if (!known_.at(key).refuted.empty()) claims.refute(signature, kPackedClaim);
-  }
-  for (const Split& split : step.splits) {
-    if (wrong.are_read_by(split.joint)) continue;
-    const std::string signature = signature_of(split.joint, sizes);
-    const std::string key = "split " + signature;
-    if (!known_.contains(key)) {
-      FITSTEP_TRY(const bool same, same_when_split(step, split, sizes, place));
-      Measurement measured;
-      if (!same) measured.refuted.emplace_back(kSplitClaim);
-      known_.emplace(key, measured);
-    }
-    if (!known_.at(key).refuted.empty()) claims.refute(signature, kSplitClaim);
-  }
-  return Done{};
+  return applying.claims();
 }
 
 Status Profile::add_in_place(StepProgram& step, TorchDevice& device, std::span<char> room) {

@@ -66,6 +66,8 @@ class Profile {
   void load(const std::map<std::string, std::string>& saved);  // Skips what it cannot read.
 
  private:
+  class Applying;
+
   std::map<std::string, Measurement> known_;
   std::map<std::string, Measurement> corrections_;
   std::set<std::string> applied_;  // Signatures whose corrections were known when it began.

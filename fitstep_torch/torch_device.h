@@ -46,6 +46,10 @@ class TorchDevice {
   // What one arena can have at most.
   virtual int64_t memory_bytes() const = 0;
 
+  // What counts in a budget beside tensors and arenas: all else that the GPU holds, such as the
+  // kernels' code. 0 on the CPU, where a budget is for tensors alone.
+  virtual int64_t outside_bytes() const = 0;
+
   // Arenas, lanes and a file for a session; the allocator is in place from then on.
   virtual Result<std::shared_ptr<TieredDevice>> open(std::optional<DiskFileOptions> disk) = 0;
 

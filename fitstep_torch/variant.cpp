@@ -33,9 +33,7 @@ Result<std::unique_ptr<Variant>> Variant::make(std::shared_ptr<StepProgram> step
   made->step_ = std::move(step);
   made->plan_ = std::make_unique<Plan>(std::move(plan));
   made->homes_ = std::move(homes);
-  FITSTEP_TRY(made->kernels_,
-              PlannedKernels::make(*made->step_, *made->plan_, made->homes_->arena(),
-                                   made->homes_->torch_device()));
+  FITSTEP_TRY(made->kernels_, PlannedKernels::make(*made->step_, *made->plan_, *made->homes_));
   FITSTEP_TRY_STATUS(made->open_lanes());
   for (const auto& generator : made->step_->generators) {
     if (generator.has_value())

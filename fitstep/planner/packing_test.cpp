@@ -44,6 +44,15 @@ std::vector<std::string> runs_of(const Program& program, const Plan& plan) {
   return names;
 }
 
+TEST(Packing, KeepsTheAlignmentOfTheProgram) {
+  Program program = program_of(kPacked);
+  program.alignment_bytes = 8 * kUnit;
+  const Outcome outcome = make_plan(program, test_machine(), {.capacity_bytes = 80 * kUnit});
+  const auto* fits = std::get_if<Fits>(&outcome);
+  ASSERT_NE(fits, nullptr);
+  expect_valid(program, fits->plan, {.capacity_bytes = {80 * kUnit}});
+}
+
 TEST(Packing, HoldsTheCodeWhereTheValueDoesNotFit) {
   const Program program = fixed_program();
   const Outcome outcome = make_plan(program, test_machine(), {.capacity_bytes = 5 * kUnit});

@@ -140,6 +140,7 @@ Reduced reduce(const Program& program, std::span<const OpId> order, std::span<co
   for (const OpId op : running) runs[op.index()] = 1;
   Reduced reduced;
   reduced.program.name = program.name;
+  reduced.program.alignment_bytes = program.alignment_bytes;
   reduced.program.storages = program.storages;
   reduced.program.calls = program.calls;
   std::vector<int32_t> reduced_op(program.ops.size(), kNobody);

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_flatten
+from torch.utils._pytree import keystr, tree_flatten, tree_flatten_with_path
 
 from . import _core
 from .arguments import arguments_of
+from .device import device_of
 from .errors import CaptureError, FitstepError, PlanFileError
 from .least import floor_of, least_for
 from .profile_cache import ProfileCache
@@ -81,27 +82,29 @@ def compile(  # noqa: A001 - the word that PyTorch's users know.
         BudgetError: the budget cannot be understood, or contradicts an earlier one.
         DiskError: `disk_dir` takes no files, or has no room for what the plan evicts.
         PlanFileError: `plan` is damaged or for another step.
-
-    After each of them everything is as it was.
+        After each of them everything is as it was.
     """
     below = host_budget, disk_budget, disk_dir, disk_checksums, disk_codes
     settings = Settings(budget, policy, seed, effort, None, *below)
     _check_options(max_variants, keep_grads, progress, plan)
     find_reach = _reach_finder(function, model, optimizer)
-    tensors = [place.tensor for place in find_reach().unique()]
-    args, given_plan = arguments_of(function, example), _read_plan(plan)
-    maker = _variant_maker(function, find_reach, session_for(tensors, settings), keep_grads)
-    step = Step(maker, maker.session, max_variants)
+    reach, args, given_plan = find_reach(), arguments_of(function, example), _read_plan(plan)
+    device = device_of(_places(reach, args))
+    session = session_for([place.tensor for place in reach.unique()], settings, device)
+    maker = VariantMaker(function, find_reach, session, ProfileCache(device), keep_grads)
+    step = Step(maker, session, max_variants)
     with progress_line(progress) as show:
         _make_variants(step, args, given_plan, show)
     return step
 
 
-def _variant_maker(
-    function: Callable[..., Any], find_reach: Callable[[], Reach], session: Session, keeps: bool
-) -> VariantMaker:
-    _core.install_allocator()
-    return VariantMaker(function, find_reach, session, ProfileCache(), keeps)
+def _places(reach: Reach, args: tuple[Any, ...]) -> Iterator[tuple[str, torch.Tensor]]:
+    """All tensors that a step starts with, and what they are called."""
+    for place in reach.unique():
+        yield place.path, place.tensor
+    for path, leaf in tree_flatten_with_path(args)[0]:
+        if isinstance(leaf, torch.Tensor):
+            yield f"the example's tensor {keystr(path)}", leaf
 
 
 def _check_options(max_variants: int, keep_grads: bool, progress: bool | None, plan: Any) -> None:
@@ -182,14 +185,15 @@ def curve(
     changes nothing.
     """
     below = (host_budget, disk_budget, disk_dir)
-    session = Session(Settings("100%", "auto", seed, effort, None, *below))
+    settings = Settings("100%", "auto", seed, effort, None, *below)
     check_switch("progress", progress, may_be_none=True)
     find_reach = _reach_finder(function, model, optimizer)
-    find_reach()
+    reach = find_reach()
     args = arguments_of(function, example)
-    _core.install_allocator()
+    device = device_of(_places(reach, args))
+    session = Session(settings, device)
     with progress_line(progress) as show:
-        cache = ProfileCache()
+        cache = ProfileCache(device)
         cache.progress = show
         session.settings.progress = show
         maker = VariantMaker(function, find_reach, session, cache, keep_grads=False)
@@ -236,13 +240,6 @@ def _reach(
     reach = discover(function, model=models, optimizer=optimizers)
     for obstacle in reach.obstacles:
         raise CaptureError(f"{obstacle.path}: {obstacle.reason}", todo=obstacle.todo)
-    for place in reach.unique():
-        if place.tensor.device.type != "cpu":
-            raise CaptureError(
-                f"{place.path} is on {place.tensor.device}",
-                todo="this version of fitstep runs on the CPU: move the whole model and the "
-                "optimizer's state there",
-            )
     if reach.optimizers and not any(p.tensor.requires_grad for p in reach.leaves()):
         raise CaptureError(
             "no parameter within reach of the step function requires a gradient",

@@ -31,13 +31,15 @@ class Links(Protocol):
 
     def codecs(self, piece_bytes: int) -> str: ...
 
+    def may_code(self) -> bool: ...
+
 
 @dataclass(eq=False)
 class Below:
     """Of one session."""
 
     host_budget_bytes: int = 0  # 0 for no such tier.
-    host_link: str = ""  # As _core.measure_host_link() says it,
+    host_link: str = ""  # As _core.Device.measure_link() says it,
     disk_budget_bytes: int = 0
     disk_link: str = ""  # and _core.measure_disk_link().
     disk_dir: str = ""
@@ -61,7 +63,7 @@ class Below:
         if below.disk_budget_bytes:
             below.disk_dir = os.path.abspath(settings.disk_dir or tempfile.gettempdir())
             below._measure_disk(budget_bytes, links)
-            if settings.disk_codes:
+            if settings.disk_codes and links.may_code():
                 below.codecs = links.codecs(below.file(budget_bytes)["piece_bytes"])
         if below.host_budget_bytes or below.disk_budget_bytes:
             most = max(below.host_budget_bytes, below.disk_budget_bytes)
@@ -118,7 +120,7 @@ class Below:
             "codecs": self.codecs,
         }
 
-    def open_homes(self, budget_bytes: int, options: dict[str, Any]) -> Any:
+    def open_homes(self, device: Any, budget_bytes: int, options: dict[str, Any]) -> Any:
         """_core.Homes with these tiers. Raises DiskError where homes on disk have no room."""
         options |= {
             "host_bytes": self.host_budget_bytes or self.disk_homes_bytes,
@@ -127,7 +129,7 @@ class Below:
             "disk": self.file(budget_bytes),
         }
         try:
-            return _core.Homes(options)
+            return _core.Homes(device, options)
         except _core.CoreError as error:
             if not self.has_homes_on_disk:
                 raise

@@ -232,10 +232,11 @@ class Capturer:
                     todo="pass x.detach(); make it require a gradient inside the step, or keep it "
                     "as a parameter of a module",
                 )
-            if leaf.device.type != "cpu":
+            if leaf.device.type != "cpu" and leaf.device != self._session.torch_device:
                 raise CaptureError(
-                    f"argument {i} of the step function is on {leaf.device}",
-                    todo="this version of fitstep runs on the CPU: move model and data there",
+                    f"argument {i} of the step function is on {leaf.device}, and the step was "
+                    f"compiled for {self._session.torch_device}",
+                    todo="move data to where the model is",
                 )
             fake = self._fakes_of_leaves.get(i)
             if fake is None:
@@ -372,10 +373,10 @@ class Capturer:
                 known = self._names_of_parameter(rebinding.key)
                 identity = ("state", id(optimizer), id(rebinding.key))
                 proposal = f"{self._optimizer_name(optimizer)}.state[{known}]"
-                return self._session.unique_name(identity, weakref.ref(optimizer), proposal)
+                return self._session.names.unique(identity, weakref.ref(optimizer), proposal)
         container = rebinding.container
         key = rebinding.key if isinstance(rebinding.key, str | int) else id(rebinding.key)
-        return self._session.unique_name(
+        return self._session.names.unique(
             ("entry", id(container), key), lambda: container, rebinding.path
         )
 

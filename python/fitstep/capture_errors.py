@@ -56,7 +56,7 @@ def translate(error: Exception) -> CaptureError | None:
             else "register one with torch.library.register_fake, or use another operator",
         )
     if isinstance(error, fake_tensor.UnsupportedFakeTensorException | _device_errors()):
-        return CaptureError(text, where=where, todo="keep model, data and constants on the CPU")
+        return CaptureError(text, where=where, todo="keep model, data and constants on one device")
     is_memory = "on FakeTensor" in text or "supported for tensor subclasses" in text
     if isinstance(error, RuntimeError) and is_memory:
         return CaptureError(

@@ -5,16 +5,19 @@ torch.manual_seed, torch.seed         are refused
 Tensor.data = ...                     is refused
 Tensor.item, float(t), int(t)         a number that is only returned is read after the step
 fitstep's own compiled steps          are refused
+_foreach_supported_types              know fakes, so that on a GPU optimizers do as without capture
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib
 import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
 from .errors import CaptureError, user_location
 
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from .capture_mode import RecordingMode
 
 _STATE_BYTES = 5056
+_WITH_FOREACH = ("torch.optim.optimizer", "torch.utils._foreach_utils")
 
 
 class LaterNumber(float):
@@ -60,6 +64,12 @@ class Numbers:
 
     def tensor_of(self, value: Any) -> torch.Tensor | None:
         return value.tensor if isinstance(value, LaterNumber) else None
+
+
+def _foreach_patches() -> Iterator[tuple[Any, str, Any]]:
+    for module in map(importlib.import_module, _WITH_FOREACH):
+        known = module._foreach_supported_types
+        yield module, "_foreach_supported_types", [*known, FakeTensor]
 
 
 @contextlib.contextmanager
@@ -110,6 +120,7 @@ def patched(mode: RecordingMode) -> Iterator[Numbers]:
 
     data = property(vars(torch._C.TensorBase)["data"].__get__, refuse_data)
     patches: list[tuple[Any, str, Any]] = [
+        *_foreach_patches(),
         (torch.Tensor, "data", data),
         (torch, "get_rng_state", get_rng_state),
         (torch, "set_rng_state", set_rng_state),

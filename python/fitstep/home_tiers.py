@@ -48,6 +48,8 @@ def _with_disk(session: Session, new: list[Planned]) -> list[Planned]:
     """In the arena; on the disk, whose copies take long, where there is no plan otherwise."""
     below, places = session.below, session.places
     places.put_below(set())  # As in the arena, whatever an earlier try has decided.
+    if not session.device.is_cpu():  # A GPU cannot reach a file that is mapped.
+        return session.plan_all(new, replan=False)
     given: Any = new[-1].given_plan
     if given is None or not given.homes_below(new[-1].step):
         has_room = places.size_on_disk() <= below.disk_budget_bytes

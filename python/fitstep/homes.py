@@ -27,6 +27,7 @@ class Home:
     offset_bytes: int  # On its tier.
     size_bytes: int
     is_below: bool = False  # On the host tier, or on the disk.
+    may_be_below: bool = True  # A tensor of the host beside a GPU is in none of the tiers.
     storage: weakref.ref[Any] | None = None  # Of the tensor that is there; None before it is made.
     tensor: torch.Tensor | None = None
 
@@ -39,18 +40,19 @@ class Home:
 class Homes:
     """The homes of one arena. They are stacked, and once the arena is open they stay."""
 
-    def __init__(self) -> None:
+    def __init__(self, alignment_bytes: int = ALIGNMENT) -> None:
+        self._alignment_bytes = alignment_bytes
         self.by_name: dict[str, Home] = {}
         self.by_place: dict[tuple[bool, int], Home] = {}
         self.bottom_bytes = 0
         self.host_bottom_bytes = 0
-        self._unit_below = ALIGNMENT
+        self._unit_below = alignment_bytes
 
-    def add(self, name: str, size_bytes: int) -> None:
+    def add(self, name: str, size_bytes: int, *, may_be_below: bool = True) -> None:
         """A home in the arena, unless there is one of that name and size."""
         known = self.by_name.get(name)
         if known is None or known.size_bytes != size_bytes:
-            self._stack(Home(name, 0, size_bytes))
+            self._stack(Home(name, 0, size_bytes, may_be_below=may_be_below))
 
     def mark(self) -> tuple[Any, ...]:
         """What there is now, to come back to after a compile that did not succeed."""
@@ -69,10 +71,11 @@ class Homes:
 
         REQUIRES: the arena is not open yet.
         """
-        self._unit_below = BLOCK_BYTES if on_disk else ALIGNMENT
+        self._unit_below = BLOCK_BYTES if on_disk else self._alignment_bytes
         homes = list(self.by_name.values())
         for home in homes:
-            home.is_below = home.name in names and home.size_bytes > 0
+            is_wanted = home.name in names and home.size_bytes > 0
+            home.is_below = is_wanted and home.may_be_below
         self._stack_again(homes)
 
     def options(self) -> dict[str, Any]:
@@ -89,7 +92,7 @@ class Homes:
             self.host_bottom_bytes += _rounded(home.size_bytes, self._unit_below)
         else:
             home.offset_bytes = self.bottom_bytes
-            self.bottom_bytes += _rounded(home.size_bytes, ALIGNMENT)
+            self.bottom_bytes += _rounded(home.size_bytes, self._alignment_bytes)
         self.by_name[home.name] = home
         self.by_place[home.place] = home
 

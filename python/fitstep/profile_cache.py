@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from . import _core
+from .device import open_device, settings_of
 from .errors import CaptureError
 
 if TYPE_CHECKING:
@@ -57,7 +58,8 @@ class ProfileCache:
     again.
     """
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(self, device: torch.device | None = None, folder: Path | None = None) -> None:
+        self.device: Any = open_device(device or torch.device("cpu"))
         self.profile: Any = _core.Profile()
         self.progress: Callable[[str, float], None] | None = None
         key = "\n".join(
@@ -74,6 +76,7 @@ class ProfileCache:
                 torch.backends.cpu.get_cpu_capability(),
                 os.environ.get("ONEDNN_MAX_CPU_ISA"),
                 os.environ.get("MKL_CBWR"),
+                *settings_of(device or torch.device("cpu")),
             )
         )
         name = hashlib.sha256(key.encode()).hexdigest()[:16]
@@ -109,7 +112,7 @@ class ProfileCache:
         of = f"{block_bytes}, beside {threads} threads"
         known = self._host_links.get(of)
         if known is None:
-            known = _core.measure_host_link(threads, block_bytes)
+            known = self.device.measure_link(threads, block_bytes)
             self._host_links[of] = known
             self._write()
         return known
@@ -133,6 +136,10 @@ class ProfileCache:
             self._disk_links[of] = known
             self._write()
         return known
+
+    def may_code(self) -> bool:
+        """Whether the device's copies to the disk tier can be made in codes."""
+        return bool(self.device.is_cpu())
 
     def codecs(self, piece_bytes: int) -> str:
         """What codes of copies to the disk tier cost here, for the planner; measured if need be, in

@@ -91,6 +91,7 @@ class Report:
     plain_peak_bytes: int
     home_bytes: int
     reserve_bytes: int
+    outside_bytes: int  # What a GPU holds beside tensors, which counts in the budget.
     host_bytes: int  # Allowed beside the arena, for the optimizers' own numbers.
     host_budget_bytes: int  # Of the host tier, beside the budget; 0 without one.
     evicted_bytes: int  # Copied to the host tier in all steps,
@@ -122,6 +123,8 @@ class Report:
             f"{size(self.host_bytes)}; unforeseen requests {self.unforeseen_requests}, violations "
             f"{self.violations}, results copied into place {self.misplaced_results}",
         ]
+        if self.outside_bytes:
+            lines.append(f"GPU    {size(self.outside_bytes)} of the budget beside tensors")
         if self.host_budget_bytes:
             lines.append(
                 f"host   evicted {size(self.evicted_bytes)}, prefetched "
@@ -188,7 +191,7 @@ def _coded_lines(copies: list[CodedCopy]) -> list[str]:
 
 def make_report(step: Step, session: Session) -> Report:
     """Collects what is known now."""
-    counters: dict[str, Any] = _core.allocator_counters()
+    counters: dict[str, Any] = session.device.counters()
     reports = []
     misplaced = 0
     around, below = session.around_bytes, session.below
@@ -237,6 +240,7 @@ def make_report(step: Step, session: Session) -> Report:
         plain_peak_bytes=step.plain_peak_bytes,
         home_bytes=session.bottom_bytes,
         reserve_bytes=session.reserve_bytes,
+        outside_bytes=session.outside_bytes,
         host_bytes=session.host_bytes,
         host_budget_bytes=below.host_budget_bytes,
         evicted_bytes=below.evicted_bytes,

@@ -29,10 +29,12 @@ from .budget import (
     reserve_of,
 )
 from .describe import describe
+from .device import open_device
 from .errors import BudgetTooSmall, FitstepError, GuardError, PlanFileError
 from .home_tiers import plan_with_homes
 from .homes import FREE_HOMES, Home, Homes
 from .least import LooksFor, with_least
+from .names import Names
 from .settings import Settings
 
 
@@ -52,8 +54,10 @@ class Planned:
 class Session:
     """REQUIRES: storages are brought in by `places.add` before the variants that use them."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, device: torch.device | None = None) -> None:
         self.settings = settings
+        self.torch_device = device or torch.device("cpu")
+        self.device: Any = open_device(self.torch_device)
         self.lock = threading.Lock()  # One step of an arena at a time.
         self.is_closed = False
         self.is_forsaken = False  # In a process that was forked.
@@ -61,10 +65,10 @@ class Session:
         self.looks_for: LooksFor = "plan"
         self.grads_in_use = False  # Some function reads gradients that an earlier call left.
         self.steps: weakref.WeakSet[Any] = weakref.WeakSet()
-        self._names: dict[tuple[object, ...], tuple[Callable[[], object], str]] = {}
-        self._taken: set[str] = set()
-        self.places = Homes()
+        self.names = Names()
+        self.places = Homes(self.device.alignment_bytes())
         self.budget_bytes = 0
+        self.outside_bytes = 0  # What a GPU holds beside tensors: it counts in the budget.
         self.below = Below()
         self._make_below: Callable[[int], Below] = lambda _: Below()
         self.planned: list[Planned] = []
@@ -101,7 +105,7 @@ class Session:
     def around_bytes(self) -> int:
         """What of the budget is neither the arena's nor that of tensors outside."""
         staging = self.below.staging_bytes(self.budget_bytes)
-        return self.reserve_bytes + self.host_bytes + staging
+        return self.reserve_bytes + self.host_bytes + staging + self.outside_bytes
 
     def home_of(self, tensor: torch.Tensor) -> Home | None:
         """The home that the tensor's storage has, if it is in this arena."""
@@ -115,26 +119,15 @@ class Session:
         home = self.home_of(tensor)
         if home is not None:
             return home.name
-        return self.unique_name(("tensor", id(tensor)), weakref.ref(tensor), proposal)
-
-    def unique_name(
-        self, identity: tuple[object, ...], alive: Callable[[], object], proposal: str
-    ) -> str:
-        """The name of what `identity` stands for as long as `alive()` is not None."""
-        known = self._names.get(identity)
-        if known is not None and known[0]() is not None:
-            return known[1]
-        name, count = proposal, 1
-        while name in self._taken:
-            name, count = f"{proposal} ({count + 1})", count + 1
-        self._taken.add(name)
-        self._names[identity] = (alive, name)
-        return name
+        return self.names.unique(("tensor", id(tensor)), weakref.ref(tensor), proposal)
 
     def set_budget(self, plain_peak_bytes: int, links: Links) -> None:
         """The budgets in bytes, from what the user gave; also what copies between tiers cost."""
         self._make_below = partial(Below.of, self.settings, plain_peak_bytes, links)
-        self.take_budget(parse_budget(self.settings.budget, plain_peak_bytes))
+        self.outside_bytes = self.device.outside_bytes()
+        budget_bytes = parse_budget(self.settings.budget, plain_peak_bytes)
+        is_of_tensors = not bytes_or_share(self.settings.budget)[0]
+        self.take_budget(budget_bytes + (self.outside_bytes if is_of_tensors else 0))
 
     def take_budget(self, budget_bytes: int) -> None:
         """Another budget, with the tiers below as they are beside that one."""
@@ -142,19 +135,19 @@ class Session:
         self.below = self._make_below(budget_bytes)
 
     def capacity_for(self, planned: list[Planned]) -> int:
-        outside = external_bytes_of(planned)
+        outside = external_bytes_of(planned) + self.outside_bytes
         return capacity_of(self.budget_bytes, outside, self.below.files)
 
     def budget_for(self, height_bytes: int, external_bytes: int) -> int:
         """The least budget that leaves a capacity of `height_bytes`."""
-        return budget_for(height_bytes, external_bytes, self.below.files)
+        return budget_for(height_bytes, external_bytes + self.outside_bytes, self.below.files)
 
     def lower(self, recorder: Any, profile: Any, progress: Callable[[int, int], None]) -> Any:
         """The StepProgram of a recording; what is measured for it uses what the arena has free, or
         what the budget leaves before there is one."""
         budget = bytes_or_share(self.settings.budget)
         return _core.lower_and_measure(
-            recorder, profile, self._homes, self.bottom_bytes, budget, progress
+            recorder, profile, self.device, self._homes, self.bottom_bytes, budget, progress
         )
 
     def plan(self, new: list[Planned], *, replan: bool) -> list[Planned]:
@@ -272,6 +265,7 @@ class Session:
         if self._homes is None:
             size = max(self._next_capacity, self.bottom_bytes) + self.reserve_bytes
             self._homes = self.below.open_homes(
+                self.device,
                 self.budget_bytes,
                 {
                     "size_bytes": size,
@@ -304,6 +298,7 @@ class Session:
             fake.dtype,
             home.size_bytes,
             home.place,
+            fake.device,
         )
         self._settle(home, made)
         return made

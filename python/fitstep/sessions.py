@@ -16,14 +16,14 @@ from .settings import Settings
 _sessions: weakref.WeakSet[Session] = weakref.WeakSet()
 
 
-def session_for(tensors: list[torch.Tensor], settings: Settings) -> Session:
-    """The open session in which a storage is at home already, or a new one.
+def session_for(tensors: list[torch.Tensor], settings: Settings, device: torch.device) -> Session:
+    """The open session in which a storage is at home already, or a new one on that device.
 
     Raises BudgetError when a session is joined with another budget.
     """
     found = {s for s in _sessions for t in tensors if s.home_of(t) is not None}
     if not found:
-        session = Session(settings)
+        session = Session(settings, device)
         _sessions.add(session)
         return session
     if len(found) > 1:

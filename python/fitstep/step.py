@@ -107,7 +107,8 @@ class Step:
         for variant in variants:
             for bound in homes_of(variant):
                 size = int(bound.fake.untyped_storage().nbytes())
-                self._session.places.add(bound.name, size)
+                is_beside = bound.fake.device != self._session.torch_device
+                self._session.places.add(bound.name, size, may_be_below=not is_beside)
                 if bound.real is not None:
                     tensors.setdefault(bound.name, bound.real)
         return tensors

@@ -13,15 +13,15 @@ MEBIBYTE = 1 << 20
 
 
 def test_a_link_is_measured_once_and_kept_with_the_profile(tmp_path: Path) -> None:
-    measured = ProfileCache(tmp_path).host_link(MEBIBYTE)
+    measured = ProfileCache(folder=tmp_path).host_link(MEBIBYTE)
     assert _core.is_link(measured)
-    again = ProfileCache(tmp_path)
+    again = ProfileCache(folder=tmp_path)
     assert again.host_link(MEBIBYTE) == measured
     assert again.host_link(MEBIBYTE + 1) == measured, "the size of blocks is a power of two"
 
 
 def test_a_small_tier_is_measured_with_small_blocks(tmp_path: Path) -> None:
-    cache = ProfileCache(tmp_path)
+    cache = ProfileCache(folder=tmp_path)
     cache.host_link(1)
     cache.host_link(MEBIBYTE)
     cache.host_link(1 << 48)
@@ -30,9 +30,9 @@ def test_a_small_tier_is_measured_with_small_blocks(tmp_path: Path) -> None:
 
 
 def test_a_damaged_link_is_measured_anew(tmp_path: Path) -> None:
-    cache = ProfileCache(tmp_path)
+    cache = ProfileCache(folder=tmp_path)
     cache.host_link(MEBIBYTE)
     content = json.loads(cache.path.read_text(encoding="utf-8"))
     content["host_links"] = dict.fromkeys(content["host_links"], "{")
     cache.path.write_text(json.dumps(content), encoding="utf-8")
-    assert _core.is_link(ProfileCache(tmp_path).host_link(MEBIBYTE))
+    assert _core.is_link(ProfileCache(folder=tmp_path).host_link(MEBIBYTE))

@@ -23,7 +23,6 @@ namespace fitstep::cuda {
 namespace {
 
 constexpr int64_t kPageBytes = 4096;
-constexpr int64_t kMostBytes = int64_t{1} << 32;
 constexpr uint64_t kMostSteps = 4;  // In one call.
 
 }  // namespace
@@ -43,6 +42,13 @@ std::shared_ptr<FakeCuda::FakeEvent> FakeCuda::of(Event event) const {
   return *found;
 }
 
+Result<FakeCuda::Memory> FakeCuda::memory() {
+  const std::lock_guard guard(mutex_);
+  return Memory{.free_bytes = options_.memory_bytes - used_bytes(),
+                .total_bytes = options_.memory_bytes,
+                .own_bytes = used_bytes()};
+}
+
 Result<char*> FakeCuda::allocate(int64_t size_bytes) { return reserve(size_bytes); }
 Result<char*> FakeCuda::allocate_pinned(int64_t size_bytes) { return reserve(size_bytes); }
 void FakeCuda::free(char* begin) { give_back(begin); }
@@ -51,14 +57,14 @@ void FakeCuda::free_pinned(char* begin) { give_back(begin); }
 Result<char*> FakeCuda::reserve(int64_t size_bytes) {
   const std::lock_guard guard(mutex_);
   const bool fails = allocations_++ == options_.failing_allocation;
-  if (fails || size_bytes > kMostBytes) {
+  if (fails || size_bytes > options_.memory_bytes - used_bytes()) {
     return Error{ErrorCode::Device, fmt::format("reserving {} bytes failed", size_bytes)};
   }
   const int64_t whole_bytes = (size_bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
   void* begin = std::aligned_alloc(kPageBytes, static_cast<size_t>(whole_bytes));
   FITSTEP_CHECK(begin != nullptr, "no memory for the test");
   std::memset(begin, kRubbish, static_cast<size_t>(whole_bytes));
-  memory_.insert(static_cast<char*>(begin));
+  memory_.emplace(static_cast<char*>(begin), whole_bytes);
   return static_cast<char*>(begin);
 }
 
@@ -90,6 +96,12 @@ void FakeCuda::destroy(Stream stream) {
 void FakeCuda::destroy(Event event) {
   const std::lock_guard guard(mutex_);
   std::erase(events_, of(event));
+}
+
+int64_t FakeCuda::used_bytes() const {
+  int64_t all = 0;
+  for (const auto& [begin, size_bytes] : memory_) all += size_bytes;
+  return all;
 }
 
 Status FakeCuda::enter() {

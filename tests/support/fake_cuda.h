@@ -13,10 +13,10 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -30,6 +30,7 @@ struct FakeCudaOptions {
   int32_t failing_call = -1;  // The n-th that queues or synchronizes something; it and all later.
   int32_t failing_copy = -1;  // The n-th that runs.
   int32_t failing_allocation = -1;
+  int64_t memory_bytes = int64_t{1} << 32;
 };
 
 class FakeCuda final : public Calls {
@@ -38,6 +39,7 @@ class FakeCuda final : public Calls {
   ~FakeCuda() override;  // Checks that everything was given back.
 
   std::string device_name() const override { return "fake"; }
+  Result<Memory> memory() override;
   Result<char*> allocate(int64_t size_bytes) override;
   Result<char*> allocate_pinned(int64_t size_bytes) override;
   void free(char* begin) override;
@@ -84,6 +86,7 @@ class FakeCuda final : public Calls {
   std::shared_ptr<FakeEvent> of(Event event) const;
   Result<char*> reserve(int64_t size_bytes);
   void give_back(char* begin);
+  int64_t used_bytes() const;
   Status enter();
   uint64_t dice(uint64_t sides);
   bool step();
@@ -100,7 +103,7 @@ class FakeCuda final : public Calls {
   std::optional<Error> error_;
   std::vector<std::unique_ptr<FakeStream>> streams_;
   std::vector<std::shared_ptr<FakeEvent>> events_;
-  std::set<char*> memory_;
+  std::map<char*, int64_t> memory_;  // With its bytes.
 };
 
 }  // namespace fitstep::cuda

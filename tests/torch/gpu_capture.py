@@ -79,7 +79,7 @@ def cases() -> dict[str, Callable[[], list[list[Any]]]]:
 
     batch = (torch.randn(4, 3, 8, 8), torch.arange(4))
     optimizers: dict[str, Callable[[Any], torch.optim.Optimizer]] = {
-        "sgd with momentum": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9),
+        "sgd with momentum": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, foreach=False),
         "fused adamw": lambda p: torch.optim.AdamW(p, fused=True),
         "adam": lambda p: torch.optim.Adam(p, foreach=False),
     }

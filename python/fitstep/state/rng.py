@@ -30,6 +30,7 @@ class GeneratorStates:
     def __init__(self, reach: Reach) -> None:
         generators: list[tuple[str, Any]] = [
             ("torch's default generator", torch.default_generator),
+            *((f"the generator of {g.device}", g) for g in torch.cuda.default_generators),
             ("random", random),
             *reach.generators,
         ]

@@ -172,7 +172,7 @@ class Swap:
         for cache, misses in zip(self.reach.caches, self._cache_misses, strict=True):
             if cache.cache_info().misses != misses:
                 cache.cache_clear()  # It may hold fakes now, and cannot be looked into.
-        if torch.is_autocast_enabled("cpu"):
+        if torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda"):
             torch.clear_autocast_cache()
 
 

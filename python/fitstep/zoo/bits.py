@@ -50,7 +50,7 @@ def _entries(name: str, value: object) -> Iterator[tuple[str, str]]:
 
 
 def _tensor_bits(tensor: Tensor) -> str:
-    flat = tensor.detach().contiguous().reshape(-1).view(torch.uint8)
+    flat = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
     digest = hashlib.sha256(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
     digest.update(flat.numpy().data)
     return digest.hexdigest()

@@ -1,0 +1,294 @@
+"""Trainings of `make gpu-check` on the GPU, in a process of their own: rows as JSON lines.
+
+    python benchmarks/gpu_trainings.py PART [small]
+
+PART is a name in PARTS. A row has its `case`, what was seen and, where that can be wrong, whether
+it is `good`. Peaks are the driver's own figure, sampled by a thread: all that the GPU holds, less
+what it held before the training was built.
+"""
+
+import json
+import statistics
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from fitstep.zoo import GPT, resnet50
+from fitstep.zoo.bits import differences, fingerprint
+from fitstep.zoo.vgg import vgg19
+from rivals import install
+from torch import Tensor, nn
+from workloads import Workload, build
+
+import fitstep
+
+Row = dict[str, Any]
+GPU = torch.device("cuda", 0)
+MIB, GIB = 1 << 20, 1 << 30
+SHARES = (1.0, 0.7, 0.5, 0.3, 0.2)
+RIVALS = ("checkpoint:1", "save_on_cpu", "memory_budget:0.5")
+WARM, ROUNDS = 3, 10
+
+
+def on_gpu(workload: Workload) -> Workload:
+    """Moves it there; its optimizer has no state yet."""
+    workload.model.to(GPU)
+    workload.batches = [(x.to(GPU), y.to(GPU)) for x, y in workload.batches]
+    return workload
+
+
+def used_bytes() -> int:
+    """What the driver says that the GPU holds, with what PyTorch keeps for later given back."""
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+    free, total = torch.cuda.mem_get_info()
+    return total - free
+
+
+class DriverPeak(threading.Thread):
+    """The most that the driver has said since it was started."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.begin_bytes = self.most_bytes = used_bytes()
+        self._done = threading.Event()
+
+    def run(self) -> None:
+        while not self._done.wait(0.0005):
+            free, total = torch.cuda.mem_get_info()
+            self.most_bytes = max(self.most_bytes, total - free)
+
+    def growth(self) -> int:
+        """Ends it; bytes beyond those of the start."""
+        self._done.set()
+        self.join()
+        return self.most_bytes - self.begin_bytes
+
+
+def seconds_of(step: Callable[[], Any]) -> float:
+    """Of one step, until the GPU has done all of it."""
+    torch.cuda.synchronize()
+    begin = time.perf_counter()
+    step()
+    torch.cuda.synchronize()
+    return time.perf_counter() - begin
+
+
+def bits(small: bool) -> Iterator[Row]:
+    """Equal bits over models, policies and budgets, with deterministic kernels."""
+    del small
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    settings: tuple[Row, ...] = (
+        {"budget": "100%"},
+        {"budget": "60%"},
+        {"budget": "60%", "policy": "recompute"},
+        {"budget": "50%", "host_budget": "200%"},
+        {"budget": "60%", "policy": "offload", "host_budget": "200%"},
+    )
+    for name in ("mlp", "unet", "gpt", "resnet50_nchw", "resnet50_channels_last", "lstm"):
+        for chosen in settings:
+            row: Row = {"case": f"{name}, {', '.join(map(str, chosen.values()))}"}
+            plain, ours = on_gpu(build(name, True)), on_gpu(build(name, True))
+            try:
+                step = fitstep.compile(ours.train_step, ours.batch(0), progress=False, **chosen)
+            except fitstep.BudgetTooSmall as error:
+                yield row | {"seen": f"no plan: {error.floor_bytes / MIB:.1f} MiB is the floor"}
+                continue
+            for run in (plain.train_step, step):
+                torch.manual_seed(2)
+                for i in range(3):
+                    run(*plain.batch(i))
+            a, b = (fingerprint(model=w.model, optimizer=w.optimizer) for w in (ours, plain))
+            missed = step.report().violations
+            step.close()
+            different = differences(a, b)
+            yield row | {
+                "seen": f"{len(a)} tensors, {len(different)} differ, {missed} violations",
+                "good": not different and not missed,
+            }
+
+
+class Contender:
+    """One way to run a training: what it needs, and what its steps take."""
+
+    def __init__(self, name: str, how: str, small: bool, budget_bytes: int = 0) -> None:
+        self.how, self.budget_bytes, self.seconds = how, budget_bytes, [float("inf")]
+        peak = DriverPeak()
+        self.workload = on_gpu(build(name, small))
+        self.step: Any = self.workload.train_step
+        self.outside_bytes = 0
+        if how == "fitstep":
+            peak.start()
+            self.step = fitstep.compile(
+                self.step, self.workload.batch(0), budget_bytes, host_budget="100%", progress=False
+            )
+            self.outside_bytes = self.step.report().outside_bytes
+        else:
+            if how == "save_on_cpu":
+                self.step = self._saving_on_cpu
+            else:
+                install(self.workload, how)
+                self.step = self.workload.train_step
+            peak.start()
+        for i in range(WARM):
+            self.step(*self.workload.batch(i))
+        torch.cuda.synchronize()
+        self.peak_bytes = peak.growth()
+
+    def _saving_on_cpu(self, *batch: Tensor) -> Tensor:
+        with torch.autograd.graph.save_on_cpu(pin_memory=True):
+            return self.workload.train_step(*batch)
+
+    def turn(self) -> None:
+        """One more step, timed."""
+        self.seconds.append(seconds_of(lambda: self.step(*self.workload.batch(0))))
+
+    def median_s(self) -> float:
+        """Of all turns."""
+        return statistics.median(self.seconds[1:])
+
+
+def step_time(name: str, small: bool) -> Iterator[Row]:
+    """Plain PyTorch, fitstep at shares of its peak, and what else needs less; in turns."""
+    plain = Contender(name, "plain", small)
+    rows: list[tuple[Row, Contender]] = [({"case": f"{name}, plain"}, plain)]
+    for share in SHARES:
+        row: Row = {"case": f"{name}, fitstep at {share:.0%}"}
+        try:
+            ours = Contender(name, "fitstep", small, int(plain.peak_bytes * share))
+        except fitstep.FitstepError as error:
+            yield row | {"seen": str(error).splitlines()[0]}
+            continue
+        in_all = ours.peak_bytes + ours.outside_bytes
+        rows.append((row | {"good": in_all <= ours.budget_bytes}, ours))
+    for rival in RIVALS:
+        try:
+            rows.append(({"case": f"{name}, {rival}"}, Contender(name, rival, small)))
+        except Exception as error:
+            yield {"case": f"{name}, {rival}", "seen": str(error).splitlines()[0]}
+    for _ in range(ROUNDS):
+        for _, contender in rows:
+            contender.turn()
+    for row, contender in rows:
+        yield row | {
+            "peak MiB": round(contender.peak_bytes / MIB),
+            "of plain's": round(contender.peak_bytes / plain.peak_bytes, 3),
+            "s": round(contender.median_s(), 5),
+            "time of plain's": round(contender.median_s() / plain.median_s(), 3),
+        }
+
+
+def _trained(
+    model: nn.Module, optimizer: torch.optim.Optimizer, batch: tuple[Tensor, Tensor], **how: Any
+) -> Row:
+    """Three steps of a classifier or a language model in a budget."""
+
+    def train_step(x: Tensor, y: Tensor) -> Tensor:
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x).flatten(0, -2), y.flatten())
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    if not how:
+        return {"s": round(min(seconds_of(lambda: train_step(*batch)) for _ in range(3)), 4)}
+    peak = DriverPeak()
+    peak.start()
+    step = fitstep.compile(train_step, batch, progress=False, **how)
+    seconds = [seconds_of(lambda: step(*batch)) for _ in range(3)]
+    grown, report = peak.growth(), step.report()
+    outside_bytes = report.outside_bytes
+    step.close()
+    return {
+        "s": round(seconds[-1], 4),
+        "peak MiB": round((grown + outside_bytes) / MIB),
+        "outside MiB": round(outside_bytes / MIB),
+        "good": report.violations == 0,
+    }
+
+
+def _images(model: nn.Module, count: int, side: int, **how: Any) -> Row:
+    model = model.to(GPU)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    x = torch.randn(count, 3, side, side, device=GPU)
+    y = torch.randint(0, 1000, (count,), device=GPU)
+    return _trained(model, optimizer, (x, y), **how)
+
+
+def vgg_e(small: bool) -> Iterator[Row]:
+    """VGG-E on 256 images in 12 GiB, and in the least that is found."""
+    count, side, budget = (8, 64, 64 * MIB) if small else (256, 224, 12 * GIB)
+
+    def in_budget(budget_bytes: int) -> Row:
+        torch.manual_seed(0)
+        return _images(vgg19(), count, side, budget=budget_bytes, host_budget="64GiB")
+
+    yield {"case": f"VGG-E({count})"} | in_budget(budget)
+    try:
+        in_budget(budget // 64)
+    except fitstep.BudgetTooSmall as error:
+        least = error.least_found_bytes or error.floor_bytes
+        yield {"case": f"VGG-E({count}) at the least budget"} | in_budget(least)
+
+
+def resnet_5x(small: bool) -> Iterator[Row]:
+    """ResNet-50 at five times the batch that plain PyTorch has room for in the same bytes."""
+    side, budget, count = (64, 512 * MIB, 2) if small else (224, 12 * GIB, 32)
+    total = torch.cuda.mem_get_info()[1]
+    torch.cuda.set_per_process_memory_fraction(budget / total)
+    fitting = 0
+    while True:
+        torch.cuda.empty_cache()
+        try:
+            row = _images(resnet50(), count, side)
+        except torch.OutOfMemoryError:
+            break
+        fitting = count
+        yield {"case": f"plain, {count} images"} | row
+        count += max(count // 2, 1)
+    torch.cuda.set_per_process_memory_fraction(1.0)
+    torch.cuda.empty_cache()
+    made = _images(resnet50(), 5 * fitting, side, budget=budget, host_budget="64GiB")
+    yield {"case": f"fitstep, {5 * fitting} images"} | made
+
+
+def gpt_1_3b(small: bool) -> Iterator[Row]:
+    """1.3 billion parameters with AdamW, 21 GB of state, in 12 GiB."""
+    size = {"context": 64, "width": 64, "layers": 2, "heads": 4} if small else {
+        "context": 1024, "width": 2048, "layers": 24, "heads": 16
+    }  # fmt: skip
+    budget = 32 * MIB if small else 12 * GIB
+    torch.manual_seed(0)
+    model = GPT(vocab=256 if small else 50257, dropout=0.0, **size).to(GPU)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+    row = torch.randint(0, 256, (2, size["context"] + 1), device=GPU)
+    batch = (row[:, :-1].contiguous(), row[:, 1:].contiguous())
+    made = _trained(model, optimizer, batch, budget=budget, host_budget="64GiB")
+    yield {"case": f"{sum(p.numel() for p in model.parameters()) / 1e9:.2f}B parameters"} | made
+
+
+PARTS: dict[str, Callable[[bool], Iterator[Row]]] = {
+    "bits": bits,
+    "gpt": lambda small: step_time("gpt", small),
+    "resnet50": lambda small: step_time("resnet50_nchw", small),
+    "vgg16": lambda small: step_time("vgg16", small),
+    "vgg_e": vgg_e,
+    "resnet_5x": resnet_5x,
+    "gpt_1_3b": gpt_1_3b,
+}
+
+
+def main(part: str, size: str = "full") -> int:
+    """Prints a row per case; the exit code is 0 also where rows are not good."""
+    torch.zeros(1, device=GPU)
+    for row in PARTS[part](size == "small"):
+        print(json.dumps(row), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,47 @@
+#include "fitstep/run/answers.h"
+#include "fitstep_torch/allocator.h"
+#include "fitstep_torch/bindings.h"
+#include "fitstep_torch/torch_device.h"
+
+namespace fitstep::torch_side {
+namespace {
+
+// Of the calling thread's requests.
+py::dict counters(TorchDevice& device) {
+  const AllocatorCounters& of = device.answers().counters();
+  py::dict made;
+  made["planned"] = of.planned;
+  made["unforeseen"] = of.unforeseen;
+  made["unforeseen_bytes"] = of.unforeseen_bytes;
+  made["violations"] = of.violations;
+  made["violation_bytes"] = of.violation_bytes;
+  return made;
+}
+
+std::string measure_link(TorchDevice& device, int32_t threads, int64_t block_bytes) {
+  const auto measure = [&] {
+    const py::gil_scoped_release release;
+    return device.measure_link(threads, block_bytes);
+  };
+  return link_text(threads, unwrap(measure()));
+}
+
+}  // namespace
+
+void bind_devices(py::module_& module) {
+  // Of GPUs too, which fitstep._cuda opens.
+  py::class_<TorchDevice, std::shared_ptr<TorchDevice>>(module, "Device")
+      .def("is_cpu", &TorchDevice::is_cpu)
+      .def("alignment_bytes", &TorchDevice::alignment_bytes)
+      .def("outside_bytes", &TorchDevice::outside_bytes)
+      .def("measure_link", &measure_link)
+      .def("counters", &counters)
+      .def("synchronize", &TorchDevice::synchronize);
+  module.def("cpu_device", &cpu_device);
+  module.def("install_allocator", &install_allocator);
+  module.def("reset_counted_peak", &reset_counted_peak);
+  module.def("counted_peak_bytes", &counted_peak_bytes);
+  module.def("counted_live_bytes", &counted_live_bytes);
+}
+
+}  // namespace fitstep::torch_side

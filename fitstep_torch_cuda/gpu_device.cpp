@@ -1,0 +1,177 @@
+#include "fitstep_torch_cuda/gpu_device.h"
+
+#include <c10/core/DeviceGuard.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAStream.h>
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "fitstep/base/result.h"
+#include "fitstep/machine/machine.h"
+#include "fitstep/run/answers.h"
+#include "fitstep/run/disk_file.h"
+#include "fitstep/run/tiered_device.h"
+#include "fitstep_cuda/cuda.h"
+#include "fitstep_cuda/cuda_device.h"
+#include "fitstep_cuda/measure_copies.h"
+#include "fitstep_cuda/runtime.h"
+#include "fitstep_torch/torch_device.h"
+#include "fitstep_torch_cuda/step_allocator.h"
+
+namespace fitstep::torch_cuda {
+namespace {
+
+namespace native = c10::cuda::CUDACachingAllocator;
+using c10::cuda::CUDAStream;
+using torch_side::Serving;
+using torch_side::TorchDevice;
+
+void check(const Status& status) {
+  if (!status) TORCH_CHECK(false, status.error().message);
+}
+
+// Keeps the streams of steps and of who runs them in order: each waits for what the other has.
+class Order {
+ public:
+  static Result<std::shared_ptr<Order>> make(std::shared_ptr<cuda::Calls> calls) {
+    FITSTEP_TRY(const cuda::Event event, calls->make_event());
+    return std::make_shared<Order>(std::move(calls), event);
+  }
+  Order(std::shared_ptr<cuda::Calls> calls, cuda::Event event)
+      : calls_(std::move(calls)), event_(event) {}
+  ~Order() { calls_->destroy(event_); }
+  Order(const Order&) = delete;
+  Order& operator=(const Order&) = delete;
+
+  Status put_behind(const CUDAStream& later, const CUDAStream& sooner) {
+    FITSTEP_TRY_STATUS(calls_->record(event_, sooner.stream()));
+    return calls_->wait(later.stream(), event_);
+  }
+
+ private:
+  std::shared_ptr<cuda::Calls> calls_;
+  cuda::Event event_;
+};
+
+class GpuServing final : public Serving {
+ public:
+  GpuServing(Answers& answers, const CUDAStream& stream, Order& order)
+      : guard_(stream.device()),
+        caller_(c10::cuda::getCurrentCUDAStream(stream.device_index())),
+        stream_(stream),
+        order_(order) {
+    if (caller_ != stream_) {
+      check(order_.put_behind(stream_, caller_));
+      c10::cuda::setCurrentCUDAStream(stream_);
+    }
+    allocation_.emplace(answers, stream.device_index(), stream.stream());
+  }
+
+  ~GpuServing() override {
+    allocation_.reset();
+    if (caller_ == stream_) return;
+    // An error stays, and the caller's next call tells it.
+    static_cast<void>(order_.put_behind(caller_, stream_));
+    c10::cuda::setCurrentCUDAStream(caller_);
+  }
+
+ private:
+  c10::DeviceGuard guard_;
+  CUDAStream caller_;
+  CUDAStream stream_;
+  Order& order_;
+  std::optional<StepAllocation> allocation_;
+};
+
+class GpuDevice final : public TorchDevice {
+ public:
+  GpuDevice(std::shared_ptr<cuda::Calls> calls, std::shared_ptr<Order> order,
+            const CUDAStream& stream, int64_t kept_bytes)
+      : calls_(std::move(calls)),
+        order_(std::move(order)),
+        stream_(stream),
+        kept_bytes_(kept_bytes) {}
+
+  c10::Device device() const override { return stream_.device(); }
+  int64_t alignment_bytes() const override { return kAddressAlignment; }
+
+  // Some of what is free is for kernels' code, and for outputs.
+  int64_t memory_bytes() const override {
+    const Result<cuda::Calls::Memory> memory = calls_->memory();
+    return memory ? memory->free_bytes / 4 * 3 : 0;
+  }
+
+  int64_t outside_bytes() const override {
+    const Result<cuda::Calls::Memory> memory = calls_->memory();
+    if (!memory) return kept_bytes_;
+    const auto stats = native::get()->getDeviceStats(stream_.device_index());
+    const auto all = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+    const int64_t used_bytes = memory->total_bytes - memory->free_bytes;
+    const int64_t of_tensors = stats.reserved_bytes.at(all).current + memory->own_bytes;
+    return std::max<int64_t>(used_bytes - of_tensors, 0) + kept_bytes_;
+  }
+
+  Result<std::shared_ptr<TieredDevice>> open(std::optional<DiskFileOptions> disk) override {
+    native::emptyCache();  // What PyTorch keeps for later has to make room for an arena.
+    FITSTEP_TRY(
+        std::shared_ptr<TieredDevice> made,
+        cuda::CudaDevice::make(calls_, {.compute = stream_.stream(), .disk = std::move(disk)}));
+    return made;
+  }
+
+  Result<Link> measure_link(int32_t /*threads*/, int64_t block_bytes) override {
+    return cuda::measure_copies(*calls_, {.block_bytes = block_bytes});
+  }
+
+  c10::Allocator* allocator() const override { return native::get(); }
+  Status register_arena(const char* base, int64_t size_bytes) override {
+    return torch_cuda::register_arena(base, size_bytes);
+  }
+  void unregister_arena(const char* base) override { torch_cuda::unregister_arena(base); }
+
+  Answers& answers() override {
+    thread_local Answers own(kAddressAlignment);
+    return own;
+  }
+  std::unique_ptr<Serving> serve() override {
+    return std::make_unique<GpuServing>(answers(), stream_, *order_);
+  }
+
+  Status touch(char* /*begin*/, int64_t /*size_bytes*/, int32_t /*threads*/) override {
+    return Done{};  // A GPU's memory is there from the start.
+  }
+
+  void copy(void* target, const void* source, int64_t size_bytes) override {
+    const CUDAStream current = c10::cuda::getCurrentCUDAStream(stream_.device_index());
+    if (current != stream_) check(calls_->synchronize(current.stream()));
+    check(calls_->copy(static_cast<char*>(target), static_cast<const char*>(source), size_bytes,
+                       stream_.stream()));
+    synchronize();
+  }
+
+  void synchronize() override { check(calls_->synchronize(stream_.stream())); }
+
+ private:
+  std::shared_ptr<cuda::Calls> calls_;
+  std::shared_ptr<Order> order_;
+  CUDAStream stream_;
+  int64_t kept_bytes_;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<TorchDevice>> open_gpu(c10::DeviceIndex index, int64_t kept_bytes) {
+  FITSTEP_TRY(std::shared_ptr<cuda::Calls> calls, cuda::open_gpu(index));
+  FITSTEP_TRY(std::shared_ptr<Order> order, Order::make(calls));
+  const CUDAStream stream = c10::cuda::getCurrentCUDAStream(index);
+  return std::shared_ptr<TorchDevice>(
+      std::make_shared<GpuDevice>(std::move(calls), std::move(order), stream, kept_bytes));
+}
+
+}  // namespace fitstep::torch_cuda

@@ -1,0 +1,143 @@
+// The calls of the CUDA runtime that fitstep makes, for a process without a GPU: streams run in
+// this process, in any order that their events allow (tests/support/fake_cuda.h).
+//
+// To be loaded before the runtime's own library, whose calls these then replace. The environment
+// says by which dice and what fails: FITSTEP_STAND_IN_SEED, _FAILING_CALL, _FAILING_COPY,
+// _FAILING_ALLOCATION.
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+
+#include "fitstep/base/result.h"
+#include "fitstep_cuda/cuda.h"
+#include "tests/gpu/stand_in_runtime.h"
+#include "tests/support/fake_cuda.h"
+
+namespace {
+
+using fitstep::Result;
+using fitstep::Status;
+using fitstep::cuda::FakeCuda;
+
+constexpr int64_t kMemoryBytes = int64_t{256} << 20;
+
+int64_t number(const char* name, int64_t otherwise) {
+  const char* const given = std::getenv(name);
+  return given == nullptr ? otherwise : std::atoll(given);
+}
+
+FakeCuda& fake() {
+  // For as long as the process lives: nobody closes a runtime.
+  static auto& made = *new FakeCuda(
+      {.seed = static_cast<uint64_t>(number("FITSTEP_STAND_IN_SEED", 0)),
+       .failing_call = static_cast<int32_t>(number("FITSTEP_STAND_IN_FAILING_CALL", -1)),
+       .failing_copy = static_cast<int32_t>(number("FITSTEP_STAND_IN_FAILING_COPY", -1)),
+       .failing_allocation =
+           static_cast<int32_t>(number("FITSTEP_STAND_IN_FAILING_ALLOCATION", -1)),
+       .memory_bytes = kMemoryBytes});
+  return made;
+}
+
+cudaError_t code_of(const Status& status) { return status ? cudaSuccess : cudaErrorUnknown; }
+
+template <class T, class Out>
+cudaError_t give(Result<T> made, Out* out, cudaError_t failure) {
+  if (!made) return failure;
+  *out = *made;
+  return cudaSuccess;
+}
+
+}  // namespace
+
+namespace fitstep::stand_in {
+
+cudaStream_t compute_stream() {
+  static cudaStream_t made = *fake().make_stream();
+  return made;
+}
+
+bool wait_for_kernels() { return fake().synchronize(compute_stream()).has_value(); }
+
+int64_t calls() { return fake().calls(); }
+
+}  // namespace fitstep::stand_in
+
+#pragma GCC visibility push(default)
+extern "C" {
+
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = 1;
+  return cudaSuccess;
+}
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
+  std::memset(properties, 0, sizeof *properties);
+  std::strcpy(properties->name, "stand-in");
+  return cudaSuccess;
+}
+cudaError_t cudaSetDevice(int) { return cudaSuccess; }
+cudaError_t cudaGetLastError() { return cudaSuccess; }
+const char* cudaGetErrorString(cudaError_t) { return "the stand-in was told to fail"; }
+const char* cudaGetErrorName(cudaError_t) { return "stand-in"; }
+
+cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
+  const auto memory = fake().memory();
+  *free_bytes = static_cast<size_t>(memory->free_bytes);
+  *total_bytes = static_cast<size_t>(memory->total_bytes);
+  return cudaSuccess;
+}
+cudaError_t cudaMalloc(void** begin, size_t size) {
+  return give(fake().allocate(static_cast<int64_t>(size)), begin, cudaErrorMemoryAllocation);
+}
+cudaError_t cudaHostAlloc(void** begin, size_t size, unsigned) {
+  return give(fake().allocate_pinned(static_cast<int64_t>(size)), begin, cudaErrorMemoryAllocation);
+}
+cudaError_t cudaFree(void* begin) {
+  fake().free(static_cast<char*>(begin));
+  return cudaSuccess;
+}
+cudaError_t cudaFreeHost(void* begin) {
+  fake().free_pinned(static_cast<char*>(begin));
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+  return give(fake().make_stream(), stream, cudaErrorUnknown);
+}
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  return give(fake().make_event(), event, cudaErrorUnknown);
+}
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  fake().destroy(stream);
+  return cudaSuccess;
+}
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  fake().destroy(event);
+  return cudaSuccess;
+}
+cudaError_t cudaMemcpyAsync(void* target, const void* source, size_t size, cudaMemcpyKind,
+                            cudaStream_t stream) {
+  return code_of(fake().copy(static_cast<char*>(target), static_cast<const char*>(source),
+                             static_cast<int64_t>(size), stream));
+}
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  return code_of(fake().record(event, stream));
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  return code_of(fake().wait(stream, event));
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t event) { return code_of(fake().synchronize(event)); }
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  return code_of(fake().synchronize(stream));
+}
+
+// For what stands in for kernels (launch_on_host.cpp).
+bool fitstep_stand_in_wait() { return fitstep::stand_in::wait_for_kernels(); }
+
+// For tests: how many calls were made that may fail (FITSTEP_STAND_IN_FAILING_CALL).
+int64_t fitstep_stand_in_calls() { return fitstep::stand_in::calls(); }
+
+}  // extern "C"
+#pragma GCC visibility pop

@@ -1,0 +1,209 @@
+"""Trains on a stand-in for a GPU, with plain PyTorch and with compiled steps; says what differed.
+
+    LD_PRELOAD=build/dev/gpu_stand_in.so python tests/torch/gpu_steps.py FOLDER [CASE ...]
+
+FOLDER has the module _cuda. One line of JSON: {case: {"differs": [...], "report": ...}}; a case
+that raised has "error".
+"""
+
+import itertools
+import json
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import fitstep
+
+STEPS = 4
+GPU = torch.device("cuda", 0)
+
+
+class Net(nn.Module):
+    """A few kinds of layers, with running statistics, dropout and a pool."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        wide = [[nn.Linear(96, 96), nn.ReLU(), nn.Dropout(0.2)] for _ in range(6)]
+        self.layers = nn.Sequential(
+            nn.Conv2d(3, 6, 3, padding=1), nn.BatchNorm2d(6), nn.ReLU(), nn.MaxPool2d(2),
+            nn.Conv2d(6, 6, 3, padding=1), nn.GELU(), nn.Flatten(), nn.Linear(24, 96),
+            *itertools.chain(*wide), nn.LayerNorm(96), nn.Linear(96, 10),
+        )  # fmt: skip
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits."""
+        return self.layers(x)
+
+
+OPTIMIZERS: dict[str, Callable[[Any], torch.optim.Optimizer]] = {
+    "sgd": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9),
+    "adamw": lambda p: torch.optim.AdamW(p),
+    "fused": lambda p: torch.optim.AdamW(p, fused=True),
+}
+
+
+class Training:
+    """A model, its optimizer and a step function, all on the GPU."""
+
+    def __init__(self, optimizer: str) -> None:
+        torch.manual_seed(1)
+        self.model = Net().to(GPU)
+        self.optimizer = OPTIMIZERS[optimizer](self.model.parameters())
+
+    def step(self, x: Tensor, y: Tensor) -> Tensor:
+        """One training step; data may come from the CPU."""
+        self.optimizer.zero_grad()
+        loss = F.cross_entropy(self.model(x.to(GPU)), y.to(GPU))
+        loss.backward()
+        self.optimizer.step()
+        return loss.detach()
+
+    def bits(self) -> dict[str, bytes]:
+        """All that it has learnt."""
+        found = {name: bytes_of(tensor) for name, tensor in self.model.state_dict().items()}
+        for i, state in self.optimizer.state_dict()["state"].items():
+            for name, value in state.items():
+                if isinstance(value, Tensor):
+                    found[f"{name} of {i}"] = bytes_of(value)
+        return found
+
+
+def bytes_of(tensor: Tensor) -> bytes:
+    """Of its elements, wherever they are."""
+    return bytes(tensor.detach().cpu().reshape(-1).view(torch.uint8).numpy().tobytes())
+
+
+def batches(device: str) -> list[tuple[Tensor, Tensor]]:
+    """Others in each step."""
+    torch.manual_seed(2)
+    return [
+        (torch.randn(64, 3, 4, 4).to(device), torch.randint(0, 10, (64,)).to(device))
+        for _ in range(STEPS)
+    ]
+
+
+def differences(ours: Training, plain: Training) -> list[str]:
+    """Names of what is not the same bits."""
+    a, b = ours.bits(), plain.bits()
+    return sorted(name for name in {*a, *b} if a.get(name) != b.get(name))
+
+
+def train(optimizer: str, device: str, **settings: Any) -> dict[str, Any]:
+    """Both ways, from the same start."""
+    data = batches(device)
+    plain, ours = Training(optimizer), Training(optimizer)
+    torch.manual_seed(3)
+    losses = [bytes_of(plain.step(*batch)) for batch in data]
+    torch.manual_seed(3)
+    step = fitstep.compile(ours.step, data[0], progress=False, **settings)
+    differs = [f"loss {i}" for i, batch in enumerate(data) if bytes_of(step(*batch)) != losses[i]]
+    differs += differences(ours, plain)
+    report = asdict(step.report())
+    kept = ("violations", "misplaced_results", "evicted_bytes", "disk_written_bytes")
+    found = {name: report[name] for name in kept}
+    found["recomputed_ops"] = report["variants"][-1]["recomputed_ops"]
+    with torch.no_grad():  # Between steps everything is an ordinary tensor.
+        ours.model.eval()(data[0][0].to(GPU))
+        plain.model.eval()(data[0][0].to(GPU))
+    copied = {name: tensor.clone() for name, tensor in ours.model.state_dict().items()}
+    step.close()
+    differs += [f"closed: {name}" for name in differences(ours, plain)]
+    ours.model.load_state_dict(copied)
+    ours.model.train()
+    plain.model.train()
+    torch.manual_seed(4)
+    losses = [bytes_of(plain.step(*data[0]))]
+    torch.manual_seed(4)
+    if [bytes_of(ours.step(*data[0]))] != losses:
+        differs.append("a plain step after close()")
+    return {"differs": differs, "report": found}
+
+
+def packing() -> dict[str, Any]:
+    """Our operators on both devices."""
+    ops = torch.ops.fitstep
+    torch.manual_seed(5)
+    differs = []
+
+    def compare(name: str, op: Callable[..., Tensor], *args: Any) -> Tensor:
+        on_cpu = op(*args)
+        on_gpu = op(*(a.to(GPU) if isinstance(a, Tensor) else a for a in args))
+        same = on_gpu.device == GPU and on_gpu.stride() == on_cpu.stride()
+        if not same or bytes_of(on_gpu) != bytes_of(on_cpu):
+            differs.append(name)
+        return on_cpu
+
+    special = torch.tensor([0.0, -0.0, float("nan"), float("inf"), -float("inf"), 1e-45, -1e-45])
+    for dtype, size in itertools.product((torch.float32, torch.float64), (1, 7, 8, 4099)):
+        x = torch.randn(size, dtype=dtype)
+        x[: min(size, 7)] = special[:size].to(dtype)
+        gradient = torch.randn(size, dtype=dtype)
+        for nan_counts in (False, True):
+            bits = compare(f"pack_signs {dtype} {size}", ops.pack_signs, x, nan_counts)
+        compare(f"threshold {dtype} {size}", ops.threshold_backward_packed, gradient, bits, 0)
+        leaky = ops.leaky_relu_backward_packed
+        compare(f"leaky {dtype} {size}", leaky, gradient, bits, 0.1, False)
+        mask = compare(f"pack_bools {dtype} {size}", ops.pack_bools, x > 0)
+        dropout = ops.native_dropout_backward_packed
+        compare(f"dropout {dtype} {size}", dropout, gradient, mask, 1.25)
+    formats = (torch.contiguous_format, torch.channels_last)
+    windows = (([2], [2], [0], [1]), ([3], [2], [1], [1]), ([3, 2], [1, 2], [1, 0], [2, 1]))
+    for dtype, form, window in itertools.product((torch.float32, torch.float64), formats, windows):
+        images = torch.randn(2, 3, 13, 12, dtype=dtype).contiguous(memory_format=form)
+        pooled, indices = torch.ops.aten.max_pool2d_with_indices(images, *window)
+        name = f"pool {dtype} {form} {window}"
+        codes = compare(name, ops.pack_pool_indices, indices, 13, 12, *window)
+        gradient = torch.randn_like(pooled)
+        back = ops.max_pool2d_backward_packed
+        compare(f"{name}, backward", back, gradient, images, *window, False, codes)
+    return {"differs": differs, "report": {"violations": 0}}
+
+
+def cases() -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
+    """By name."""
+    for optimizer, budget in itertools.product(OPTIMIZERS, ("100%", "80%")):
+        yield (
+            f"{optimizer} at {budget}",
+            lambda o=optimizer, b=budget: train(o, "cuda", budget=b),
+        )
+    yield "packing operators", packing
+    yield "data from the CPU", lambda: train("sgd", "cpu", budget="80%")
+    for optimizer in ("sgd", "adamw"):
+        yield (
+            f"{optimizer} offloading",
+            lambda o=optimizer: train(
+                o, "cuda", budget="60%", policy="offload", host_budget="100%"
+            ),
+        )
+    folder = tempfile.gettempdir()
+    yield (
+        "sgd with a disk",
+        lambda: train("sgd", "cuda", budget="70%", disk_budget="300%", disk_dir=folder),
+    )
+
+
+def main(folder: str, *wanted: str) -> None:
+    """All cases, or those that are named."""
+    torch.cuda._lazy_init = lambda: None  # There is nothing to initialise.
+    fitstep.__path__.append(folder)
+    found: dict[str, Any] = {}
+    for name, case in cases():
+        if wanted and name not in wanted:
+            continue
+        try:
+            found[name] = case()
+        except Exception as error:
+            traceback.print_exc()
+            found[name] = {"error": f"{type(error).__name__}: {error}"}
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,78 @@
+"""Compiled steps on a stand-in for a GPU: the allocator, the device and its lanes are the real
+ones, kernels are the CPU's, and streams run in any order that their events allow."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = ROOT / "build" / "dev"
+STAND_IN = BUILD / "gpu_stand_in.so"
+
+
+def run(*wanted: str, **of_stand_in: int) -> Any:
+    """What gpu_steps.py says, in a process of its own."""
+    if torch.version.cuda:
+        pytest.skip("this torch has its own idea of a GPU")
+    if not STAND_IN.exists() or not list(BUILD.glob("_cuda.*.so")):
+        pytest.skip("fitstep._cuda is not built: make test does it where the CUDA toolkit is")
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "LD_PRELOAD": str(STAND_IN)}
+    env |= {f"FITSTEP_STAND_IN_{name.upper()}": str(n) for name, n in of_stand_in.items()}
+    script = str(Path(__file__).with_name("gpu_steps.py"))
+    done = subprocess.run(
+        [sys.executable, script, str(BUILD), *wanted],
+        env=env, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def trained() -> Any:
+    return run()
+
+
+CASES = [
+    *(f"{o} at {b}" for o in ("sgd", "adamw", "fused") for b in ("100%", "80%")),
+    "packing operators",
+    "data from the CPU",
+    "sgd offloading",
+    "adamw offloading",
+    "sgd with a disk",
+]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_step_on_a_gpu_has_the_bits_of_plain_pytorch_there(trained: Any, case: str) -> None:
+    assert trained[case].get("error") is None, trained[case]["error"]
+    assert trained[case]["differs"] == []
+    assert trained[case]["report"]["violations"] == 0
+
+
+def test_the_cases_are_those_that_were_run(trained: Any) -> None:
+    assert sorted(trained) == sorted(CASES)
+
+
+def test_what_is_evicted_goes_through_pinned_memory_and_the_file(trained: Any) -> None:
+    assert trained["sgd offloading"]["report"]["evicted_bytes"] > 0
+    assert trained["sgd with a disk"]["report"]["disk_written_bytes"] > 0
+    assert trained["sgd at 80%"]["report"]["recomputed_ops"] > 0
+
+
+@pytest.mark.parametrize("seed", range(1, 6))
+def test_in_any_order_that_events_allow_the_bits_are_the_same(seed: int) -> None:
+    for name, found in run("sgd offloading", "sgd with a disk", seed=seed).items():
+        assert found.get("error") is None, f"{name}: {found['error']}"
+        assert found["differs"] == []
+
+
+@pytest.mark.parametrize("failing", [50, 400, 1000, 2000])
+def test_a_call_that_fails_is_an_error_and_never_another_number(failing: int) -> None:
+    for name, found in run("sgd offloading", failing_call=failing).items():
+        assert found.get("error") or found["differs"] == [], name
