@@ -1,8 +1,8 @@
 """What a plan holds in fewer bytes: codes that come back bit for bit, and the bits of plain PyTorch
 at budgets that are too tight for the whole values."""
 
-import math
 import contextlib
+import math
 from collections.abc import Callable
 from typing import Any
 
