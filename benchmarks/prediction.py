@@ -4,11 +4,11 @@
 
 Method. The trainings of step_time.py at 100 and 50 % of the plain peak in memory alone and at 50
 and 30 % with a disk; a budget that has no plan is left out. Each is a process of its own, one at a
-time, so that nothing else runs meanwhile; measured is the median of five steps after two that warm
-up. No profile is kept from before, except from budget to budget of a training: a machine that other
-programs share is not as fast tomorrow. The deviation of a row is the larger of the two figures over
-the smaller, less one; theirs is a geometric mean. With --case, the rows of the other cases stay as
-they were kept.
+time, so that nothing else runs meanwhile. Three rounds, each with a profile of its own, for the
+machine's speed changes from minute to minute: predicted is the median of three predictions,
+measured that of all their steps, five each after two that warm up. The deviation of a row is the
+larger of the two figures over the smaller, less one; theirs is a geometric mean. With --case, the
+rows of the other cases stay as they were kept.
 """
 
 import math
@@ -22,6 +22,7 @@ from step_time import CASES
 from workers import WorkerProcess
 
 BUDGETS = ((1.0, ""), (0.5, ""), (0.5, ":disk"), (0.3, ":disk"))
+ROUNDS = 3
 WARM, STEPS = 2, 5
 GOAL = 0.05
 
@@ -34,32 +35,52 @@ def peak_bytes(name: str, small: bool) -> int:
         return int(plain.ask("peak")["bytes"])
 
 
-def measure(name: str, peak: int, small: bool, cache: str) -> list[Row]:
-    """A row for each budget that has a plan."""
-    rows: list[Row] = []
-    for share, below in BUDGETS:
-        budget_bytes = int(peak * share)
-        how = f"{budget_bytes}{below}"
-        with WorkerProcess(name, how, small, {"FITSTEP_CACHE": cache}) as ours:
+class Figures:
+    """Of a training in a budget, over all rounds."""
+
+    def __init__(self, name: str, share: float, below: str) -> None:
+        self.name, self.share, self.below = name, share, below
+        self.predicted_s: list[float] = []
+        self.measured_s: list[float] = []
+
+    def run(self, peak: int, small: bool, cache: str) -> None:
+        """One round; nothing where there is no plan."""
+        how = f"{int(peak * self.share)}{self.below}"
+        with WorkerProcess(self.name, how, small, {"FITSTEP_CACHE": cache}) as ours:
             if "too_small" in ours.started:
-                continue
-            seconds = [ours.ask("step")["seconds"] for _ in range(WARM + STEPS)][WARM:]
-            predicted = ours.ask("predicted")["seconds"]
-        measured = statistics.median(seconds)
-        row: Row = {
-            "case": name,
-            "share": share,
-            "tiers": "disk" if below else "memory alone",
-            "budget_bytes": budget_bytes,
+                return
+            self.measured_s += [ours.ask("step")["seconds"] for _ in range(WARM + STEPS)][WARM:]
+            self.predicted_s.append(ours.ask("predicted")["seconds"])
+
+    def row(self, peak: int) -> Row:
+        """For the results."""
+        predicted = statistics.median(self.predicted_s)
+        measured = statistics.median(self.measured_s)
+        return {
+            "case": self.name,
+            "share": self.share,
+            "tiers": "disk" if self.below else "memory alone",
+            "budget_bytes": int(peak * self.share),
             "predicted_s": predicted,
             "measured_s": measured,
-            "least_s": min(seconds),
+            "of_rounds": [self.predicted_s, self.measured_s],
             "deviation": max(predicted / measured, measured / predicted) - 1,
             "commit": machine()["commit"],
         }
-        rows.append(row)
+
+
+def measure(name: str, small: bool) -> list[Row]:
+    """A row for each budget that has a plan."""
+    peak = peak_bytes(name, small)
+    every = [Figures(name, share, below) for share, below in BUDGETS]
+    for _ in range(ROUNDS):
+        with tempfile.TemporaryDirectory() as cache:
+            for figures in every:
+                figures.run(peak, small, cache)
+    rows = [figures.row(peak) for figures in every if figures.predicted_s]
+    for row in rows:
         found = f"{100 * row['deviation']:.1f} % off"
-        print(f"{name} at {share:.0%}, {row['tiers']}: {found}", flush=True)
+        print(f"{name} at {row['share']:.0%}, {row['tiers']}: {found}", flush=True)
     return rows
 
 
@@ -70,9 +91,7 @@ def main() -> int:
     args = parser.parse_args()
     rows = kept_rows(Path(__file__).stem, args.case or CASES, args.small)
     for name in args.case or CASES:
-        peak = peak_bytes(name, args.small)
-        with tempfile.TemporaryDirectory() as cache:
-            rows += measure(name, peak, args.small, cache)
+        rows += measure(name, args.small)
     mean = math.exp(statistics.fmean(math.log1p(row["deviation"]) for row in rows)) - 1
     table = [
         {
