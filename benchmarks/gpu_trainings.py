@@ -7,6 +7,7 @@ it is `good`. Peaks are the driver's own figure, sampled by a thread: all that t
 what it held before the training was built.
 """
 
+import gc
 import json
 import statistics
 import sys
@@ -17,6 +18,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from fitstep.device import open_device
 from fitstep.zoo import GPT, resnet50
 from fitstep.zoo.bits import differences, fingerprint
 from fitstep.zoo.vgg import vgg19
@@ -49,23 +51,29 @@ def used_bytes() -> int:
     return total - free
 
 
-class DriverPeak(threading.Thread):
-    """The most that the driver has said since it was started."""
+class DriverPeak:
+    """The most that the driver says while it is in use."""
 
     def __init__(self) -> None:
-        super().__init__(daemon=True)
         self.begin_bytes = self.most_bytes = used_bytes()
         self._done = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
 
-    def run(self) -> None:
-        while not self._done.wait(0.0005):
+    def _watch(self) -> None:
+        while not self._done.wait(0.005):
             free, total = torch.cuda.mem_get_info()
             self.most_bytes = max(self.most_bytes, total - free)
 
-    def growth(self) -> int:
-        """Ends it; bytes beyond those of the start."""
+    def __enter__(self) -> "DriverPeak":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self._done.set()
-        self.join()
+        self._thread.join()
+
+    def growth(self) -> int:
+        """Bytes beyond those of the start."""
         return self.most_bytes - self.begin_bytes
 
 
@@ -98,6 +106,9 @@ def bits(small: bool) -> Iterator[Row]:
             except fitstep.BudgetTooSmall as error:
                 yield row | {"seen": f"no plan: {error.floor_bytes / MIB:.1f} MiB is the floor"}
                 continue
+            except Exception as error:
+                yield row | {"seen": str(error).splitlines()[0], "good": False}
+                continue
             for run in (plain.train_step, step):
                 torch.manual_seed(2)
                 for i in range(3):
@@ -116,28 +127,25 @@ class Contender:
     """One way to run a training: what it needs, and what its steps take."""
 
     def __init__(self, name: str, how: str, small: bool, budget_bytes: int = 0) -> None:
-        self.how, self.budget_bytes, self.seconds = how, budget_bytes, [float("inf")]
-        peak = DriverPeak()
-        self.workload = on_gpu(build(name, small))
-        self.step: Any = self.workload.train_step
-        self.outside_bytes = 0
-        if how == "fitstep":
-            peak.start()
-            self.step = fitstep.compile(
-                self.step, self.workload.batch(0), budget_bytes, host_budget="100%", progress=False
-            )
-            self.outside_bytes = self.step.report().outside_bytes
-        else:
-            if how == "save_on_cpu":
+        self.seconds: list[float] = []
+        with DriverPeak() as peak:
+            self.workload = on_gpu(build(name, small))
+            del self.workload.batches[1:]
+            if how == "fitstep":
+                self.step: Any = fitstep.compile(
+                    self.workload.train_step, self.workload.batch(0), budget_bytes,
+                    host_budget="32GiB", progress=False,
+                )  # fmt: skip
+            elif how == "save_on_cpu":
                 self.step = self._saving_on_cpu
             else:
                 install(self.workload, how)
                 self.step = self.workload.train_step
-            peak.start()
-        for i in range(WARM):
-            self.step(*self.workload.batch(i))
-        torch.cuda.synchronize()
+            for _ in range(WARM):
+                self.step(*self.workload.batch(0))
+            torch.cuda.synchronize()
         self.peak_bytes = peak.growth()
+        self.most_bytes = peak.most_bytes
 
     def _saving_on_cpu(self, *batch: Tensor) -> Tensor:
         with torch.autograd.graph.save_on_cpu(pin_memory=True):
@@ -147,112 +155,124 @@ class Contender:
         """One more step, timed."""
         self.seconds.append(seconds_of(lambda: self.step(*self.workload.batch(0))))
 
-    def median_s(self) -> float:
-        """Of all turns."""
-        return statistics.median(self.seconds[1:])
+    def close(self) -> None:
+        """Gives its memory back."""
+        if isinstance(self.step, fitstep.Step):
+            self.step.close()
+        del self.step, self.workload
+        gc.collect()
 
 
 def step_time(name: str, small: bool) -> Iterator[Row]:
-    """Plain PyTorch, fitstep at shares of its peak, and what else needs less; in turns."""
+    """Plain PyTorch beside fitstep at shares of its peak, and beside what else needs less, in
+    turns. Shares are of the bytes that plain PyTorch adds to what the GPU holds anyway."""
+    outside_bytes = open_device(GPU).outside_bytes()
     plain = Contender(name, "plain", small)
-    rows: list[tuple[Row, Contender]] = [({"case": f"{name}, plain"}, plain)]
-    for share in SHARES:
-        row: Row = {"case": f"{name}, fitstep at {share:.0%}"}
+    others: list[tuple[str, str, int]] = [
+        (f"fitstep at {share:.0%}", "fitstep", int(plain.peak_bytes * share) + outside_bytes)
+        for share in SHARES
+    ]
+    others += [(rival, rival, 0) for rival in RIVALS]
+    for case, how, budget_bytes in others:
+        row: Row = {"case": f"{name}, {case}"}
         try:
-            ours = Contender(name, "fitstep", small, int(plain.peak_bytes * share))
-        except fitstep.FitstepError as error:
-            yield row | {"seen": str(error).splitlines()[0]}
-            continue
-        in_all = ours.peak_bytes + ours.outside_bytes
-        rows.append((row | {"good": in_all <= ours.budget_bytes}, ours))
-    for rival in RIVALS:
-        try:
-            rows.append(({"case": f"{name}, {rival}"}, Contender(name, rival, small)))
+            other = Contender(name, how, small, budget_bytes)
         except Exception as error:
-            yield {"case": f"{name}, {rival}", "seen": str(error).splitlines()[0]}
-    for _ in range(ROUNDS):
-        for _, contender in rows:
-            contender.turn()
-    for row, contender in rows:
+            yield row | {"seen": str(error).splitlines()[0]}
+            gc.collect()
+            continue
+        if how == "fitstep":
+            row["good"] = other.peak_bytes <= budget_bytes - outside_bytes
+        plain.seconds.clear()
+        for _ in range(ROUNDS):
+            plain.turn()
+            other.turn()
+        of_plain = statistics.median(other.seconds) / statistics.median(plain.seconds)
         yield row | {
-            "peak MiB": round(contender.peak_bytes / MIB),
-            "of plain's": round(contender.peak_bytes / plain.peak_bytes, 3),
-            "s": round(contender.median_s(), 5),
-            "time of plain's": round(contender.median_s() / plain.median_s(), 3),
+            "peak MiB": round(other.peak_bytes / MIB),
+            "of plain's": round(other.peak_bytes / plain.peak_bytes, 3),
+            "s": round(statistics.median(other.seconds), 5),
+            "plain s": round(statistics.median(plain.seconds), 5),
+            "time of plain's": round(of_plain, 3),
         }
+        other.close()
 
 
-def _trained(
-    model: nn.Module, optimizer: torch.optim.Optimizer, batch: tuple[Tensor, Tensor], **how: Any
-) -> Row:
-    """Three steps of a classifier or a language model in a budget."""
+def _trained(make: Callable[[], tuple[Any, Any, Any]], budget_bytes: int = 0) -> Row:
+    """Three steps of a classifier or a language model, plain or in a budget."""
+    with DriverPeak() as peak:
+        model, optimizer, batch = make()
 
-    def train_step(x: Tensor, y: Tensor) -> Tensor:
-        optimizer.zero_grad()
-        loss = F.cross_entropy(model(x).flatten(0, -2), y.flatten())
-        loss.backward()
-        optimizer.step()
-        return loss
+        def train_step(x: Tensor, y: Tensor) -> Tensor:
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(x).flatten(0, -2), y.flatten())
+            loss.backward()
+            optimizer.step()
+            return loss
 
-    if not how:
-        return {"s": round(min(seconds_of(lambda: train_step(*batch)) for _ in range(3)), 4)}
-    peak = DriverPeak()
-    peak.start()
-    step = fitstep.compile(train_step, batch, progress=False, **how)
-    seconds = [seconds_of(lambda: step(*batch)) for _ in range(3)]
-    grown, report = peak.growth(), step.report()
-    outside_bytes = report.outside_bytes
-    step.close()
-    return {
-        "s": round(seconds[-1], 4),
-        "peak MiB": round((grown + outside_bytes) / MIB),
-        "outside MiB": round(outside_bytes / MIB),
-        "good": report.violations == 0,
-    }
+        step: Any = train_step
+        if budget_bytes:
+            step = fitstep.compile(
+                train_step, batch, budget_bytes, host_budget="28GiB", progress=False
+            )
+        seconds = [seconds_of(lambda: step(*batch)) for _ in range(3)]
+    row: Row = {"s": round(min(seconds), 4), "peak MiB": round(peak.most_bytes / MIB)}
+    if budget_bytes:
+        report = step.report()
+        step.close()
+        row["outside MiB"] = round(report.outside_bytes / MIB)
+        row["good"] = report.violations == 0 and peak.most_bytes <= budget_bytes
+    return row
 
 
-def _images(model: nn.Module, count: int, side: int, **how: Any) -> Row:
-    model = model.to(GPU)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
-    x = torch.randn(count, 3, side, side, device=GPU)
-    y = torch.randint(0, 1000, (count,), device=GPU)
-    return _trained(model, optimizer, (x, y), **how)
+def _images(make: Callable[[], nn.Module], count: int, side: int, budget_bytes: int = 0) -> Row:
+    def training() -> tuple[Any, Any, Any]:
+        torch.manual_seed(0)
+        model = make().to(GPU)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+        x = torch.randn(count, 3, side, side, device=GPU)
+        return model, optimizer, (x, torch.randint(0, 1000, (count,), device=GPU))
+
+    try:
+        return _trained(training, budget_bytes)
+    finally:
+        gc.collect()
+        torch.cuda.empty_cache()
 
 
 def vgg_e(small: bool) -> Iterator[Row]:
     """VGG-E on 256 images in 12 GiB, and in the least that is found."""
     count, side, budget = (8, 64, 64 * MIB) if small else (256, 224, 12 * GIB)
-
-    def in_budget(budget_bytes: int) -> Row:
-        torch.manual_seed(0)
-        return _images(vgg19(), count, side, budget=budget_bytes, host_budget="64GiB")
-
-    yield {"case": f"VGG-E({count})"} | in_budget(budget)
+    yield {"case": f"VGG-E({count})"} | _images(vgg19, count, side, budget)
+    least = 0
     try:
-        in_budget(budget // 64)
+        _images(vgg19, count, side, budget // 64)
     except fitstep.BudgetTooSmall as error:
         least = error.least_found_bytes or error.floor_bytes
-        yield {"case": f"VGG-E({count}) at the least budget"} | in_budget(least)
+    if least:
+        case = f"VGG-E({count}) in {least / GIB:.2f} GiB, the least found"
+        yield {"case": case} | _images(vgg19, count, side, least)
 
 
 def resnet_5x(small: bool) -> Iterator[Row]:
     """ResNet-50 at five times the batch that plain PyTorch has room for in the same bytes."""
-    side, budget, count = (64, 512 * MIB, 2) if small else (224, 12 * GIB, 32)
-    total = torch.cuda.mem_get_info()[1]
-    torch.cuda.set_per_process_memory_fraction(budget / total)
+    side, budget, count = (64, 512 * MIB, 2) if small else (224, 12 * GIB, 16)
+    free, total = torch.cuda.mem_get_info()
+    torch.cuda.set_per_process_memory_fraction((budget - (total - free)) / total)
     fitting = 0
     while True:
-        torch.cuda.empty_cache()
         try:
-            row = _images(resnet50(), count, side)
+            row = _images(resnet50, count, side)
         except torch.OutOfMemoryError:
             break
         fitting = count
         yield {"case": f"plain, {count} images"} | row
-        count += max(count // 2, 1)
+        count += max(count // 4, 1)
     torch.cuda.set_per_process_memory_fraction(1.0)
-    torch.cuda.empty_cache()
-    made = _images(resnet50(), 5 * fitting, side, budget=budget, host_budget="64GiB")
+    if not fitting:
+        yield {"case": "plain", "seen": f"{count} images do not fit", "good": False}
+        return
+    made = _images(resnet50, 5 * fitting, side, budget)
     yield {"case": f"fitstep, {5 * fitting} images"} | made
 
 
@@ -262,13 +282,20 @@ def gpt_1_3b(small: bool) -> Iterator[Row]:
         "context": 1024, "width": 2048, "layers": 24, "heads": 16
     }  # fmt: skip
     budget = 32 * MIB if small else 12 * GIB
-    torch.manual_seed(0)
-    model = GPT(vocab=256 if small else 50257, dropout=0.0, **size).to(GPU)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
-    row = torch.randint(0, 256, (2, size["context"] + 1), device=GPU)
-    batch = (row[:, :-1].contiguous(), row[:, 1:].contiguous())
-    made = _trained(model, optimizer, batch, budget=budget, host_budget="64GiB")
-    yield {"case": f"{sum(p.numel() for p in model.parameters()) / 1e9:.2f}B parameters"} | made
+    parameters = 0
+
+    def training() -> tuple[Any, Any, Any]:
+        nonlocal parameters
+        torch.manual_seed(0)
+        with GPU:
+            model = GPT(vocab=256 if small else 50257, dropout=0.0, **size)
+        parameters = sum(p.numel() for p in model.parameters())
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+        row = torch.randint(0, 256, (2, size["context"] + 1), device=GPU)
+        return model, optimizer, (row[:, :-1].contiguous(), row[:, 1:].contiguous())
+
+    made = _trained(training, budget)
+    yield {"case": f"{parameters / 1e9:.2f}B parameters"} | made
 
 
 PARTS: dict[str, Callable[[bool], Iterator[Row]]] = {

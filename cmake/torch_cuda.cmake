@@ -22,7 +22,7 @@ if(NOT TARGET fitstep_cuda_runtime)
 endif()
 
 file(GLOB torch_cuda_sources CONFIGURE_DEPENDS fitstep_torch_cuda/*.cpp)
-list(FILTER torch_cuda_sources EXCLUDE REGEX "(_test|/bindings|/pack_operators)\\.cpp$")
+list(FILTER torch_cuda_sources EXCLUDE REGEX "(_test|/bindings|/gpu_device|/pack_operators)\\.cpp$")
 add_library(fitstep_torch_cuda OBJECT ${torch_cuda_sources})
 target_link_libraries(fitstep_torch_cuda PUBLIC fitstep_cuda_runtime)
 target_include_directories(fitstep_torch_cuda SYSTEM BEFORE PUBLIC
@@ -48,6 +48,12 @@ if(TARGET gpu_stand_in)
   target_link_libraries(gpu_stand_in PRIVATE fitstep_test_support)
 endif()
 
+# What follows is made for a torch with its GPU, and to be tested without one.
+if(NOT CUDAToolkit_NVCC_EXECUTABLE OR NOT (torch_has_cuda OR FITSTEP_TESTS))
+  message(STATUS "GPU kernels: skipped")
+  return()
+endif()
+
 # Kernels, for these kinds of GPUs; the last also as text that drivers compile for later ones.
 set(FITSTEP_GPUS "75;80;86;89;90" CACHE STRING "Compute capabilities that kernels are compiled for")
 set(launch_object ${CMAKE_CURRENT_BINARY_DIR}/launch.o)
@@ -71,11 +77,12 @@ if(torch_has_cuda)
 else()
   set(launch tests/gpu/launch_on_host.cpp)
 endif()
-add_library(_cuda MODULE
-  fitstep_torch_cuda/bindings.cpp fitstep_torch_cuda/pack_operators.cpp ${launch})
+add_library(_cuda MODULE fitstep_torch_cuda/bindings.cpp fitstep_torch_cuda/gpu_device.cpp
+  fitstep_torch_cuda/pack_operators.cpp ${launch})
 set_target_properties(_cuda PROPERTIES
   PREFIX "" SUFFIX ${module_suffix}
   BUILD_RPATH ${torch_dir}/lib INSTALL_RPATH "$ORIGIN/../torch/lib")
+add_dependencies(_cuda fitstep_kernels)
 target_include_directories(_cuda SYSTEM BEFORE PRIVATE ${python_include})
 target_compile_definitions(_cuda PRIVATE TORCH_EXTENSION_NAME=_cuda TORCH_API_INCLUDE_EXTENSION_H)
 target_link_libraries(_cuda PRIVATE fitstep_torch_cuda

@@ -55,7 +55,8 @@ class Calls {
   virtual void destroy(Stream stream) = 0;
   virtual void destroy(Event event) = 0;
 
-  // These put something into a stream and return. Host memory of a copy is page-locked and stays.
+  // These put something into a stream and return. Host memory of a copy stays; where it is not
+  // page-locked, the copy may be made before the call returns.
   virtual Status copy(char* target, const char* source, int64_t size_bytes, Stream stream) = 0;
   virtual Status record(Event event, Stream stream) = 0;
   virtual Status wait(Stream stream, Event event) = 0;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "fitstep_cuda/hash_words.h"
 #include "fitstep_cuda/launch.h"
 #include "fitstep_cuda/pack_elements.h"
 
@@ -29,7 +30,7 @@ Status launch(const Work& work, int64_t items, Stream stream) {
   run<<<static_cast<unsigned>(blocks), static_cast<unsigned>(kThreads), 0, stream>>>(work, items);
   const cudaError_t code = cudaGetLastError();
   if (code == cudaSuccess) return Done{};
-  return Error{ErrorCode::Device, std::string("a packing kernel failed: ") +
+  return Error{ErrorCode::Device, std::string("a kernel failed: ") +
                                       cudaGetErrorString(code)};
 }
 
@@ -45,5 +46,7 @@ template Status launch(const MultiplyTwice<double>&, int64_t, Stream);
 template Status launch(const PackPool&, int64_t, Stream);
 template Status launch(const AddPooled<float>&, int64_t, Stream);
 template Status launch(const AddPooled<double>&, int64_t, Stream);
+template Status launch(const HashWords<uint64_t>&, int64_t, Stream);
+template Status launch(const HashWords<uint8_t>&, int64_t, Stream);
 
 }  // namespace fitstep::cuda

@@ -1,4 +1,4 @@
-// Runs a work of pack_elements.h on a GPU: a thread for each item.
+// Runs a work of pack_elements.h or hash_words.h on a GPU: a thread for each item.
 #pragma once
 
 #include <cstdint>

@@ -28,7 +28,25 @@ Status status_of(const char* what, cudaError_t code) {
   return Done{};
 }
 
-// Calls act on the thread's current device, and threads start with device 0.
+// Calls act on the thread's current device, and threads start with device 0: this is the current
+// one while it lives.
+class Entered {
+ public:
+  explicit Entered(int32_t index) : index_(index) {
+    cudaGetDevice(&before_);
+    if (before_ != index_) cudaSetDevice(index_);
+  }
+  ~Entered() {
+    if (before_ != index_) cudaSetDevice(before_);
+  }
+  Entered(const Entered&) = delete;
+  Entered& operator=(const Entered&) = delete;
+
+ private:
+  int before_ = 0;
+  int index_;
+};
+
 class Runtime final : public Calls {
  public:
   Runtime(int32_t index, std::string name) : index_(index), name_(std::move(name)) {}
@@ -36,7 +54,7 @@ class Runtime final : public Calls {
   std::string device_name() const override { return name_; }
 
   Result<Memory> memory() override {
-    enter();
+    const Entered entered(index_);
     size_t free_bytes = 0;
     size_t total_bytes = 0;
     const cudaError_t code = cudaMemGetInfo(&free_bytes, &total_bytes);
@@ -48,7 +66,7 @@ class Runtime final : public Calls {
   }
 
   Result<char*> allocate(int64_t size_bytes) override {
-    enter();
+    const Entered entered(index_);
     void* begin = nullptr;
     const cudaError_t code = cudaMalloc(&begin, static_cast<size_t>(size_bytes));
     if (code == cudaSuccess) {
@@ -62,7 +80,7 @@ class Runtime final : public Calls {
   }
 
   Result<char*> allocate_pinned(int64_t size_bytes) override {
-    enter();
+    const Entered entered(index_);
     void* begin = nullptr;
     const cudaError_t code =
         cudaHostAlloc(&begin, static_cast<size_t>(size_bytes), cudaHostAllocDefault);
@@ -72,7 +90,7 @@ class Runtime final : public Calls {
   }
 
   void free(char* begin) override {
-    enter();
+    const Entered entered(index_);
     cudaFree(begin);
     const std::lock_guard guard(mutex_);
     const auto found = allocated_.find(begin);
@@ -81,12 +99,12 @@ class Runtime final : public Calls {
   }
 
   void free_pinned(char* begin) override {
-    enter();
+    const Entered entered(index_);
     cudaFreeHost(begin);
   }
 
   Result<Stream> make_stream() override {
-    enter();
+    const Entered entered(index_);
     cudaStream_t stream = nullptr;
     const cudaError_t code = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
     if (code != cudaSuccess) return error_of("making a stream", code);
@@ -94,7 +112,7 @@ class Runtime final : public Calls {
   }
 
   Result<Event> make_event() override {
-    enter();
+    const Entered entered(index_);
     cudaEvent_t event = nullptr;
     const cudaError_t code = cudaEventCreateWithFlags(
         &event, static_cast<unsigned>(cudaEventDisableTiming) | cudaEventBlockingSync);
@@ -106,16 +124,16 @@ class Runtime final : public Calls {
   void destroy(Event event) override { cudaEventDestroy(event); }
 
   Status copy(char* target, const char* source, int64_t size_bytes, Stream stream) override {
-    enter();
+    const Entered entered(index_);
     return status_of("a copy", cudaMemcpyAsync(target, source, static_cast<size_t>(size_bytes),
                                                cudaMemcpyDefault, stream));
   }
   Status record(Event event, Stream stream) override {
-    enter();
+    const Entered entered(index_);
     return status_of("recording an event", cudaEventRecord(event, stream));
   }
   Status wait(Stream stream, Event event) override {
-    enter();
+    const Entered entered(index_);
     return status_of("a wait for an event", cudaStreamWaitEvent(stream, event, 0));
   }
   Status synchronize(Event event) override {
@@ -126,8 +144,6 @@ class Runtime final : public Calls {
   }
 
  private:
-  void enter() const { cudaSetDevice(index_); }
-
   int32_t index_;
   std::string name_;
   std::mutex mutex_;  // Guards what follows.

@@ -9,6 +9,7 @@
 #include "fitstep_torch/bindings.h"
 #include "fitstep_torch/code_trace.h"
 #include "fitstep_torch/homes.h"
+#include "fitstep_torch/in_place.h"
 #include "fitstep_torch/profile.h"
 #include "fitstep_torch/python_values.h"
 
@@ -177,11 +178,25 @@ int64_t bytes_left(const Tape& tape, const std::pair<int64_t, double>& budget,
   return std::max<int64_t>(left_bytes, 0);
 }
 
+// Three times the operands of the largest call, and some workspace.
+int64_t usable_bytes(const Tape& tape) {
+  constexpr int64_t kWorkspaceBytes = int64_t{512} << 20;
+  const StepProgram step = unwrap(lower(tape, Claims()));
+  std::vector<int64_t> sizes;
+  for (const Storage& storage : step.program.storages) sizes.push_back(storage.size_bytes);
+  int64_t most_bytes = 0;
+  for (const TorchCall& call : step.calls)
+    most_bytes = std::max(most_bytes, operand_bytes(call, sizes));
+  return 3 * most_bytes + kWorkspaceBytes;
+}
+
 // What calls are measured in before there is an arena: addresses of our own, as many as the budget
 // leaves, of which every call touches the same few again. None where the system refuses them.
-std::shared_ptr<Homes> open_scratch(const std::shared_ptr<TorchDevice>& device,
+std::shared_ptr<Homes> open_scratch(const std::shared_ptr<TorchDevice>& device, const Tape& tape,
                                     int64_t left_bytes) {
-  const int64_t most_bytes = device->memory_bytes();
+  int64_t most_bytes = device->memory_bytes();
+  // A GPU's addresses are memory at once: no more than calls can use.
+  if (!device->is_cpu()) most_bytes = std::min(most_bytes, usable_bytes(tape));
   auto scratch = Homes::open(
       device, {.size_bytes = left_bytes > 0 ? std::min(left_bytes, most_bytes) : most_bytes});
   if (!scratch) return nullptr;
@@ -315,7 +330,8 @@ void bind_capture(py::module_& module) {
                 const std::pair<int64_t, double>& budget, const py::object& progress) {
                const std::shared_ptr<Homes> in =
                    homes ? homes
-                         : open_scratch(device, bytes_left(recorder.tape(), budget, *device));
+                         : open_scratch(device, recorder.tape(),
+                                        bytes_left(recorder.tape(), budget, *device));
                const auto room = in ? in->free_above(homes ? bottom_bytes : 0) : std::span<char>();
                return std::make_shared<StepProgram>(
                    lower_without_gil(recorder, profile, *device, room, progress));

@@ -1,6 +1,7 @@
 #include "fitstep/run/answers.h"
 #include "fitstep_torch/allocator.h"
 #include "fitstep_torch/bindings.h"
+#include "fitstep_torch/taken_out.h"
 #include "fitstep_torch/torch_device.h"
 
 namespace fitstep::torch_side {
@@ -37,6 +38,9 @@ void bind_devices(py::module_& module) {
       .def("measure_link", &measure_link)
       .def("counters", &counters)
       .def("synchronize", &TorchDevice::synchronize);
+  py::class_<TakenOut>(module, "TakenOut")
+      .def(py::init<std::shared_ptr<TorchDevice>, const std::vector<at::Tensor>&>())
+      .def("put_back", &TakenOut::put_back);
   module.def("cpu_device", &cpu_device);
   module.def("install_allocator", &install_allocator);
   module.def("reset_counted_peak", &reset_counted_peak);

@@ -1,13 +1,16 @@
 #include <c10/core/CPUAllocator.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
+#include <span>
 
 #include "fitstep/plan/plan.h"
 #include "fitstep/run/host_device.h"
 #include "fitstep/run/measure_link.h"
 #include "fitstep/run/touch_pages.h"
 #include "fitstep_torch/allocator.h"
+#include "fitstep_torch/hashes.h"
 #include "fitstep_torch/torch_device.h"
 
 namespace fitstep::torch_side {
@@ -48,6 +51,17 @@ class CpuDevice final : public TorchDevice {
   }
   void copy(void* target, const void* source, int64_t size_bytes) override {
     std::memcpy(target, source, static_cast<size_t>(size_bytes));
+  }
+  void fill(char* target, int64_t size_bytes, std::span<const char> pattern) override {
+    const auto width = static_cast<int64_t>(pattern.size());
+    for (int64_t at = 0; at < size_bytes; at += width) {
+      std::memcpy(target + at, pattern.data(),
+                  static_cast<size_t>(std::min(width, size_bytes - at)));
+    }
+  }
+  void hand_out(const c10::DataPtr& /*memory*/) override {}
+  uint64_t hash(const void* bytes, int64_t size_bytes) override {
+    return hash_bytes(static_cast<const char*>(bytes), size_bytes);
   }
   void synchronize() override {}
 };

@@ -16,18 +16,18 @@ uint64_t hash_bytes(const char* data, int64_t size_bytes) {
   return hash;
 }
 
-uint64_t hash_of(const at::Tensor& tensor) {
+uint64_t hash_of(const at::Tensor& tensor, TorchDevice& device) {
   if (!tensor.defined() || tensor.numel() == 0) return 0;
-  const at::Tensor here = tensor.is_cpu() ? tensor : tensor.cpu();
-  const at::Tensor dense = here.is_non_overlapping_and_dense() ? here : here.contiguous();
-  return hash_bytes(
-      static_cast<const char*>(dense.const_data_ptr()),
-      static_cast<int64_t>(dense.numel() * static_cast<int64_t>(dense.element_size())));
+  const at::Tensor dense = tensor.is_non_overlapping_and_dense() ? tensor : tensor.contiguous();
+  const int64_t size_bytes = dense.numel() * static_cast<int64_t>(dense.element_size());
+  const void* const bytes = dense.const_data_ptr();
+  if (!dense.is_cpu()) return device.hash(bytes, size_bytes);
+  return hash_bytes(static_cast<const char*>(bytes), size_bytes);
 }
 
-std::vector<uint64_t> hashes_of(const std::vector<at::Tensor>& tensors) {
+std::vector<uint64_t> hashes_of(const std::vector<at::Tensor>& tensors, TorchDevice& device) {
   std::vector<uint64_t> hashes;
-  for (const at::Tensor& tensor : tensors) hashes.push_back(hash_of(tensor));
+  for (const at::Tensor& tensor : tensors) hashes.push_back(hash_of(tensor, device));
   return hashes;
 }
 

@@ -188,9 +188,9 @@ Status PlannedKernels::prepare_run(const Run& run, PreparedRun& prepared) {
   return Done{};
 }
 
-void PlannedKernels::point(StorageId storage, char* address) {
+void PlannedKernels::point(StorageId storage, char* address, void* context) {
   if (const ResidencyId at = external_[storage.index()]; !at.is_none())
-    repoint(residencies_[at.index()], address);
+    repoint(residencies_[at.index()], address, context);
 }
 
 void PlannedKernels::set_number(OpId op, const NumberPlace& place, const c10::IValue& number) {
@@ -293,6 +293,7 @@ at::Tensor PlannedKernels::take_output(const TensorRef& output) {
         ours->set_data_ptr(c10::DataPtr(nullptr, ours->device())),
         ours->device().is_cpu() ? c10::GetCPUAllocator() : device_.allocator(),
         /*resizable=*/true);
+    if (!storage->device().is_cpu()) device_.hand_out(storage->data_ptr());
     whole = tensor_over(c10::Storage(std::move(storage)), output);
   }
   return tensor_over(whole->storage(), output);

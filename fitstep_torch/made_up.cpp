@@ -76,14 +76,6 @@ std::vector<char> pattern_for(c10::ScalarType dtype, Fill fill, bool is_poisoned
   }
 }
 
-void write_pattern(char* address, int64_t size_bytes, const std::vector<char>& pattern) {
-  const auto width = static_cast<int64_t>(pattern.size());
-  for (int64_t at = 0; at < size_bytes; at += width) {
-    std::memcpy(address + at, pattern.data(),
-                static_cast<size_t>(std::min(width, size_bytes - at)));
-  }
-}
-
 }  // namespace
 
 MadeUpInputs::MadeUpInputs(const TorchCall& call, const std::vector<int64_t>& size_bytes,
@@ -133,13 +125,8 @@ void MadeUpInputs::add(const TensorRef& ref, int64_t size_bytes, const std::vect
   auto storage = c10::Storage(c10::make_intrusive<c10::StorageImpl>(
       c10::StorageImpl::use_byte_size_t(), static_cast<size_t>(size_bytes),
       is_on_host ? c10::GetCPUAllocator() : place.device.allocator(), /*resizable=*/false));
-  if (is_on_host) {
-    write_pattern(static_cast<char*>(storage.mutable_data()), size_bytes, pattern);
-  } else {
-    std::vector<char> bytes(static_cast<size_t>(size_bytes));
-    write_pattern(bytes.data(), size_bytes, pattern);
-    place.device.copy(storage.mutable_data(), bytes.data(), size_bytes);
-  }
+  TorchDevice& device = is_on_host ? *cpu_device() : place.device;
+  device.fill(static_cast<char*>(storage.mutable_data()), size_bytes, pattern);
   storages_.emplace(ref.storage, std::move(storage));
 }
 

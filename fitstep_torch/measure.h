@@ -15,6 +15,8 @@
 
 namespace fitstep::torch_side {
 
+class OfferedPlace;
+
 // REQUIRES: the device's allocator is in place. `size_bytes` by storage number.
 class Bench {
  public:
@@ -53,6 +55,9 @@ class Bench {
   Status in_room(const TorchCall& call, const std::function<Status(Fill)>& todo, Fill fill) const;
   Status run_timed(const TorchCall& call, Fill fill, Overwritten overwritten,
                    const std::vector<size_t>& unread, Measurement& measured) const;
+  // Of one run, when many are given to the device before it is waited for: as in a step.
+  Result<int64_t> queued_ps(const TorchCall& call, const MadeUpInputs& inputs,
+                            const OfferedPlace& offered) const;
   Status run_hashed(const TorchCall& call, Fill fill, const std::vector<size_t>& poisoned,
                     Overwritten overwritten, const std::vector<size_t>& unread,
                     std::vector<uint64_t>& hashes) const;

@@ -41,8 +41,9 @@ c10::Storage borrowed_storage(char* address, int64_t size_bytes, c10::Device dev
       c10::DataPtr(address, device), nullptr, /*resizable=*/false);
 }
 
-void repoint(const c10::Storage& storage, char* address) {
-  storage.unsafeGetStorageImpl()->set_data_ptr_noswap(c10::DataPtr(address, storage.device()));
+void repoint(const c10::Storage& storage, char* address, void* context) {
+  storage.unsafeGetStorageImpl()->set_data_ptr_noswap(
+      c10::DataPtr(address, context, &c10::detail::deleteNothing, storage.device()));
 }
 
 at::Tensor tensor_over(const c10::Storage& storage, const TensorRef& ref) {

@@ -15,7 +15,7 @@ namespace fitstep::torch_side {
 c10::Storage borrowed_storage(char* address, int64_t size_bytes, c10::Device device);
 
 // Points a storage elsewhere. REQUIRES: its bytes there are valid for as long as it is used.
-void repoint(const c10::Storage& storage, char* address);
+void repoint(const c10::Storage& storage, char* address, void* context = nullptr);
 
 // A plain tensor (no autograd) of its device over `storage` with the geometry of `ref`.
 at::Tensor tensor_over(const c10::Storage& storage, const TensorRef& ref);

@@ -75,6 +75,15 @@ class TorchDevice {
   // when all is done that was there to do before. Throws as PyTorch does.
   virtual void copy(void* target, const void* source, int64_t size_bytes) = 0;
 
+  // Repeats the pattern, which is the host's, in memory of the device. Throws as PyTorch does.
+  virtual void fill(char* target, int64_t size_bytes, std::span<const char> pattern) = 0;
+
+  // An output of a step is about to be the caller's, who may use it on another stream.
+  virtual void hand_out(const c10::DataPtr& memory) = 0;
+
+  // Of bytes of the device: equal ones have equal hashes. Throws as PyTorch does.
+  virtual uint64_t hash(const void* bytes, int64_t size_bytes) = 0;
+
   // Returns when everything that was given to the device has been done. Throws as PyTorch does.
   virtual void synchronize() = 0;
 };

@@ -77,7 +77,8 @@ std::optional<Stopped> Variant::run(const std::vector<External>& externals,
   }
   for (size_t i = 0; i < externals.size(); ++i) {
     auto* first = static_cast<char*>(const_cast<void*>(tensors[i].const_data_ptr()));
-    kernels_->point(externals[i].storage, first - externals[i].offset_bytes);
+    kernels_->point(externals[i].storage, first - externals[i].offset_bytes,
+                    tensors[i].storage().data_ptr().get_context());
   }
   for (auto& [generator, state] : generators_) save_generator(generator, state.data());
   TorchDevice& device = homes_->torch_device();

@@ -1,5 +1,9 @@
 #include "fitstep_torch_cuda/gpu_device.h"
 
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/addmm.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/ones.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAStream.h>
@@ -9,8 +13,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <set>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "fitstep/base/result.h"
 #include "fitstep/machine/machine.h"
@@ -19,6 +27,8 @@
 #include "fitstep/run/tiered_device.h"
 #include "fitstep_cuda/cuda.h"
 #include "fitstep_cuda/cuda_device.h"
+#include "fitstep_cuda/hash_words.h"
+#include "fitstep_cuda/launch.h"
 #include "fitstep_cuda/measure_copies.h"
 #include "fitstep_cuda/runtime.h"
 #include "fitstep_torch/torch_device.h"
@@ -31,6 +41,9 @@ namespace native = c10::cuda::CUDACachingAllocator;
 using c10::cuda::CUDAStream;
 using torch_side::Serving;
 using torch_side::TorchDevice;
+
+// Segments in which PyTorch takes memory for a step's inputs and outputs, and the driver's pages.
+constexpr int64_t kRoundingBytes = int64_t{24} << 20;
 
 void check(const Status& status) {
   if (!status) TORCH_CHECK(false, status.error().message);
@@ -50,6 +63,7 @@ class Order {
   Order& operator=(const Order&) = delete;
 
   Status put_behind(const CUDAStream& later, const CUDAStream& sooner) {
+    const std::lock_guard guard(mutex_);
     FITSTEP_TRY_STATUS(calls_->record(event_, sooner.stream()));
     return calls_->wait(later.stream(), event_);
   }
@@ -57,7 +71,18 @@ class Order {
  private:
   std::shared_ptr<cuda::Calls> calls_;
   cuda::Event event_;
+  std::mutex mutex_;  // Steps of several threads share the event.
 };
+
+// Has cuBLAS take the workspace that it keeps for this thread and stream, before it could be given
+// addresses of an arena.
+void warm_up(c10::Device device) {
+  thread_local std::set<c10::DeviceIndex> warm;
+  if (!warm.insert(device.index()).second) return;
+  const at::NoGradGuard no_grad;
+  const at::Tensor x = at::ones({64, 64}, at::TensorOptions().device(device));
+  at::addmm(x[0], x, at::mm(x, x));
+}
 
 class GpuServing final : public Serving {
  public:
@@ -70,6 +95,7 @@ class GpuServing final : public Serving {
       check(order_.put_behind(stream_, caller_));
       c10::cuda::setCurrentCUDAStream(stream_);
     }
+    warm_up(stream.device());
     allocation_.emplace(answers, stream.device_index(), stream.stream());
   }
 
@@ -108,13 +134,14 @@ class GpuDevice final : public TorchDevice {
   }
 
   int64_t outside_bytes() const override {
+    native::emptyCache();  // What PyTorch keeps for later is nobody's.
     const Result<cuda::Calls::Memory> memory = calls_->memory();
     if (!memory) return kept_bytes_;
     const auto stats = native::get()->getDeviceStats(stream_.device_index());
     const auto all = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
     const int64_t used_bytes = memory->total_bytes - memory->free_bytes;
-    const int64_t of_tensors = stats.reserved_bytes.at(all).current + memory->own_bytes;
-    return std::max<int64_t>(used_bytes - of_tensors, 0) + kept_bytes_;
+    const int64_t of_tensors = stats.allocated_bytes.at(all).current + memory->own_bytes;
+    return std::max<int64_t>(used_bytes - of_tensors, 0) + kept_bytes_ + kRoundingBytes;
   }
 
   Result<std::shared_ptr<TieredDevice>> open(std::optional<DiskFileOptions> disk) override {
@@ -155,9 +182,55 @@ class GpuDevice final : public TorchDevice {
     synchronize();
   }
 
+  void fill(char* target, int64_t size_bytes, std::span<const char> pattern) override {
+    int64_t done = std::min(static_cast<int64_t>(pattern.size()), size_bytes);
+    copy(target, pattern.data(), done);
+    while (done < size_bytes) {  // What is there, once more.
+      const int64_t next = std::min(done, size_bytes - done);
+      check(calls_->copy(target + done, target, next, stream_.stream()));
+      done += next;
+    }
+  }
+
+  void hand_out(const c10::DataPtr& memory) override {
+    const CUDAStream current = c10::cuda::getCurrentCUDAStream(stream_.device_index());
+    if (current != stream_) native::recordStream(memory, current);
+  }
+
+  // Threads hash parts, and the host their hashes.
+  uint64_t hash(const void* bytes, int64_t size_bytes) override {
+    constexpr int64_t kMostThreads = int64_t{1} << 16;
+    constexpr int64_t kWord = sizeof(uint64_t);
+    const bool has_words =
+        reinterpret_cast<uintptr_t>(bytes) % kWord == 0 && size_bytes % kWord == 0;
+    const int64_t count = has_words ? size_bytes / kWord : size_bytes;
+    const int64_t threads = std::min(count, kMostThreads);
+    std::vector<uint64_t> hashes(static_cast<size_t>(threads));
+    const auto hashes_bytes = threads * static_cast<int64_t>(sizeof(uint64_t));
+    const c10::DataPtr on_gpu = allocator()->allocate(static_cast<size_t>(hashes_bytes));
+    auto* const out = static_cast<uint64_t*>(on_gpu.get());
+    if (has_words) {
+      launch(cuda::HashWords<uint64_t>{static_cast<const uint64_t*>(bytes), count, threads, out});
+    } else {
+      launch(cuda::HashWords<uint8_t>{static_cast<const uint8_t*>(bytes), count, threads, out});
+    }
+    copy(hashes.data(), out, hashes_bytes);
+    uint64_t all = static_cast<uint64_t>(size_bytes);
+    for (const uint64_t one : hashes) {
+      all = (all ^ one) * 0xFF51AFD7ED558CCDU;
+      all ^= all >> 32U;
+    }
+    return all;
+  }
+
   void synchronize() override { check(calls_->synchronize(stream_.stream())); }
 
  private:
+  template <class Word>
+  void launch(const cuda::HashWords<Word>& work) {
+    check(cuda::launch(work, work.threads, stream_.stream()));
+  }
+
   std::shared_ptr<cuda::Calls> calls_;
   std::shared_ptr<Order> order_;
   CUDAStream stream_;

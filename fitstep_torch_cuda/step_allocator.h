@@ -5,8 +5,9 @@
 // answers, and passes on what it does not answer, and all that other threads ask, to PyTorch's own:
 //
 //   executor's thread -> planned? -> an address of the arena, which nobody frees
-//                     \-> too large and unforeseen -> c10::OutOfMemoryError: cuDNN then takes
-//                     \                               an implementation with a smaller workspace
+//                     \-> unforeseen, above a most that was set -> c10::OutOfMemoryError: cuDNN
+//                     \   then takes an implementation with a smaller workspace, whose bits may
+//                     \   differ; so steps set none, and count what was unforeseen
 //   other threads ------> PyTorch's allocator
 //
 // Streams of the arena are ordered by the plan's events, so recordStream() leaves its addresses

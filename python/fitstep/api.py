@@ -16,9 +16,10 @@ from .arguments import arguments_of
 from .device import device_of
 from .errors import CaptureError, FitstepError, PlanFileError
 from .least import floor_of, least_for
+from .planned import Planned
 from .profile_cache import ProfileCache
 from .progress import progress_line
-from .session import Planned, Session
+from .session import Session
 from .sessions import session_for
 from .settings import Settings, check_int, check_path, check_switch, several
 from .state import Reach, discover

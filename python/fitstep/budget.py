@@ -15,9 +15,9 @@ BLOCK_BYTES = 4096  # Of files.
 _MOST_BYTES = 2**48  # What a process can address.
 
 
-def reserve_of(budget_bytes: int) -> int:
+def reserve_of(budget_bytes: int, alignment: int = ALIGNMENT) -> int:
     """One percent, for requests of kernels that nobody foresaw."""
-    return budget_bytes // 100 // ALIGNMENT * ALIGNMENT
+    return budget_bytes // 100 // alignment * alignment
 
 
 def host_of(budget_bytes: int) -> int:
@@ -37,19 +37,23 @@ def staging_of(budget_bytes: int, files: float) -> int:
     return int(4 * files) * piece_of(budget_bytes)
 
 
-def capacity_of(budget_bytes: int, external_bytes: int, files: float) -> int:
+def capacity_of(
+    budget_bytes: int, external_bytes: int, files: float, alignment: int = ALIGNMENT
+) -> int:
     """What a budget leaves to the arena beside tensors outside it, the reserve, the host and the
     staging of a disk tier."""
-    inside = budget_bytes - external_bytes - reserve_of(budget_bytes) - host_of(budget_bytes)
-    inside -= staging_of(budget_bytes, files)
-    return inside // ALIGNMENT * ALIGNMENT
+    inside = budget_bytes - external_bytes - host_of(budget_bytes)
+    inside -= reserve_of(budget_bytes, alignment) + staging_of(budget_bytes, files)
+    return inside // alignment * alignment
 
 
-def budget_for(height_bytes: int, external_bytes: int, files: float) -> int:
+def budget_for(
+    height_bytes: int, external_bytes: int, files: float, alignment: int = ALIGNMENT
+) -> int:
     """The least budget that leaves a capacity of `height_bytes`."""
     budget = height_bytes + external_bytes
     while True:
-        capacity = capacity_of(budget, external_bytes, files)
+        capacity = capacity_of(budget, external_bytes, files, alignment)
         if capacity >= height_bytes:
             return budget
         budget += height_bytes - capacity

@@ -48,6 +48,7 @@ def content(tensor: torch.Tensor) -> bytes:
     return flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""
 
 
+_SEEDS_ON_HOST = (torch.ops.aten._scaled_dot_product_efficient_attention.default,)
 _FACTORIES = (
     torch.ops.aten.zeros.default,
     torch.ops.aten.ones.default,
@@ -158,10 +159,21 @@ class RecordingMode(TorchDispatchMode):
             self._know_content(func, args, kwargs, results)
         if self._profile.correction_count():
             results = self._corrected(func, args, kwargs, results)
+        if func in _SEEDS_ON_HOST and results[0].device.type != "cpu":
+            results = self._with_host_seeds(results)
         if isinstance(results, tuple):
             results = self._apart(func, results)
         self.record(func, args, kwargs, results)
         return results
+
+    def _with_host_seeds(self, results: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Fakes of an attention's seed and offset are the GPU's; its kernel makes the host's."""
+        self._silent = True
+        try:
+            seeds = [torch.empty((), dtype=torch.long, device="cpu") for _ in range(2)]
+        finally:
+            self._silent = False
+        return (*results[:2], *seeds)
 
     def _view_of_known(self, func: Any, args: Any, kwargs: Any) -> Any:
         """A view of a fake that knows its number: FakeTensor would give it a storage of its own.

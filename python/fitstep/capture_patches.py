@@ -1,7 +1,7 @@
 """What is patched in torch for the time of a recording, because no operator call would show it.
 
 torch.get_rng_state / set_rng_state   become ops of the program (torch.utils.checkpoint)
-torch.manual_seed, torch.seed         are refused
+torch.manual_seed, torch.seed         are refused, and states of a GPU's generator with them
 Tensor.data = ...                     is refused
 Tensor.item, float(t), int(t)         a number that is only returned is read after the step
 fitstep's own compiled steps          are refused
@@ -72,6 +72,31 @@ def _foreach_patches() -> Iterator[tuple[Any, str, Any]]:
         yield module, "_foreach_supported_types", [*known, FakeTensor]
 
 
+def _generator_patches() -> Iterator[tuple[Any, str, Any]]:
+    def refuse_seed(*_args: Any, **_kwargs: Any) -> Any:
+        raise CaptureError(
+            "the step seeds a random number generator",
+            where=user_location(),
+            todo="call torch.manual_seed before the step; inside it every step would draw the same",
+        )
+
+    def refuse_state(*_args: Any, **_kwargs: Any) -> Any:
+        raise CaptureError(
+            "the step reads or sets the state of a GPU's random number generator",
+            where=user_location(),
+            todo="torch.utils.checkpoint does so: leave it out, fitstep recomputes by itself",
+        )
+
+    for module in (torch, torch.random, torch.cuda, torch.cuda.random):
+        yield module, "manual_seed", refuse_seed
+        yield module, "seed", refuse_seed
+    for module in (torch.cuda, torch.cuda.random):
+        yield module, "manual_seed_all", refuse_seed
+        yield module, "seed_all", refuse_seed
+        yield module, "get_rng_state", refuse_state
+        yield module, "set_rng_state", refuse_state
+
+
 @contextlib.contextmanager
 def patched(mode: RecordingMode) -> Iterator[Numbers]:
     """Patches torch, and puts everything back whatever happens."""
@@ -87,13 +112,6 @@ def patched(mode: RecordingMode) -> Iterator[Numbers]:
 
     def set_rng_state(new_state: torch.Tensor) -> None:
         mode.record(torch.ops.fitstep.set_generator_state.default, (new_state,), {}, None)
-
-    def refuse_seed(*_args: Any, **_kwargs: Any) -> Any:
-        raise CaptureError(
-            "the step seeds a random number generator",
-            where=user_location(),
-            todo="call torch.manual_seed before the step; inside it every step would draw the same",
-        )
 
     def item(tensor: torch.Tensor) -> Any:
         is_known = getattr(tensor, "constant", None) is not None or not mode.is_fake(tensor)
@@ -121,14 +139,12 @@ def patched(mode: RecordingMode) -> Iterator[Numbers]:
     data = property(vars(torch._C.TensorBase)["data"].__get__, refuse_data)
     patches: list[tuple[Any, str, Any]] = [
         *_foreach_patches(),
+        *_generator_patches(),
         (torch.Tensor, "data", data),
         (torch, "get_rng_state", get_rng_state),
         (torch, "set_rng_state", set_rng_state),
         (torch.random, "get_rng_state", get_rng_state),
         (torch.random, "set_rng_state", set_rng_state),
-        (torch, "manual_seed", refuse_seed),
-        (torch, "seed", refuse_seed),
-        (torch.random, "manual_seed", refuse_seed),
         (torch.Tensor, "item", item),
         (Step, "__call__", refuse_compiled),
     ]

@@ -13,7 +13,8 @@ import torch
 from . import _core
 
 if TYPE_CHECKING:
-    from .session import Planned, Session
+    from .planned import Planned
+    from .session import Session
 
 
 def shall_look(session: Session, one: Planned) -> bool:

@@ -50,8 +50,11 @@ def open_device(device: torch.device) -> Any:
             todo="build it where the CUDA toolkit is, with the PyTorch that runs it; or move the "
             "model to the CPU",
         ) from None
+    if torch.cuda.is_available():
+        torch._C._cuda_clearCublasWorkspaces()  # Some may be there already.
     before = _allocated_bytes(device)
-    _warm_up(device)
+    with torch.enable_grad():
+        _warm_up(device)
     kept_bytes = _allocated_bytes(device) - before
     try:
         return _cuda.open_device(device.index or 0, kept_bytes)

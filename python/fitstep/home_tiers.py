@@ -12,7 +12,8 @@ from .errors import BudgetTooSmall
 from .homes import FREE_HOMES
 
 if TYPE_CHECKING:
-    from .session import Planned, Session
+    from .planned import Planned
+    from .session import Session
 
 _OFFLOADING = ("auto", "offload")  # Policies that may have homes below.
 

@@ -12,7 +12,8 @@ from .errors import BudgetTooSmall
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .session import Planned, Session
+    from .planned import Planned
+    from .session import Session
 
 # What planning looks for: the best plan, any plan, or the least capacity that has one, which a
 # BudgetTooSmall says.

@@ -25,6 +25,17 @@ class Measured:
     runs: int = 0
     seconds: list[float] = field(default_factory=list)  # Of the last 1,000 runs.
 
+    def note(self, seconds: float | None) -> None:
+        """One more run; None where nobody knows how long it took."""
+        self.runs += 1
+        if seconds is not None:
+            self.seconds.append(seconds)
+            del self.seconds[:-1000]
+
+    def typical_s(self) -> float | None:
+        """The median; None without any."""
+        return statistics.median(self.seconds) if self.seconds else None
+
 
 class SavedText:
     """A program or a plan, for saving it to a file."""
@@ -80,7 +91,7 @@ class VariantReport:
     bound_s: float
     bound: str
     runs: int
-    measured_s: float | None  # Median of the last 1,000 runs.
+    measured_s: float | None  # Median of the last 1,000 runs; on a GPU from step to step.
 
 
 @dataclass
@@ -232,7 +243,7 @@ def make_report(step: Step, session: Session) -> Report:
                 bound_s=certificate["bound_s"],
                 bound=certificate["bound"],
                 runs=measured.runs if measured else 0,
-                measured_s=statistics.median(measured.seconds) if measured else None,
+                measured_s=measured.typical_s() if measured else None,
             )
         )
     return Report(
@@ -251,7 +262,7 @@ def make_report(step: Step, session: Session) -> Report:
         disk_is_direct=below.is_direct,
         disk_written_bytes=below.disk_written_bytes,
         disk_read_bytes=below.disk_read_bytes,
-        staging_bytes=below.staging_bytes(session.budget_bytes),
+        staging_bytes=below.staging_bytes(session.tensor_bytes),
         floor_bytes=max(r.floor_bytes + r.external_bytes for r in reports) + around,
         unforeseen_requests=counters["unforeseen"],
         unforeseen_bytes=counters["unforeseen_bytes"],

@@ -11,7 +11,6 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -35,20 +34,8 @@ from .home_tiers import plan_with_homes
 from .homes import FREE_HOMES, Home, Homes
 from .least import LooksFor, with_least
 from .names import Names
+from .planned import Planned, external_bytes_of
 from .settings import Settings
-
-
-@dataclass(eq=False)
-class Planned:
-    """A lowered recording with its plan, ready to run."""
-
-    step: Any  # _core.StepProgram
-    plan: Any = None  # _core.Plan
-    variant: Any = None  # _core.Variant
-    external_bytes: int = 0  # Inputs, outputs and closed-over tensors, which count in the peak.
-    policy: str = "auto"
-    given_plan: Any = None  # A plan from a file, to be used as it is.
-    has_looked: bool = False  # At what codes make of what it copies to the disk.
 
 
 class Session:
@@ -94,17 +81,22 @@ class Session:
         return self.places.bottom_bytes
 
     @property
+    def tensor_bytes(self) -> int:
+        """What of the budget is for tensors."""
+        return max(self.budget_bytes - self.outside_bytes, 0)
+
+    @property
     def reserve_bytes(self) -> int:
-        return reserve_of(self.budget_bytes)
+        return reserve_of(self.tensor_bytes, self.device.alignment_bytes())
 
     @property
     def host_bytes(self) -> int:
-        return host_of(self.budget_bytes)
+        return host_of(self.tensor_bytes)
 
     @property
     def around_bytes(self) -> int:
         """What of the budget is neither the arena's nor that of tensors outside."""
-        staging = self.below.staging_bytes(self.budget_bytes)
+        staging = self.below.staging_bytes(self.tensor_bytes)
         return self.reserve_bytes + self.host_bytes + staging + self.outside_bytes
 
     def home_of(self, tensor: torch.Tensor) -> Home | None:
@@ -132,15 +124,21 @@ class Session:
     def take_budget(self, budget_bytes: int) -> None:
         """Another budget, with the tiers below as they are beside that one."""
         self.budget_bytes = budget_bytes
-        self.below = self._make_below(budget_bytes)
+        self.below = self._make_below(self.tensor_bytes)
 
     def capacity_for(self, planned: list[Planned]) -> int:
-        outside = external_bytes_of(planned) + self.outside_bytes
-        return capacity_of(self.budget_bytes, outside, self.below.files)
+        return capacity_of(
+            self.tensor_bytes,
+            external_bytes_of(planned),
+            self.below.files,
+            self.device.alignment_bytes(),
+        )
 
     def budget_for(self, height_bytes: int, external_bytes: int) -> int:
         """The least budget that leaves a capacity of `height_bytes`."""
-        return budget_for(height_bytes, external_bytes + self.outside_bytes, self.below.files)
+        alignment = self.device.alignment_bytes()
+        budget = budget_for(height_bytes, external_bytes, self.below.files, alignment)
+        return budget + self.outside_bytes
 
     def lower(self, recorder: Any, profile: Any, progress: Callable[[int, int], None]) -> Any:
         """The StepProgram of a recording; what is measured for it uses what the arena has free, or
@@ -262,32 +260,39 @@ class Session:
 
         Verification comes first: nothing of the user's is touched before every plan has passed.
         """
-        if self._homes is None:
-            size = max(self._next_capacity, self.bottom_bytes) + self.reserve_bytes
-            self._homes = self.below.open_homes(
-                self.device,
-                self.budget_bytes,
-                {
-                    "size_bytes": size,
-                    "reserve_bytes": self.reserve_bytes,
-                    "host_bottom_bytes": self.places.host_bottom_bytes,
-                },
-            )
-            self._capacity_bytes = self._next_capacity
+        taken: Any = None  # What has to make room for an arena, on a GPU.
         try:
+            if self._homes is None:
+                if not self.device.is_cpu():
+                    taken = _core.TakenOut(self.device, list(tensors.values()))
+                self._open_homes()
             self.below.reserve(self._homes, [one.plan for one in plans])
             for one in plans:
                 one.variant = _core.Variant(one.step, one.plan, self._homes, self.bottom_bytes)
-        except Exception:
-            if not self.planned:
+            for name, tensor in tensors.items():
+                home = self.homes[name]
+                if not self._homes.is_home(tensor, home.place):
+                    self._homes.move_in(tensor.detach(), home.place, 2)
+                self._settle(home, tensor)
+        except BaseException:
+            if not self.planned and self._homes is not None:
+                for one in plans:
+                    one.variant = None  # Or the arena would stay.
                 self._homes.close()
                 self._homes = None
+            if taken is not None:
+                taken.put_back()
             raise
-        for name, tensor in tensors.items():
-            home = self.homes[name]
-            if not self._homes.is_home(tensor, home.place):
-                self._homes.move_in(tensor.detach(), home.place, 2)
-            self._settle(home, tensor)
+
+    def _open_homes(self) -> None:
+        size = max(self._next_capacity, self.bottom_bytes) + self.reserve_bytes
+        options = {
+            "size_bytes": size,
+            "reserve_bytes": self.reserve_bytes,
+            "host_bottom_bytes": self.places.host_bottom_bytes,
+        }
+        self._homes = self.below.open_homes(self.device, self.tensor_bytes, options)
+        self._capacity_bytes = self._next_capacity
 
     def make_tensor(self, home: Home, fake: torch.Tensor) -> torch.Tensor:
         """A tensor of the fake's geometry over a home."""
@@ -389,7 +394,3 @@ class Session:
         for one in self.planned:
             one.variant = None
         self.planned = []
-
-
-def external_bytes_of(planned: list[Planned]) -> int:
-    return max((one.external_bytes for one in planned), default=0)

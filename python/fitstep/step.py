@@ -22,9 +22,10 @@ from .left_behind import (
     step_failed,
     take_in_state,
 )
+from .planned import Planned
 from .python_changes import check_flags
 from .report import Measured, Report, SavedText, make_report
-from .session import Planned, Session
+from .session import Session
 from .shadow import HostSide
 from .state.variant import VariantFacts, flattened
 from .uninterrupted import uninterrupted
@@ -44,6 +45,7 @@ class Step:
         self._variants: dict[Any, list[Variant]] = {}
         self._forgotten: list[Variant] = []
         self._last: Variant | None = None
+        self._began = 0.0  # When it ran last.
         self.measured: dict[int, Measured] = {}
         session.steps.add(self)
         self._facts = VariantFacts(maker.reach)
@@ -97,10 +99,8 @@ class Step:
         base = self._key(args, kwargs)
         for variant in capture.variants:
             self._variants.setdefault(base, []).append(variant)
-        self.compile_seconds = {
-            "capture": captured - began,
-            "plan": time.perf_counter() - captured,
-        }
+        planned = time.perf_counter()
+        self.compile_seconds = {"capture": captured - began, "plan": planned - captured}
 
     def _add_homes(self, variants: list[Variant]) -> dict[str, torch.Tensor]:
         tensors: dict[str, torch.Tensor] = {}
@@ -177,7 +177,7 @@ class Step:
         except BaseException:
             host.undo()
             raise
-        seconds = time.perf_counter() - began
+        ended = time.perf_counter()
         if failure is not None:
             host.undo()
             raise step_failed(variant, *failure)
@@ -185,7 +185,7 @@ class Step:
         outputs = core.take_outputs()
         if leave_state(self._session, variant, outputs, todo):
             self._accept_state()
-        self._note(variant, seconds)
+        self._note(variant, began, ended)
         if looks:
             choose_codes(self._session, variant.planned)
         return make_results(variant, outputs)
@@ -303,12 +303,12 @@ class Step:
         homes = self._session.homes
         return all(homes[name].tensor is not None for name in variant.recording.start)
 
-    def _note(self, variant: Variant, seconds: float) -> None:
-        measured = self.measured.setdefault(id(variant), Measured())
-        measured.runs += 1
-        measured.seconds.append(seconds)
-        del measured.seconds[:-1000]
-        self._last = variant
+    def _note(self, variant: Variant, began: float, ended: float) -> None:
+        seconds: float | None = ended - began
+        if not self._session.device.is_cpu():  # It works on behind the call: from begin to begin.
+            seconds = began - self._began if self._last is variant else None
+        self.measured.setdefault(id(variant), Measured()).note(seconds)
+        self._last, self._began = variant, began
 
     def _forget_variants(self) -> None:
         """Drops all variants: the next call captures anew. To be followed by a call or close()."""

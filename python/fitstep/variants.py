@@ -18,11 +18,12 @@ from . import _core
 from .capture import Capturer
 from .errors import CaptureError
 from .host_numbers import HostNumbers, host_numbers, perturbed
+from .planned import Planned
 from .profile_cache import ProfileCache
 from .python_changes import PythonChanges
 from .recorded_state import check_given, leaves_grads, reads_grads, settle, uses, written_or_at_home
 from .recording import Bound, Recording
-from .session import Planned, Session
+from .session import Session
 from .shadow import HostSide, OptimizerCall, SchedulerCall, ShadowOptimizer, Slots, TapeOp, match
 from .shadow.schedulers import SchedulerState
 from .state import Reach, Swap, swapped

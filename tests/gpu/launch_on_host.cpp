@@ -4,6 +4,7 @@
 
 #include "fitstep/base/result.h"
 #include "fitstep_cuda/cuda.h"
+#include "fitstep_cuda/hash_words.h"
 #include "fitstep_cuda/launch.h"
 #include "fitstep_cuda/pack_elements.h"
 
@@ -30,5 +31,7 @@ template Status launch(const MultiplyTwice<double>&, int64_t, Stream);
 template Status launch(const PackPool&, int64_t, Stream);
 template Status launch(const AddPooled<float>&, int64_t, Stream);
 template Status launch(const AddPooled<double>&, int64_t, Stream);
+template Status launch(const HashWords<uint64_t>&, int64_t, Stream);
+template Status launch(const HashWords<uint8_t>&, int64_t, Stream);
 
 }  // namespace fitstep::cuda

@@ -13,6 +13,7 @@ cudaStream_t compute_stream();
 // stream has to have run. False where something has failed.
 bool wait_for_kernels();
 
-int64_t calls();
+// Whether the runtime has given that memory, of the GPU or page-locked.
+bool owns(const void* address);
 
 }  // namespace fitstep::stand_in

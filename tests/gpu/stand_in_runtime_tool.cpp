@@ -61,7 +61,7 @@ cudaStream_t compute_stream() {
 
 bool wait_for_kernels() { return fake().synchronize(compute_stream()).has_value(); }
 
-int64_t calls() { return fake().calls(); }
+bool owns(const void* address) { return fake().owns(static_cast<const char*>(address)); }
 
 }  // namespace fitstep::stand_in
 
@@ -75,6 +75,10 @@ cudaError_t cudaGetDeviceCount(int* count) {
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   std::memset(properties, 0, sizeof *properties);
   std::strcpy(properties->name, "stand-in");
+  return cudaSuccess;
+}
+cudaError_t cudaGetDevice(int* device) {
+  *device = 0;
   return cudaSuccess;
 }
 cudaError_t cudaSetDevice(int) { return cudaSuccess; }
@@ -135,9 +139,6 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 
 // For what stands in for kernels (launch_on_host.cpp).
 bool fitstep_stand_in_wait() { return fitstep::stand_in::wait_for_kernels(); }
-
-// For tests: how many calls were made that may fail (FITSTEP_STAND_IN_FAILING_CALL).
-int64_t fitstep_stand_in_calls() { return fitstep::stand_in::calls(); }
 
 }  // extern "C"
 #pragma GCC visibility pop

@@ -21,6 +21,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -56,8 +57,19 @@ class Native final : public Pluggable {
     const size_t whole = (size + kUnit - 1) / kUnit * kUnit;
     void* const address = std::aligned_alloc(kUnit, whole);
     std::memset(address, kRubbish, whole);
+    const std::lock_guard guard(mutex);
+    live.emplace(static_cast<char*>(address), whole);
     return address;
   }
+
+  static bool owns(const void* address) {
+    const std::lock_guard guard(mutex);
+    const auto behind = live.upper_bound(static_cast<const char*>(address));
+    if (behind == live.begin()) return false;
+    const auto& [begin, size] = *std::prev(behind);
+    return static_cast<const char*>(address) < begin + size;
+  }
+
   void* raw_alloc_with_stream(size_t size, cudaStream_t) override { return raw_alloc(size); }
   void raw_delete(void* address) override { free_own(address); }
   c10::DeleterFnPtr raw_deleter() const override { return &free_own; }
@@ -68,7 +80,14 @@ class Native final : public Pluggable {
   std::string name() override { return "stand-in"; }
 
  private:
-  static void free_own(void* address) { std::free(address); }
+  static void free_own(void* address) {
+    const std::lock_guard guard(mutex);
+    live.erase(static_cast<char*>(address));
+    std::free(address);
+  }
+
+  static inline std::mutex mutex;
+  static inline std::map<const char*, size_t> live;
 };
 
 thread_local bool is_inside = false;  // A kernel of the stand-in.
@@ -145,6 +164,9 @@ class Call {
       if (gpu.is_same(tensor)) return host;
     }
     c10::StorageImpl* const of = tensor.storage().unsafeGetStorageImpl();
+    const void* const address = of->data();
+    TORCH_CHECK(address == nullptr || Native::owns(address) || fitstep::stand_in::owns(address),
+                "CUDA error: an illegal memory access was encountered");
     auto found = on_host_.find(of);
     if (found == on_host_.end()) {
       const c10::Storage made = c10::make_intrusive<c10::StorageImpl>(

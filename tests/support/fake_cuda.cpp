@@ -98,6 +98,13 @@ void FakeCuda::destroy(Event event) {
   std::erase(events_, of(event));
 }
 
+bool FakeCuda::owns(const char* address) const {
+  const std::lock_guard guard(mutex_);
+  return std::ranges::any_of(memory_, [&](const auto& one) {
+    return address >= one.first && address < one.first + one.second;
+  });
+}
+
 int64_t FakeCuda::used_bytes() const {
   int64_t all = 0;
   for (const auto& [begin, size_bytes] : memory_) all += size_bytes;

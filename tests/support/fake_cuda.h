@@ -57,6 +57,9 @@ class FakeCuda final : public Calls {
   // Puts an op into a stream, as a kernel launch does.
   void launch(Stream stream, std::function<void()> op);
 
+  // Whether memory that was allocated here has that address.
+  bool owns(const char* address) const;
+
   int32_t calls() const { return calls_; }
   int32_t copies() const { return copies_; }
 

@@ -49,12 +49,28 @@ OPTIMIZERS: dict[str, Callable[[Any], torch.optim.Optimizer]] = {
 }
 
 
+class Wide(nn.Module):
+    """Most of its bytes are weights."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        sizes = (48, 256, 256, 256, 10)
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in itertools.pairwise(sizes))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits."""
+        x = x.flatten(1)
+        for layer in self.layers[:-1]:
+            x = layer(x).relu()
+        return self.layers[-1](x)
+
+
 class Training:
     """A model, its optimizer and a step function, all on the GPU."""
 
-    def __init__(self, optimizer: str) -> None:
+    def __init__(self, optimizer: str, make: Callable[[], nn.Module] = Net) -> None:
         torch.manual_seed(1)
-        self.model = Net().to(GPU)
+        self.model = make().to(GPU)
         self.optimizer = OPTIMIZERS[optimizer](self.model.parameters())
 
     def step(self, x: Tensor, y: Tensor) -> Tensor:
@@ -95,19 +111,37 @@ def differences(ours: Training, plain: Training) -> list[str]:
     return sorted(name for name in {*a, *b} if a.get(name) != b.get(name))
 
 
-def train(optimizer: str, device: str, **settings: Any) -> dict[str, Any]:
+def since(make: Callable[[], nn.Module], optimizer: str, ours: Training) -> list[str]:
+    """What a compile that failed has changed, by a plain step behind it."""
+    other = Training(optimizer, make)
+    for training in (ours, other):
+        torch.manual_seed(3)
+        training.step(*batches("cuda")[0])
+    return differences(ours, other)
+
+
+def train(
+    optimizer: str, device: str, make: Callable[[], nn.Module] = Net, **settings: Any
+) -> dict[str, Any]:
     """Both ways, from the same start."""
     data = batches(device)
-    plain, ours = Training(optimizer), Training(optimizer)
+    plain, ours = Training(optimizer, make), Training(optimizer, make)
     torch.manual_seed(3)
     losses = [bytes_of(plain.step(*batch)) for batch in data]
     torch.manual_seed(3)
-    step = fitstep.compile(ours.step, data[0], progress=False, **settings)
+    try:
+        step = fitstep.compile(ours.step, data[0], progress=False, **settings)
+    except Exception as error:
+        return {
+            "error": f"{type(error).__name__}: {error}",
+            "differs": since(make, optimizer, ours),
+        }
     differs = [f"loss {i}" for i, batch in enumerate(data) if bytes_of(step(*batch)) != losses[i]]
     differs += differences(ours, plain)
     report = asdict(step.report())
     kept = ("violations", "misplaced_results", "evicted_bytes", "disk_written_bytes")
     found = {name: report[name] for name in kept}
+    found["host_tier_bytes"] = report["variants"][-1]["host_tier_bytes"]
     found["recomputed_ops"] = report["variants"][-1]["recomputed_ops"]
     with torch.no_grad():  # Between steps everything is an ordinary tensor.
         ours.model.eval()(data[0][0].to(GPU))
@@ -166,6 +200,26 @@ def packing() -> dict[str, Any]:
     return {"differs": differs, "report": {"violations": 0}}
 
 
+def refused() -> dict[str, Any]:
+    """What a program could not repeat is an error when the step is captured."""
+    training = Training("sgd")
+    differs = []
+    for name in ("get_rng_state", "manual_seed"):
+
+        def step(x: Tensor, y: Tensor, name: str = name) -> Tensor:
+            getattr(torch.cuda, name)(*((1,) if "seed" in name else ()))
+            return training.step(x, y)
+
+        try:
+            fitstep.compile(step, batches("cuda")[0], progress=False)
+        except fitstep.CaptureError as error:
+            if "generator" not in str(error):
+                differs.append(str(error))
+        else:
+            differs.append(name)
+    return {"differs": differs, "report": {"violations": 0}}
+
+
 def cases() -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
     """By name."""
     for optimizer, budget in itertools.product(OPTIMIZERS, ("100%", "80%")):
@@ -174,6 +228,7 @@ def cases() -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
             lambda o=optimizer, b=budget: train(o, "cuda", budget=b),
         )
     yield "packing operators", packing
+    yield "generators", refused
     yield "data from the CPU", lambda: train("sgd", "cpu", budget="80%")
     for optimizer in ("sgd", "adamw"):
         yield (
@@ -181,6 +236,11 @@ def cases() -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
             lambda o=optimizer: train(
                 o, "cuda", budget="60%", policy="offload", host_budget="100%"
             ),
+        )
+    for optimizer in ("sgd", "adamw"):
+        yield (
+            f"{optimizer} with weights beside the GPU",
+            lambda o=optimizer: train(o, "cuda", Wide, budget="70%", host_budget="200%"),
         )
     folder = tempfile.gettempdir()
     yield (
