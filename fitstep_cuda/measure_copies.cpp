@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "fitstep/base/id.h"
 #include "fitstep/base/result.h"
 #include "fitstep/machine/machine.h"
 #include "fitstep/plan/plan.h"
