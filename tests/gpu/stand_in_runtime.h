@@ -1,13 +1,11 @@
 // What the two halves of the stand-in for a GPU share: the stream that kernels go into.
 #pragma once
 
-#include <cuda_runtime_api.h>
-
-#include <cstdint>
+#include "fitstep_cuda/cuda.h"
 
 namespace fitstep::stand_in {
 
-cudaStream_t compute_stream();
+cuda::Stream compute_stream();
 
 // Kernels of the stand-in run at once, on the host: first all that is in front of them in the
 // stream has to have run. False where something has failed.

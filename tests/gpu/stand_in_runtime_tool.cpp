@@ -54,8 +54,8 @@ cudaError_t give(Result<T> made, Out* out, cudaError_t failure) {
 
 namespace fitstep::stand_in {
 
-cudaStream_t compute_stream() {
-  static cudaStream_t made = *fake().make_stream();
+cuda::Stream compute_stream() {
+  static cuda::Stream made = *fake().make_stream();
   return made;
 }
 
