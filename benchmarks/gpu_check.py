@@ -24,8 +24,8 @@ from results import ROOT, Row, arguments, save, show
 SECONDS = 480.0
 BUILD = ROOT / "build" / "gpu"
 TARGETS = ("gpu_tool", "contract_test", "in_tree", "cuda_in_tree")
-# By worth: name, and the most of the whole time that it may take.
 TRAININGS = ("bits", "gpt", "resnet50", "vgg16", "vgg_e", "gpt_1_3b", "resnet_5x")
+# By worth: name, and the most of the whole time that it may take.
 PARTS = (
     ("contract", 0.1),
     ("placement", 0.1),

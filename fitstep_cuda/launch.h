@@ -5,11 +5,21 @@
 
 #include "fitstep/base/result.h"
 #include "fitstep_cuda/cuda.h"
+#include "fitstep_cuda/hash_words.h"
+#include "fitstep_cuda/pack_elements.h"
 
 namespace fitstep::cuda {
 
-// Puts it into the stream and returns. There for the works that launch.cu lists.
+// Puts it into the stream and returns. There for the works of FITSTEP_WORKS.
 template <class Work>
 Status launch(const Work& work, int64_t items, Stream stream);
+
+// All of them: to be made wherever launch() is defined.
+#define FITSTEP_WORKS(make)                                                               \
+  make(PackSigns<float>) make(PackSigns<double>) make(PackBools) make(KeepFlagged<float>) \
+      make(KeepFlagged<double>) make(ScaleUnflagged<float>) make(ScaleUnflagged<double>)  \
+          make(MultiplyTwice<float>) make(MultiplyTwice<double>) make(PackPool)           \
+              make(AddPooled<float>) make(AddPooled<double>) make(HashWords<uint64_t>)    \
+                  make(HashWords<uint8_t>)
 
 }  // namespace fitstep::cuda

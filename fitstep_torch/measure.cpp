@@ -11,7 +11,6 @@
 #include <cstring>
 #include <iterator>
 #include <map>
-#include <set>
 #include <span>
 #include <string>
 
@@ -112,12 +111,11 @@ Status offer(const TorchCall& call, const MadeUpInputs& inputs, std::optional<si
   return offered.offer(inputs.bytes_of(*call.arguments[*overwritten].tensors.front()), room);
 }
 
-// Hashes of what a call defines: an attention without dropout leaves its seeds as they were.
+// Hashes of what a call defines.
 std::vector<uint64_t> hashes_of_defined(const TorchCall& call, std::vector<at::Tensor> results,
                                         TorchDevice& device) {
-  if (full_name(call.handle) == "aten::_scaled_dot_product_efficient_attention" &&
-      results.size() == 4) {
-    results.resize(2);
+  for (const size_t undefined : rule_of(call.handle).undefined_results) {
+    if (undefined < results.size()) results[undefined] = at::Tensor();
   }
   return hashes_of(results, device);
 }
@@ -210,15 +208,7 @@ bool is_argument_of(std::span<const TorchCall> calls, int32_t storage) {
 // Kernels of a GPU that refuse data do so by an assertion, after which the process has lost the
 // GPU: there is no second try.
 Fill fill_on_gpu(const TorchCall& call) {
-  static const auto& of_probabilities = *new std::set<std::string>{
-      "aten::binary_cross_entropy",
-      "aten::binary_cross_entropy_backward",
-      "aten::bernoulli",
-      "aten::bernoulli_.Tensor",
-      "aten::multinomial",
-      "aten::_assert_async",
-  };
-  return of_probabilities.contains(full_name(call.handle)) ? Fill::Probabilities : Fill::Signed;
+  return rule_of(call.handle).takes_probabilities ? Fill::Probabilities : Fill::Signed;
 }
 
 }  // namespace

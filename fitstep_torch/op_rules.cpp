@@ -48,7 +48,11 @@ void add_kinds(Table& table) {
         "fitstep::max_pool2d_backward_packed", "aten::avg_pool2d", "aten::avg_pool2d_backward",
         "aten::_adaptive_avg_pool2d", "aten::_adaptive_avg_pool2d_backward"});
   kind(OpKind::Attention, {"aten::_scaled_dot_product_flash_attention_for_cpu",
-                           "aten::_scaled_dot_product_flash_attention_for_cpu_backward"});
+                           "aten::_scaled_dot_product_flash_attention_for_cpu_backward",
+                           "aten::_scaled_dot_product_flash_attention",
+                           "aten::_scaled_dot_product_flash_attention_backward",
+                           "aten::_scaled_dot_product_efficient_attention",
+                           "aten::_scaled_dot_product_efficient_attention_backward"});
   kind(OpKind::Elementwise,
        {"aten::add.Tensor", "aten::mul.Tensor", "aten::sub.Tensor", "aten::div.Tensor",
         "aten::add_.Tensor", "aten::mul_.Tensor", "aten::native_dropout_backward",
@@ -115,6 +119,15 @@ void add_undefined(Table& table) {
   for (const char* name : {"aten::empty.memory_format", "aten::empty_like", "aten::empty_strided",
                            "aten::empty_permuted", "aten::new_empty", "aten::new_empty_strided"})
     table[name].is_undefined = true;
+  // Seed and offset, where there is no dropout.
+  table["aten::_scaled_dot_product_efficient_attention"].undefined_results = {2, 3};
+}
+
+void add_probabilities(Table& table) {
+  for (const char* name :
+       {"aten::binary_cross_entropy", "aten::binary_cross_entropy_backward", "aten::bernoulli",
+        "aten::bernoulli_.Tensor", "aten::multinomial", "aten::_assert_async"})
+    table[name].takes_probabilities = true;
 }
 
 const Table& table() {
@@ -126,6 +139,7 @@ const Table& table() {
     add_overwrites(made);
     add_in_place(made);
     add_undefined(made);
+    add_probabilities(made);
     return made;
   }();
   return rules;

@@ -26,8 +26,10 @@ struct OpRule {
   std::vector<std::string> optional_state;  // Arguments that a pure form leaves out (None).
   std::vector<std::string> may_overwrite;   // Arguments where the result may lie, if it is alike.
   std::string only_if;  // A bool argument that must be true for the rule to hold; empty: always.
-  bool overwrites = false;    // The written argument's old bytes are not read.
-  bool is_undefined = false;  // The results' bytes are whatever was there.
+  std::vector<size_t> undefined_results;  // Results whose bytes may be whatever was there.
+  bool takes_probabilities = false;       // Kernels refuse floating-point inputs outside 0 to 1.
+  bool overwrites = false;                // The written argument's old bytes are not read.
+  bool is_undefined = false;              // The results' bytes are whatever was there.
 };
 
 // The rule of an operator; one without a row has the default rule.

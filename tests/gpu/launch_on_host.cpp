@@ -4,9 +4,7 @@
 
 #include "fitstep/base/result.h"
 #include "fitstep_cuda/cuda.h"
-#include "fitstep_cuda/hash_words.h"
 #include "fitstep_cuda/launch.h"
-#include "fitstep_cuda/pack_elements.h"
 
 extern "C" bool fitstep_stand_in_wait();
 
@@ -19,19 +17,7 @@ Status launch(const Work& work, int64_t items, Stream) {
   return Done{};
 }
 
-template Status launch(const PackSigns<float>&, int64_t, Stream);
-template Status launch(const PackSigns<double>&, int64_t, Stream);
-template Status launch(const PackBools&, int64_t, Stream);
-template Status launch(const KeepFlagged<float>&, int64_t, Stream);
-template Status launch(const KeepFlagged<double>&, int64_t, Stream);
-template Status launch(const ScaleUnflagged<float>&, int64_t, Stream);
-template Status launch(const ScaleUnflagged<double>&, int64_t, Stream);
-template Status launch(const MultiplyTwice<float>&, int64_t, Stream);
-template Status launch(const MultiplyTwice<double>&, int64_t, Stream);
-template Status launch(const PackPool&, int64_t, Stream);
-template Status launch(const AddPooled<float>&, int64_t, Stream);
-template Status launch(const AddPooled<double>&, int64_t, Stream);
-template Status launch(const HashWords<uint64_t>&, int64_t, Stream);
-template Status launch(const HashWords<uint8_t>&, int64_t, Stream);
+#define FITSTEP_MAKE(Work) template Status launch(const Work&, int64_t, Stream);
+FITSTEP_WORKS(FITSTEP_MAKE)
 
 }  // namespace fitstep::cuda

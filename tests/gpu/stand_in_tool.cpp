@@ -1,6 +1,6 @@
 // What autograd asks of a GPU, for builds of PyTorch that know none: one device whose streams and
 // events do nothing. With it fakes of GPU tensors have gradients, so that steps for a GPU can be
-// captured where there is none. No kernel can run.
+// captured where there is none. No kernel can run without stand_in_torch_tool.cpp.
 //
 // To be loaded before PyTorch is, which asks for its GPU side once: LD_PRELOAD=.../gpu_stand_in.so
 #include <ATen/CPUGeneratorImpl.h>

@@ -229,6 +229,7 @@ def cases() -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
         )
     yield "packing operators", packing
     yield "generators", refused
+    yield "sgd recomputing", lambda: train("sgd", "cuda", budget="80%", policy="recompute")
     yield "data from the CPU", lambda: train("sgd", "cpu", budget="80%")
     for optimizer in ("sgd", "adamw"):
         yield (
@@ -245,7 +246,9 @@ def cases() -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
     folder = tempfile.gettempdir()
     yield (
         "sgd with a disk",
-        lambda: train("sgd", "cuda", budget="70%", disk_budget="300%", disk_dir=folder),
+        lambda: train(
+            "sgd", "cuda", budget="70%", policy="offload", disk_budget="300%", disk_dir=folder
+        ),
     )
 
 
