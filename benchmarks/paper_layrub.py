@@ -25,59 +25,104 @@ from results import Row
 
 # Of Layrub: MiB of all and of hybrid, and seconds more (its K40).
 LAYRUB = {
+    "lenet-5000": (730, 330, 0.0905), "cifar10-quick-5000": (2200, 950, 0.1323),
     "caffenet-256": (1900, 640, 0.2185), "vgg-d-32": (3700, 970, 0.2063),
-    "resnet-34-32": (1750, 290, 0.2552), "resnet-v1-50-32": (5380, 759.5, 0.5676),
+    "googlenet-lrn-32": (2130, 575, 0.2741), "resnet-34-32": (1750, 290, 0.2552),
+    "resnet-v1-50-32": (5380, 759.5, 0.5676), "wrn-28-10-128": (4750, 660, 0.1842),
 }  # fmt: skip
+MORE_ON_AVERAGE, SAVED_ON_AVERAGE, SAVED_AT_MOST = 0.241, 0.582, 0.989
+RESNET_50_MORE = 0.25  # What its row has to beat; the paper's own figure is higher.
+ANY_DEPTH_MIB = 759.5
+THOUSAND_LAYERS_MIB = 67_000  # Of ResNet-1001 with everything kept, read off a figure.
 
 
 def layrub(full: bool) -> Iterator[Row]:
-    """14, 16, 17: activations and gradients; auto within as much as the paper has."""
+    """14, 16, 17: activations and gradients; auto within as much as the paper has, and within a
+    tenth less."""
+    yield from _eight_nets()
+    yield from _any_depth(full)
+
+
+def _eight_nets() -> Iterator[Row]:
+    """16, 17."""
     saved: list[float] = []
-    for name, (base, hybrid, more) in LAYRUB.items():
+    more: list[float] = []
+    for name, (base, hybrid, theirs_more) in LAYRUB.items():
         path = plain(name)
         one = made(path, K40, PLENTY, "layrub")
-        auto = auto_within(path, K40, int(hybrid * MIB))
+        auto, less = (auto_within(path, K40, int(part * hybrid * MIB)) for part in (1, 0.9))
         policy = f"{mib(one.counted()[0])} +{1 / speed(path, K40, one) - 1:.0%}"
         found, rate = "none", 0.0
         if auto is not None:
             rate = speed(path, K40, auto)
             found = f"{mib(auto.counted()[0])} +{1 / rate - 1:.0%}"
-            saved.append(1 - auto.counted()[0] / (base * MIB))
+            more.append(1 / rate - 1)
+        if less is not None and speed(path, K40, less) >= 1 / (1 + theirs_more):
+            kept = made(path, K40, PLENTY, "none").counted()[0]
+            saved.append(1 - less.counted()[0] / kept)
         most = most_speed(path, K40, auto)
-        theirs, total = f"{base} -> {hybrid} +{more:.0%}", arena(path, auto)
-        verdict = faster(rate, 1 / (1 + more), most)
+        theirs, total = f"{base} -> {hybrid} +{theirs_more:.0%}", arena(path, auto)
+        bar = RESNET_50_MORE if "50" in name.split("-") else theirs_more
+        verdict = faster(rate, 1 / (1 + bar), most)
         yield row(17, name, "maps", theirs, policy, found, total, verdict, most)
-    # What does not fit saves nothing.
-    text = f"-{sum(saved) / len(LAYRUB):.1%}, {len(saved)} of {len(LAYRUB)} fit"
-    verdict = judged(len(saved) == len(LAYRUB) and mean(saved) > 0.582, True)
-    yield row(16, "mean of these, of their base", "maps", "-58.2 %", "-", text, "-", verdict)
-    depths = [50, 101, *([152, 200] if full else [])]
-    sizes = [made(plain(f"resnet-v1-{n}-32"), K40, PLENTY, "layrub").counted()[0] for n in depths]
-    path = plain(f"resnet-v1-{depths[-1]}-32")
-    auto = auto_within(path, K40, int(759.5 * MIB))
-    found = f"{mib(auto.counted()[0])} at {depths[-1]} layers" if auto else "none"
-    policy, total = ", ".join(mib(size) for size in sizes), arena(path, auto)
-    verdict = judged(auto is not None, True)
-    yield row(14, f"ResNet-50 to {depths[-1]}", "maps", "759.5", policy, found, total, verdict)
+    are_all = len(more) == len(LAYRUB)
+    found = f"+{mean(more):.1%}, {len(more)} of {len(LAYRUB)} fit"
+    verdict = judged(are_all and mean(more) <= MORE_ON_AVERAGE, mean(more) < MORE_ON_AVERAGE)
+    theirs = f"+{MORE_ON_AVERAGE:.1%}"
+    yield row(17, "on average", "maps", theirs, "-", found, "-", verdict)
+    of_these = mean(1 - hybrid / base for base, hybrid, _ in LAYRUB.values())
+    are_all, average = len(saved) == len(LAYRUB), mean(saved) if saved else 0.0
+    found = f"-{average:.1%} in a tenth less at no more time, {len(saved)} of {len(LAYRUB)}"
+    theirs = f"-{SAVED_ON_AVERAGE:.1%}, of these -{of_these:.1%}"
+    verdict = judged(are_all and average > SAVED_ON_AVERAGE, True)
+    yield row(16, "on average, of our base", "maps", theirs, "-", found, "-", verdict)
 
 
-# Layrub's largest batches in 11580 MB, and the two that were captured.
+def _any_depth(full: bool) -> Iterator[Row]:
+    """14, and the most that 16 saves."""
+    depths = [50, 101, *([152, 200, 1001, 1517] if full else [])]
+    paths = {depth: plain(f"resnet-v1-{depth}-32") for depth in depths}
+    sizes = {}
+    for depth, path in paths.items():
+        one = made(path, K40, PLENTY, "layrub")
+        sizes[depth] = one.counted()[0] if one.said else 0
+    is_constant = max(sizes.values()) - min(sizes.values()) <= max(sizes.values()) / 100
+    most_bytes = int(ANY_DEPTH_MIB * MIB) - 1
+    for depth, path in paths.items():
+        auto = auto_within(path, K40, most_bytes)
+        found, _ = in_maps(path, K40, auto, 0)
+        policy, total = mib(sizes[depth]), arena(path, auto)
+        verdict = judged(auto is not None and is_constant, True)
+        theirs = f"{ANY_DEPTH_MIB}"
+        yield row(14, f"ResNet-{depth}", "maps", theirs, policy, found, total, verdict)
+        if depth != 1001 or auto is None:
+            continue
+        part = 1 - auto.counted()[0] / (THOUSAND_LAYERS_MIB * MIB)
+        verdict = judged(part >= SAVED_AT_MOST, part > SAVED_AT_MOST)
+        theirs, found = f"-{SAVED_AT_MOST:.1%}", f"-{part:.2%}"
+        yield row(16, "ResNet-1001, of their base", "maps", theirs, "-", found, total, verdict)
+    if not full:
+        text = "with --full"
+        yield row(14, "to ResNet-1517", "maps", f"{ANY_DEPTH_MIB}", "-", text, "-", "short")
+
+
+# Layrub's largest batches in 11580 MB, ours, and the two that were captured.
 LARGEST = {
-    "caffe-alexnet": (2100, (128, 256)), "vgg-d": (240, (32, 64)), "resnet-34": (416, (32, 64)),
-    "resnet-v1-50": (272, (32, 144)),
+    "caffe-alexnet": (2100, 2625, (128, 256)), "vgg-d": (240, 300, (32, 64)),
+    "resnet-34": (416, 520, (32, 64)),
+    "resnet-v1-50": (272, 700, (32, 144)),  # SuperNeurons has 384, TF-swap 664.
 }  # fmt: skip
 
 
 def largest_batches(_: bool) -> Iterator[Row]:
-    """18: a quarter more images than theirs, at a loss of at most 10 %."""
-    for family, (theirs, captured_at) in LARGEST.items():
-        batch = theirs * 5 // 4
+    """18: more images than theirs, and than others that they are compared with."""
+    for family, (theirs, batch, captured_at) in LARGEST.items():
         path = written(f"{family}-{batch}", in_place(of_family(family, batch, captured_at)))
         one = made(path, K40, str(LAYRUB_BYTES), "layrub")
         auto = made(path, K40, str(LAYRUB_BYTES), "auto")
         text = [speed_text(path, K40, it) for it in (one, auto)]
         most = most_speed(path, K40, auto)
-        verdict = faster(speed(path, K40, auto) if auto.fits else 0.0, 0.9, most)
+        verdict = judged(auto.fits, True)
         case, total = f"{family} with {batch}", arena(path, auto)
         yield row(18, case, "arena", f"{theirs}", *text, total, verdict, most)
 
@@ -90,7 +135,7 @@ def wide(_: bool) -> Iterator[Row]:
     one = made(path, K40, PLENTY, "layrub")
     auto = auto_within(path, K40, kept.counted()[0] * 1820 // 3760)
     found, _ = in_maps(path, K40, auto, 0)
-    verdict = judged(auto is not None, True)
+    verdict = "stand-in" if auto is not None else "short"
     case = f"WRN-10-34, {mib(kept.counted()[0])} by none"
     policy, total = f"{mib(one.counted()[0])} at {speed(path, K40, one):.2f}", arena(path, auto)
     yield row(19, case, "maps", "3760 -> 1820", policy, found, total, verdict)

@@ -211,6 +211,12 @@ def convolution_weight_bytes(text: str) -> int:
     return sum(int(sizes[storage]) for storage in read & {*sizes})
 
 
+def parameter_bytes(text: str) -> int:
+    """Of all parameters."""
+    sizes = re.findall(r'^storage \d+ "[^"]*" (\d+) parameter', text, re.MULTILINE)
+    return sum(map(int, sizes))
+
+
 def written(name: str, text: str) -> Path:
     """A file for the command."""
     FOLDER.mkdir(parents=True, exist_ok=True)

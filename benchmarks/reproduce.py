@@ -10,14 +10,16 @@ beside it. Nothing is run but the command `fitstep` (release build): times are s
             "arena"    everything that the plan has on the device, optimizer included
     speed              time of a step with everything kept and no limit, over the plan's
     at most            what no plan in an arena of that size, in one of the orders that auto tried,
-                       can beat, by the bound in the plan's certificate; "proven": so the target is
-                       out of reach there. Papers that count fewer bytes than an arena leave room
-                       for more, which this does not speak of
+                       can beat, by the bound in the plan's certificate; "bounded": so the target is
+                       out of reach there, if what is assumed holds. Papers that count fewer bytes
+                       than an arena leave room for more, which this does not speak of
+    stand-in           another network than the paper's, which cannot be rebuilt
 
 vDNN's programs have the times of its Titan X and an assumed workspace (paper_programs.py);
-TF-swap's M40 is the same chip; Layrub's K40 is a roofline. Batches between two that were captured
-lie on a line. A target that was not run says so and counts as short. --full adds what takes more
-than minutes: ResNets of more than 101 layers, VGG-416, LSTM of 8 layers and more, attention.
+TF-swap's M40 is the same chip; Layrub's K40 is a roofline. Batches beside two that were captured
+lie on a line through them. A target that was not run says so and counts as short. --full adds what
+takes more than minutes: ResNets of more than 101 layers, VGG-416, Inception-V3, LSTM of 8 layers
+and more, attention.
 """
 
 import subprocess
@@ -34,6 +36,7 @@ from paper_plans import (
     arena,
     auto_within,
     coded_titan,
+    deepest,
     faster,
     in_maps,
     judged,
@@ -48,7 +51,7 @@ from paper_plans import (
     vdnn_at_one_speed,
     weight_bytes,
 )
-from paper_programs import MIB, VDNN
+from paper_programs import MIB, VDNN, captured, parameter_bytes
 from paper_tf_swap import deep, recurrent, tf_swap
 from results import ROOT, Row, arguments, save, show
 
@@ -72,6 +75,12 @@ def vgg_256(_: bool) -> Iterator[Row]:
         most = most_speed(path, TITAN_X, auto)
         verdict = faster(rate, bars.dyn_speed, most)
         yield row(1, case, "+ w", "9612 at 0.82", policy, found, arena(path, auto), verdict, most)
+    least = made(vdnn(name), TITAN_X, PLENTY, "vdnn-all-m")
+    size_bytes = least.counted()[0] + extra
+    verdict = judged(abs(size_bytes / (bars.least_mib * MIB) - 1) <= 0.02, False)
+    yield row(
+        1, "all(m), within 2 %", "+ w", f"{bars.least_mib}", mib(size_bytes), "-", "-", verdict
+    )
     whole = vdnn(name, counts_all=True)
     small = made(whole, TITAN_X, str(7 * GIB), "auto")
     rate = speed(whole, TITAN_X, small) if small.fits else 0.0
@@ -96,43 +105,53 @@ def least(target: int, names: tuple[str, ...]) -> Iterator[Row]:
 
 
 def dyn(_: bool) -> Iterator[Row]:
-    """4: six nets, each within the most bytes of their dyn."""
-    ours, autos, mosts = [], [], []
+    """4: six nets, each within the most bytes of their dyn; what is saved is of base(p), on average
+    over time."""
+    speeds: dict[str, list[float]] = {"ours": [], "auto": [], "most": []}
+    saved = []
     for name, bars in VDNN.items():
-        path = vdnn(name)
+        path, extra = vdnn(name), weight_bytes(name)
         one = made(path, TITAN_X, str(CARD_BYTES - outside(path)), "vdnn-dyn")
-        ours.append(speed(path, TITAN_X, one) if one.fits else 0.0)
-        auto = auto_within(path, TITAN_X, bars.dyn_mib * MIB - weight_bytes(name))
-        autos.append(speed(path, TITAN_X, auto) if auto is not None else 0.0)
-        mosts.append(most_speed(path, TITAN_X, auto))
-    theirs = [bars.dyn_speed for bars in VDNN.values()]
-    text = [f"{mean(x):.2f}, worst {min(x):.2f}" for x in (theirs, ours, autos)]
-    is_met = mean(autos) >= 0.97 and min(autos) >= 0.82
-    is_out_of_reach = mean(mosts) < 0.97 or min(mosts) < 0.82
-    verdict = judged(is_met, mean(autos) > mean(theirs), is_out_of_reach)
-    at_most = f"{mean(mosts):.3f}, worst {min(mosts):.3f}"
-    yield row(4, "mean of six at dyn's bytes", "+ w", *text, "-", verdict, at_most)
+        auto = auto_within(path, TITAN_X, bars.dyn_mib * MIB - extra)
+        speeds["ours"].append(speed(path, TITAN_X, one) if one.fits else 0.0)
+        speeds["auto"].append(speed(path, TITAN_X, auto) if auto is not None else 0.0)
+        speeds["most"].append(most_speed(path, TITAN_X, auto))
+        average = auto.counted()[1] + extra if auto is not None else bars.base_p_mib * MIB
+        saved.append(1 - average / (bars.base_p_mib * MIB))
+    theirs_saved = mean(bars.dyn_saved for bars in VDNN.values())
+    of_paper = [bars.dyn_speed for bars in VDNN.values()]
+    theirs, ours, found = (
+        f"{mean(x):.2f}, worst {min(x):.2f}" for x in (of_paper, speeds["ours"], speeds["auto"])
+    )
+    theirs, found = f"{theirs}, -{theirs_saved:.0%}", f"{found}, -{mean(saved):.0%}"
+    is_met = mean(speeds["auto"]) >= 0.97 and min(speeds["auto"]) >= 0.82
+    is_out_of_reach = mean(speeds["most"]) < 0.97 or min(speeds["most"]) < 0.82
+    verdict = judged(is_met, mean(saved) > theirs_saved, is_out_of_reach)
+    at_most = f"{mean(speeds['most']):.3f}, worst {min(speeds['most']):.3f}"
+    yield row(4, "six nets at dyn's bytes", "+ w", theirs, ours, found, "-", verdict, at_most)
 
 
 def deepest_vgg(full: bool) -> Iterator[Row]:
-    """5: VGG-416 with 32 images."""
+    """5: VGG-416 with 32 images; all weights count. No slowdown: less than 1 % of one."""
     if not full:
         yield row(5, "VGG-416(32)", "+ w", "4263", "-", "with --full", "-", "short")
         return
-    path, extra = titan("vgg-416-32", counts_all=False), weight_bytes("vgg-416-32")
-    small = made(path, TITAN_X, PLENTY, "vdnn-all-p")
+    path = deepest("vgg-416-32")
+    extra = parameter_bytes(captured("vgg-416-32"))
+    small = made(path, TITAN_X, str(CARD_BYTES - outside(path)), "vdnn-dyn")
+    policy = "does not fit"
+    if small.fits:
+        policy = f"{mib(small.counted()[0] + extra)} at {speed(path, TITAN_X, small):.2f}"
     auto = auto_within(path, TITAN_X, 4263 * MIB - extra)
-    found, rate = "none", 0.0
-    if auto is not None:
-        rate = speed(path, TITAN_X, auto)
-        found = f"{mib(auto.counted()[0] + extra)} at {rate:.2f}"
-    policy = f"{mib(small.counted()[0] + extra)} at {speed(path, TITAN_X, small):.2f}"
-    verdict = judged(rate >= 0.97, True)
-    yield row(5, "VGG-416(32)", "+ w", "4263 at 1.00", policy, found, arena(path, auto), verdict)
+    found, rate = in_maps(path, TITAN_X, auto, extra)
+    most, total = most_speed(path, TITAN_X, auto), arena(path, auto)
+    verdict = faster(rate, 0.99, most)
+    yield row(5, "VGG-416(32)", "+ w", "4263 at 1.00", policy, found, total, verdict, most)
 
 
 def deferred(_: bool) -> Iterator[Row]:
-    """6: vDNN's waits against vDNN++'s, with all the room there is; auto in the same arena."""
+    """6: vDNN's waits against vDNN++'s, with all the room there is; auto in the same arena. Where
+    their 60 % occurs is not published."""
     cases = [("demo net(256)", titan("vdnnpp-demo-256")), ("VGG-E(64)", titan("vgg-e-64"))]
     for name, path in cases:
         by_layer = made(path, TITAN_X, PLENTY, "vdnn-all-p")
@@ -142,7 +161,7 @@ def deferred(_: bool) -> Iterator[Row]:
         gain = by_layer.step_ps / late.step_ps - 1
         by_auto = by_layer.step_ps / auto.step_ps - 1
         most = by_layer.step_ps / auto.said["certificate"]["bound_ps"] - 1
-        verdict = judged(by_auto >= 0.6, True, most < 0.6)
+        verdict = judged(gain >= 0.6, gain > 0.6)
         theirs, found = "up to 60 % faster", f"{by_auto:.1%}"
         total = arena(path, auto)
         yield row(6, name, "arena", theirs, f"{gain:.1%}", found, total, verdict, f"{most:.1%}")
@@ -163,32 +182,43 @@ def host_bytes(_: bool) -> Iterator[Row]:
         part = 1 - auto.said["host_use"]["most_coded_bytes"] / whole
         plain = 1 - auto.said["host_use"]["most_bytes"] / whole
         verdict = judged(part >= 0.6, part > 0.6)
-        found, total = f"-{part:.0%}, not coded -{plain:.0%}", arena(path, auto)
+        found, total = f"-{part:.0%}; as steps copy, not coded, -{plain:.0%}", arena(path, auto)
         yield row(7, f"VGG-E(256) {case}", "host", "-60 %", policy, found, total, verdict)
 
 
 def fragmentation(_: bool) -> Iterator[Row]:
     """8: the layout over the peak where there is no more room than that, beside an allocator's pool
-    for the same requests; of the policies that leave the most holes, and of auto."""
-    worst, pools, plans = 1.0, 1.0, 0
-    for name in VDNN:
+    for the same requests; of the policies that leave the most holes. And auto's at dyn's bytes."""
+    heights: dict[str, list[float]] = {"pool": [], "policy": [], "auto": []}
+    for name, bars in VDNN.items():
+        path = vdnn(name)
         for policy in ("vdnn-all-p", "vdnn++-all-p"):
-            free = made(vdnn(name), TITAN_X, PLENTY, policy)
+            free = made(path, TITAN_X, PLENTY, policy)
+            if not free.said:
+                continue
             pool = free.said["pool"]
-            pools = max(pools, pool["best_fit_bytes"] / pool["expected_bytes"])
+            heights["pool"].append(pool["best_fit_bytes"] / pool["expected_bytes"])
             peak_bytes = free.said["certificate"]["peak_bytes"]
-            tight = made(vdnn(name), TITAN_X, str(peak_bytes), policy)
-            worst = max(worst, tight.needs_bytes / peak_bytes)
-            plans += 1
-    verdict = judged(worst <= 1, False)
-    text = (f"best fit up to +{pools - 1:.0%}", f"layout up to +{worst - 1:.1%}")
-    yield row(8, f"pool over peak, {plans} plans", "arena", "not published", *text, "-", verdict)
+            tight = made(path, TITAN_X, str(peak_bytes), policy)
+            if tight.said:
+                heights["policy"].append(tight.needs_bytes / peak_bytes)
+        auto = auto_within(path, TITAN_X, bars.dyn_mib * MIB - weight_bytes(name))
+        if auto is not None:
+            sizes = auto.said["certificate"]
+            heights["auto"].append(sizes["height_bytes"] / sizes["peak_bytes"])
+    is_complete = [len(heights[by]) for by in ("policy", "auto")] == [2 * len(VDNN), len(VDNN)]
+    worst = {by: max(found, default=0.0) - 1 for by, found in heights.items()}
+    verdict = judged(is_complete and max(worst["policy"], worst["auto"]) <= 0, False)
+    policy = f"best fit +{worst['pool']:.0%}, layout +{worst['policy']:.1%}"
+    case, found = f"over the peak, {len(heights['policy'])} plans", f"layout +{worst['auto']:.1%}"
+    yield row(8, case, "arena", "not published", policy, found, "-", verdict)
 
 
-def same_bits(_: bool) -> Iterator[Row]:
-    """21: every family of policies trains small nets of all kinds, with the bits of PyTorch."""
+def same_bits(full: bool) -> Iterator[Row]:
+    """21: each policy trains a small net, with --full nets of all kinds, with PyTorch's bits."""
     tests = "tests/torch/test_policies.py"
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", tests]
+    options = ["-q", "-p", "no:cacheprovider", *(["--every-pair"] if full else [])]
+    command = [sys.executable, "-m", "pytest", *options, tests]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     said = done.stdout.strip().splitlines()[-1] if done.stdout.strip() else "no output"
     verdict = judged(done.returncode == 0, False)
@@ -224,7 +254,7 @@ PARTS: dict[tuple[int, ...], Callable[[bool], Iterator[Row]]] = {
 def verdicts(rows: list[Row]) -> dict[str, int]:
     """Of targets, each as bad as its worst row."""
     worst: dict[str, str] = {}
-    order = ("beaten", "met", "proven", "short")
+    order = ("beaten", "met", "stand-in", "bounded", "short")
     for one in rows:
         target = str(one["case"]).split()[0]
         known = worst.get(target, "beaten")

@@ -109,16 +109,18 @@ def test_a_target_is_as_bad_as_its_worst_row() -> None:
         {"case": "1 b", "verdict": "short"},
         {"case": "2 a", "verdict": "met"},
         {"case": "2 b", "verdict": "beaten"},
-        {"case": "3 a", "verdict": "proven"},
+        {"case": "3 a", "verdict": "bounded"},
         {"case": "3 b", "verdict": "beaten"},
+        {"case": "4 a", "verdict": "stand-in"},
+        {"case": "4 b", "verdict": "met"},
     ]
-    assert verdicts(rows) == {"beaten": 0, "met": 1, "proven": 1, "short": 1}
+    assert verdicts(rows) == {"beaten": 0, "met": 1, "stand-in": 1, "bounded": 1, "short": 1}
 
 
 def test_a_target_above_the_bound_is_out_of_reach() -> None:
     assert faster(0.8, wanted=0.9) == "short"
     assert faster(0.8, wanted=0.9, most=0.91) == "short"
-    assert faster(0.8, wanted=0.9, most=0.89) == "proven"
+    assert faster(0.8, wanted=0.9, most=0.89) == "bounded"
     assert faster(0.9, wanted=0.9, most=0.95) == "met"
     assert faster(0.91, wanted=0.9) == "beaten"
 
