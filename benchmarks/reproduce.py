@@ -75,12 +75,6 @@ def vgg_256(_: bool) -> Iterator[Row]:
         most = most_speed(path, TITAN_X, auto)
         verdict = faster(rate, bars.dyn_speed, most)
         yield row(1, case, "+ w", "9612 at 0.82", policy, found, arena(path, auto), verdict, most)
-    least = made(vdnn(name), TITAN_X, PLENTY, "vdnn-all-m")
-    size_bytes = least.counted()[0] + extra
-    verdict = judged(abs(size_bytes / (bars.least_mib * MIB) - 1) <= 0.02, False)
-    yield row(
-        1, "all(m), within 2 %", "+ w", f"{bars.least_mib}", mib(size_bytes), "-", "-", verdict
-    )
     whole = vdnn(name, counts_all=True)
     small = made(whole, TITAN_X, str(7 * GIB), "auto")
     rate = speed(whole, TITAN_X, small) if small.fits else 0.0

@@ -137,6 +137,14 @@ def test_vdnn_breakdown(
     assert gradient_mib == pytest.approx(gradient_maps, abs=BARS_MIB)
 
 
+@pytest.mark.parametrize(("batch", "bar"), [(64, 2455), (128, 4866), (256, 9612)])
+def test_vdnn_needs_three_maps_of_the_largest_layer(batch: int, bar: int) -> None:
+    """The most bytes of all(m): of conv1_2, and the weights of convolutions."""
+    weight_bytes = 20_024_384 * 4
+    found = (maps_of(zoo.vgg19, batch, 224).least_bytes() + weight_bytes) / MIB
+    assert found == pytest.approx(bar, rel=0.02)
+
+
 @pytest.mark.parametrize(
     ("net", "base_p"), [(VGG_116, 21023), (VGG_216, 36394), (VGG_316, 51728), (VGG_416, 67099)]
 )

@@ -78,6 +78,16 @@ class Maps:
         """vDNN's base(m): everything stays, no workspace."""
         return self.weight_bytes + self.total_bytes() + gradient_buffers * self.largest_bytes()
 
+    def least_bytes(self) -> int:
+        """vDNN's all(m) without weights: what the layer has that needs most, which is its inputs,
+        its output's gradient and its inputs' gradients; the network's input has none."""
+        most = 0
+        for layer in self.layers:
+            inputs = sum(self.sizes_bytes[number] for number in layer.inputs)
+            gradients = sum(self.sizes_bytes[number] for number in layer.inputs if number)
+            most = max(most, inputs + gradients + self.sizes_bytes[layer.output])
+        return most
+
     def caffe_bytes(self) -> int:
         """Layrub's base: activations and gradients as Caffe keeps them, without weights."""
         readers = [0] * len(self.sizes_bytes)
