@@ -4,16 +4,15 @@
 
 Method. Rounds with and without checksums take turns, so that what else the machine does meets both;
 each writes 128 MiB in blocks of 4 MiB, reads them back, then does both at once, by the code that
-plans run on (pieces of 1 MiB, two threads each way). Figures are medians over the rounds; the time
-of processors, which other work disturbs less than the clock's, is of this process per GB moved. The
-page cache is "Cached" of /proc/meminfo, before the first round and after the last: everybody's, so
-a growth far below the bytes that were moved shows that they did not go there.
+plans run on (pieces of 1 MiB, two threads each way), then all of it beside work of two threads.
+Figures are medians over the rounds. The page cache is "Cached" of /proc/meminfo, before the first
+round and after the last: everybody's, so a growth far below the bytes that were moved shows that
+they did not go there.
 """
 
 import json
 import statistics
 import tempfile
-import time
 from pathlib import Path
 
 from results import MIB, Row, arguments, mib, save, show
@@ -23,6 +22,7 @@ from fitstep import _core
 FILE_BYTES = 128 * MIB
 BLOCK_BYTES = 4 * MIB
 ROUNDS = 9
+THREADS = 2  # Of the work that runs beside the copies.
 
 
 def cached_bytes() -> int:
@@ -35,17 +35,13 @@ def cached_bytes() -> int:
 
 def measured(folder: str, file_bytes: int, *, has_checksums: bool) -> Row:
     file = {"folder": folder, "piece_bytes": MIB, "has_checksums": has_checksums}
-    start = time.process_time()
-    link = json.loads(_core.measure_disk_link(file, file_bytes, BLOCK_BYTES))["links"][0]
-    used_s = time.process_time() - start
+    link = json.loads(_core.measure_disk_link(THREADS, file, file_bytes, BLOCK_BYTES))["links"][0]
     found: Row = {
         f"{way} {how}, GB/s": link[of][f"{how}_bytes_per_s"] / 1e9
         for way, of in (("write", "evict"), ("read", "prefetch"))
         for how in ("alone", "both")
     }
-    # Three files each way, and one beside reads at their rate.
-    beside = found["read both, GB/s"] / found["write both, GB/s"]
-    found["processors, s/GB"] = used_s / (file_bytes * (7 + beside) / 1e9)
+    found["slowdown of work beside"] = link["compute_slowdown"]
     return found
 
 
@@ -75,9 +71,9 @@ def main() -> None:
         }
         for name in medians[True]
     ]
-    moved = 2 * rounds * 7 * file_bytes  # And what was read beside the writes.
+    moved = 2 * rounds * 7 * file_bytes  # And what was moved beside work.
     show(f"the file of a disk tier in {args.folder}", table)
-    print(f"page cache: {mib(grown)} more, after {mib(moved)} were written and read")
+    print(f"page cache: {mib(grown)} more, after more than {mib(moved)} were moved")
     save("disk", {"rows": table, "grown_bytes": grown, "moved_bytes": moved}, args.small)
 
 

@@ -3,9 +3,9 @@
     python benchmarks/faults.py [--small]
 
 Method. Three small models train with a plan that evicts to a file whatever has a gap, a third of
-it as it is, the rest in the codes for copies. A library that is preloaded (nth_call.cpp) stands
-between fitstep's module and the dispatcher, the system's calls on files, and the codecs; it makes
-the n-th call of a steady step throw or fail, for every n.
+it as it is, the rest in the codes for copies; a fourth has parameters at home in a file. A library
+that is preloaded (nth_call.cpp) stands between fitstep's module and the dispatcher, the system's
+calls on files, and the codecs; it makes the n-th call of a steady step throw or fail, for every n.
 After each: a step that says nothing was changed must have left parameters, optimizer state and
 generator as they were; one that names what is unusable gets its checkpoint back; either way the
 next step must have the bits of plain PyTorch beside it. Anything else counts as wrong. Then all
@@ -23,7 +23,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import threading
 import warnings
 from collections import Counter
 from pathlib import Path
@@ -38,6 +37,9 @@ import fitstep
 
 sys.path.insert(0, str(ROOT / "tests" / "torch"))
 
+from test_homes_below import Job as Homes
+from test_homes_below import adamw
+from test_homes_on_disk import on_disk
 from test_offload import JOBS, Job, compiled, offloaded_plan
 
 SHIM = Path(__file__).with_name("nth_call.cpp")
@@ -50,6 +52,7 @@ FAULTS = {
     "codec fails": (CODES, 0),
 }
 VTABLE = "_ZTVN7fitstep5CoderE"
+HOMES = "weights on disk"  # A fourth, whose parameters and state are at home in the file.
 SEEDS = 1000
 HANGS_AFTER_S = 120
 
@@ -97,11 +100,19 @@ class Trial:
     """One model with its plain twin."""
 
     def __init__(self, kind: str, folder: Path) -> None:
-        below: dict[str, Any] = {"disk_budget": "900%", "disk_dir": folder}
-        codes = ("none", "zero_value", "zstd")
-        plan = offloaded_plan(JOBS[kind], folder / "plan", (2,), codes, **below)
-        self.ours, self.plain = JOBS[kind](), JOBS[kind]()
-        self.step = compiled(self.ours, "900%", plan=plan, **below)
+        self.ours: Any
+        self.plain: Any
+        if kind == HOMES:
+            self.ours, self.plain = Homes(adamw), Homes(adamw)
+            self.step = on_disk(self.ours, folder)
+            self.example: tuple[Any, ...] = (self.ours.x,)
+        else:
+            below: dict[str, Any] = {"disk_budget": "900%", "disk_dir": folder}
+            codes = ("none", "zero_value", "zstd")
+            plan = offloaded_plan(JOBS[kind], folder / "plan", (2,), codes, **below)
+            self.ours, self.plain = JOBS[kind](), JOBS[kind]()
+            self.step = compiled(self.ours, "900%", plan=plan, **below)
+            self.example = self.ours.x, self.ours.y
         self.shim = Shim()
         for _ in range(2):  # The first makes optimizer state.
             self.is_equal_after_a_step()
@@ -124,7 +135,7 @@ class Trial:
         seeded = generator()
         self.shim.arm(kind, n, error)
         try:
-            self.step(self.ours.x, self.ours.y)
+            self.step(*self.example)
             said = "ran on"
         except fitstep.StepFailed as failed:
             said = "named what is unusable" if failed.unusable else "did not happen"
@@ -132,7 +143,7 @@ class Trial:
             self.shim.disarm()
         if said == "ran on":
             torch.manual_seed(6)
-            self.plain.step(self.plain.x, self.plain.y)
+            self.plain.step(*self.example)
             before = bits(self.plain)
         elif said == "did not happen":
             before |= seeded
@@ -144,12 +155,12 @@ class Trial:
         return said if is_right else "WRONG"
 
 
-def checkpoint(job: Job) -> Any:
+def checkpoint(job: Job | Homes) -> Any:
     """What a user keeps."""
     return copy.deepcopy((job.model.state_dict(), job.optimizer.state_dict()))
 
 
-def bits(job: Job) -> dict[str, str]:
+def bits(job: Job | Homes) -> dict[str, str]:
     """Of all that a step may change but the generator."""
     return fingerprint(model=job.model, optimizer=job.optimizer)
 
@@ -160,10 +171,10 @@ def generator() -> dict[str, str]:
 
 
 def resources() -> tuple[int, int, int]:
-    """Open files, threads, resident bytes."""
+    """Open files, threads (the lanes' too), resident bytes."""
     gc.collect()
     files = len(os.listdir("/proc/self/fd"))
-    return files, threading.active_count(), resident_bytes()
+    return files, len(os.listdir("/proc/self/task")), resident_bytes()
 
 
 def run(kind: str, seeds: int) -> Row:
@@ -200,7 +211,9 @@ def run(kind: str, seeds: int) -> Row:
 def main() -> int:
     """1 if an outcome was wrong, or something leaked."""
     parser = arguments(__doc__)
-    parser.add_argument("--only", choices=JOBS, help="measure in this process, for the driver")
+    parser.add_argument(
+        "--only", choices=(*JOBS, HOMES), help="measure in this process, for the driver"
+    )
     args = parser.parse_args()
     seeds = 20 if args.small else SEEDS
     if args.only:
@@ -209,7 +222,7 @@ def main() -> int:
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "LD_PRELOAD": build_shim(folder)}
-        for kind in JOBS:
+        for kind in (*JOBS, HOMES):
             command = [sys.executable, __file__, "--only", kind, *(["--small"] * args.small)]
             answer = subprocess.run(
                 command, stdout=subprocess.PIPE, text=True, check=True, env=environment
@@ -230,7 +243,10 @@ def main() -> int:
     ]
     show("the n-th call of a step goes wrong, for every n", table)
     save(Path(__file__).stem, {"rows": rows}, args.small)
-    is_right = all(not row.get("WRONG") and row.get("files", 0) <= 0 for row in rows)
+    is_right = all(
+        not row.get("WRONG") and row.get("files", 0) <= 0 and row.get("threads", 0) <= 0
+        for row in rows
+    )
     return 0 if is_right else 1
 
 

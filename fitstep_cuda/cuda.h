@@ -19,11 +19,13 @@
 // As the runtime names them, so that its header is needed in one file only.
 struct CUstream_st;
 struct CUevent_st;
+struct CUgraphExec_st;
 
 namespace fitstep::cuda {
 
 using Stream = CUstream_st*;
 using Event = CUevent_st*;
+using Graph = CUgraphExec_st*;
 
 class Calls {
  public:
@@ -60,6 +62,16 @@ class Calls {
   virtual Status copy(char* target, const char* source, int64_t size_bytes, Stream stream) = 0;
   virtual Status record(Event event, Stream stream) = 0;
   virtual Status wait(Stream stream, Event event) = 0;
+
+  // From here to end_graph(), what is put into the stream, and into those that wait for it, does
+  // not run: it becomes a graph. All of them have to be waited for by this one in the end, and
+  // nothing may be synchronized meanwhile. One at a time; end_graph() ends it whatever it returns.
+  virtual Status begin_graph(Stream stream) = 0;
+  virtual Result<Graph> end_graph(Stream stream) = 0;
+
+  // Puts the whole graph into a stream.
+  virtual Status launch(Graph graph, Stream stream) = 0;
+  virtual void destroy(Graph graph) = 0;
 
   // Sleeps until the event is reached, or the stream is empty.
   virtual Status synchronize(Event event) = 0;

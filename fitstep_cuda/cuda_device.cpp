@@ -14,10 +14,47 @@
 #include "fitstep/plan/plan.h"
 #include "fitstep/run/device.h"
 #include "fitstep/run/disk_file.h"
+#include "fitstep/run/tiered_device.h"
 #include "fitstep_cuda/cuda.h"
 #include "fitstep_cuda/cuda_lanes.h"
 
 namespace fitstep::cuda {
+
+// A graph, and what it copies between the tiers.
+class RecordedStep final : public Recorded {
+ public:
+  RecordedStep(std::shared_ptr<Calls> calls, Stream stream, std::shared_ptr<HostTraffic> traffic)
+      : calls_(std::move(calls)), stream_(stream), traffic_(std::move(traffic)) {}
+  ~RecordedStep() override {
+    if (graph_ == nullptr) return;
+    // It may still be running; an error stays, and the next call tells it.
+    static_cast<void>(calls_->synchronize(stream_));
+    calls_->destroy(graph_);
+  }
+
+  void set(Graph graph) { graph_ = graph; }
+  void add(Lane lane, int64_t size_bytes) {
+    (lane == Lane::Evict ? evicted_bytes_ : prefetched_bytes_) += size_bytes;
+  }
+
+  Status replay() override {
+    FITSTEP_TRY_STATUS(calls_->launch(graph_, stream_));
+    traffic_->add(Lane::Evict, evicted_bytes_);
+    traffic_->add(Lane::Prefetch, prefetched_bytes_);
+    return Done{};
+  }
+
+ private:
+  std::shared_ptr<Calls> calls_;
+  Stream stream_;
+  std::shared_ptr<HostTraffic> traffic_;
+  Graph graph_ = nullptr;
+  int64_t evicted_bytes_ = 0;
+  int64_t prefetched_bytes_ = 0;
+};
+
+CudaDevice::CudaDevice(std::shared_ptr<Calls> calls, CudaDeviceOptions options)
+    : TieredDevice(options.disk), calls_(std::move(calls)), options_(std::move(options)) {}
 
 Result<std::shared_ptr<CudaDevice>> CudaDevice::make(std::shared_ptr<Calls> calls,
                                                      CudaDeviceOptions options) {
@@ -66,16 +103,32 @@ void CudaDevice::discard(char* /*begin*/, int64_t /*size_bytes*/) {}
 void CudaDevice::set_in_forks(char* /*begin*/, int64_t /*size_bytes*/, bool /*is_in_forks*/) {}
 
 Result<std::unique_ptr<CopyLanes>> CudaDevice::open_lanes(LaneCopies copies) {
-  for (const LaneCopy& copy : copies.of(Lane::DiskWrite)) {
-    if (copy.code == Code::None) continue;
-    return Error{ErrorCode::Unsupported,
-                 "the plan has codes for copies to the disk, and this device makes them without; "
-                 "plan it without codecs"};
-  }
   if (!copies.of(Lane::DiskWrite).empty()) {
     FITSTEP_TRY_STATUS(reserve_disk(file_bytes(copies)));
   }
   return CudaLanes::make(shared_from_this(), std::move(copies));
+}
+
+void CudaDevice::count(Lane lane, int64_t size_bytes) {
+  if (is_recording()) {
+    recorded_->add(lane, size_bytes);
+  } else {
+    shared_traffic()->add(lane, size_bytes);
+  }
+}
+
+Status CudaDevice::begin_recording() {
+  FITSTEP_TRY_STATUS(calls_->begin_graph(options_.compute));
+  recorded_ = std::make_unique<RecordedStep>(calls_, options_.compute, shared_traffic());
+  return Done{};
+}
+
+Result<std::unique_ptr<Recorded>> CudaDevice::end_recording() {
+  std::unique_ptr<RecordedStep> made = std::move(recorded_);
+  FITSTEP_CHECK(made != nullptr, "nothing was being recorded");
+  FITSTEP_TRY(const Graph graph, calls_->end_graph(options_.compute));
+  made->set(graph);
+  return std::unique_ptr<Recorded>(std::move(made));
 }
 
 bool CudaDevice::begin_step() {

@@ -32,6 +32,8 @@ struct CudaDeviceOptions {
   int64_t staging_bytes = int64_t{4} << 20;  // Page-locked; for each disk lane; whole blocks.
 };
 
+class RecordedStep;
+
 class CudaDevice final : public TieredDevice, public std::enable_shared_from_this<CudaDevice> {
  public:
   static Result<std::shared_ptr<CudaDevice>> make(std::shared_ptr<Calls> calls,
@@ -46,22 +48,25 @@ class CudaDevice final : public TieredDevice, public std::enable_shared_from_thi
   void discard(char* begin, int64_t size_bytes) override;
   void set_in_forks(char* begin, int64_t size_bytes, bool is_in_forks) override;
   Result<std::unique_ptr<CopyLanes>> open_lanes(LaneCopies copies) override;
+  Status begin_recording() override;
+  Result<std::unique_ptr<Recorded>> end_recording() override;
 
   // For lanes.
   Calls& calls() { return *calls_; }
   const CudaDeviceOptions& options() const { return options_; }
   Stream stream(Lane lane) const { return streams_.at(static_cast<size_t>(lane)); }
-  void count(Lane lane, int64_t size_bytes) { shared_traffic()->add(lane, size_bytes); }
+  void count(Lane lane, int64_t size_bytes);
+  bool is_recording() const { return recorded_ != nullptr; }
   bool begin_step();  // False while another step runs.
   void end_step();
 
  private:
-  CudaDevice(std::shared_ptr<Calls> calls, CudaDeviceOptions options)
-      : TieredDevice(options.disk), calls_(std::move(calls)), options_(std::move(options)) {}
+  CudaDevice(std::shared_ptr<Calls> calls, CudaDeviceOptions options);
 
   std::shared_ptr<Calls> calls_;
   CudaDeviceOptions options_;
   std::array<Stream, kLaneCount> streams_{};  // By lane; that of compute is the caller's.
+  std::unique_ptr<RecordedStep> recorded_;    // While a step is being recorded.
   std::mutex mutex_;                          // Guards what follows.
   std::map<char*, TierId> reserved_;
   bool is_running_ = false;

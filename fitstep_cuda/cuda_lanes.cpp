@@ -12,21 +12,15 @@
 #include <utility>
 #include <vector>
 
+#include "fitstep/base/check.h"
 #include "fitstep/base/result.h"
 #include "fitstep/plan/plan.h"
 #include "fitstep/run/device.h"
+#include "fitstep/run/file_copies.h"
 #include "fitstep_cuda/cuda.h"
 #include "fitstep_cuda/cuda_device.h"
 
 namespace fitstep::cuda {
-namespace {
-
-size_t pieces_of(int64_t size_bytes, int64_t piece_bytes) {
-  return static_cast<size_t>((size_bytes + piece_bytes - 1) / piece_bytes);
-}
-
-}  // namespace
-
 Result<std::unique_ptr<CopyLanes>> CudaLanes::make(std::shared_ptr<CudaDevice> device,
                                                    LaneCopies copies) {
   std::unique_ptr<CudaLanes> made(new CudaLanes(std::move(device), std::move(copies)));
@@ -35,7 +29,7 @@ Result<std::unique_ptr<CopyLanes>> CudaLanes::make(std::shared_ptr<CudaDevice> d
 }
 
 CudaLanes::CudaLanes(std::shared_ptr<CudaDevice> device, LaneCopies copies)
-    : device_(std::move(device)), file_(device_->disk()), copies_(std::move(copies)) {
+    : device_(std::move(device)), copies_(std::move(copies)) {
   disk_[0].lane = Lane::DiskWrite;
   disk_[1].lane = Lane::DiskRead;
 }
@@ -62,10 +56,8 @@ CudaLanes::~CudaLanes() {
 
 Status CudaLanes::prepare() {
   FITSTEP_TRY_STATUS(make_events());
-  for (const LaneCopy& copy : copies_of(Lane::DiskWrite)) {
-    const auto index = static_cast<size_t>(copy.file_residency);
-    checksums_.resize(std::max(checksums_.size(), index + 1));
-    checksums_[index].resize(pieces_of(copy.size_bytes, device_->options().staging_bytes));
+  if (!copies_of(Lane::DiskWrite).empty()) {
+    to_file_.emplace(copies_, device_->disk(), device_->options().staging_bytes);
   }
   for (DiskLane& disk : disk_) {
     if (!copies_of(disk.lane).empty()) FITSTEP_TRY_STATUS(start_thread(disk));
@@ -118,6 +110,8 @@ Event CudaLanes::event_of(Mark mark) const {
 
 Status CudaLanes::begin() {
   if (!device_->begin_step()) return Error{ErrorCode::Device, "another step is running"};
+  const bool has_disk = disk_[0].is_started || disk_[1].is_started;
+  FITSTEP_CHECK(!device_->is_recording() || !has_disk, "copies to a disk need the host");
   const Lock lock(mutex_);
   if (Status started = start_streams(); !started) {
     device_->end_step();
@@ -182,11 +176,24 @@ std::optional<LaneFailure> CudaLanes::drain() {
   });
   for (const Lane lane : kCopyLanes) {
     if (copies_of(lane).empty()) continue;
-    const Status status = device_->calls().synchronize(device_->stream(lane));
+    const Status status = device_->is_recording() ? join(lane) : finish(lane);
     if (!status) fail(lane, std::max(queued_of(lane) - 1, 0), status.error());
   }
   device_->end_step();
+  if (to_file_) to_file_->end_sampling();
   return failure_;
+}
+
+Status CudaLanes::finish(Lane lane) {
+  return device_->calls().synchronize(device_->stream(lane));
+}
+
+// In a graph all that runs beside the ops comes back to their stream.
+Status CudaLanes::join(Lane lane) {
+  if (is_stopped_) return Done{};
+  const auto count = static_cast<int32_t>(copies_of(lane).size());
+  const Event ended = event_of({.lane = lane, .count = count});
+  return device_->calls().wait(device_->stream(Lane::Compute), ended);
 }
 
 bool CudaLanes::are_queued(const std::vector<Mark>& marks) const {
@@ -291,16 +298,14 @@ Status CudaLanes::write_file(DiskLane& disk, int32_t position) {
   const LaneCopy& copy = copies_of(disk.lane)[static_cast<size_t>(position)];
   const Stream stream = device_->stream(disk.lane);
   Calls& calls = device_->calls();
-  std::vector<uint64_t>& checksums = checksums_[static_cast<size_t>(copy.file_residency)];
-  const int64_t piece_bytes = device_->options().staging_bytes;
-  for (size_t i = 0; i < pieces_of(copy.size_bytes, piece_bytes); ++i) {
-    const int64_t begin = static_cast<int64_t>(i) * piece_bytes;
-    const int64_t size_bytes = std::min(piece_bytes, copy.size_bytes - begin);
+  for (int64_t begin = 0; begin < copy.size_bytes;) {
+    const int64_t size_bytes = std::min(device_->options().staging_bytes, copy.size_bytes - begin);
     FITSTEP_TRY_STATUS(calls.copy(disk.staging, copy.source + begin, size_bytes, stream));
     FITSTEP_TRY_STATUS(calls.record(disk.staged, stream));
     FITSTEP_TRY_STATUS(calls.synchronize(disk.staged));
-    FITSTEP_TRY(checksums[i],
-                file_->write(disk.staging, copy.file_offset_bytes + begin, size_bytes));
+    FITSTEP_TRY_STATUS(
+        to_file_->write(position, begin, {disk.staging, static_cast<size_t>(size_bytes)}));
+    begin += size_bytes;
   }
   return Done{};
 }
@@ -309,17 +314,15 @@ Status CudaLanes::read_file(DiskLane& disk, int32_t position) {
   const LaneCopy& copy = copies_of(disk.lane)[static_cast<size_t>(position)];
   const Stream stream = device_->stream(disk.lane);
   Calls& calls = device_->calls();
-  const std::vector<uint64_t>& checksums = checksums_[static_cast<size_t>(copy.file_residency)];
-  const int64_t piece_bytes = device_->options().staging_bytes;
-  for (size_t i = 0; i < pieces_of(copy.size_bytes, piece_bytes); ++i) {
-    const int64_t begin = static_cast<int64_t>(i) * piece_bytes;
-    const int64_t size_bytes = std::min(piece_bytes, copy.size_bytes - begin);
+  for (int64_t begin = 0; begin < copy.size_bytes;) {
+    const int64_t size_bytes = std::min(device_->options().staging_bytes, copy.size_bytes - begin);
     // What was staged before has left for the device.
     FITSTEP_TRY_STATUS(calls.synchronize(disk.staged));
     FITSTEP_TRY_STATUS(
-        file_->read(disk.staging, copy.file_offset_bytes + begin, size_bytes, checksums[i]));
+        to_file_->read(position, begin, {disk.staging, static_cast<size_t>(size_bytes)}));
     FITSTEP_TRY_STATUS(calls.copy(copy.target + begin, disk.staging, size_bytes, stream));
     FITSTEP_TRY_STATUS(calls.record(disk.staged, stream));
+    begin += size_bytes;
   }
   return calls.record(event_of({.lane = disk.lane, .count = position + 1}), stream);
 }

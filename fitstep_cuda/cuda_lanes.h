@@ -23,7 +23,7 @@
 #include "fitstep/base/result.h"
 #include "fitstep/plan/plan.h"
 #include "fitstep/run/device.h"
-#include "fitstep/run/disk_file.h"
+#include "fitstep/run/file_copies.h"
 #include "fitstep_cuda/cuda.h"
 
 namespace fitstep::cuda {
@@ -42,6 +42,12 @@ class CudaLanes final : public CopyLanes {
   bool wait(Mark mark) override;
   void stop() override;
   std::optional<LaneFailure> drain() override;
+  void sample_codes() override {
+    if (to_file_) to_file_->sample_codes();
+  }
+  std::vector<FileCopySize> file_copy_sizes() const override {
+    return to_file_ ? to_file_->sizes() : std::vector<FileCopySize>();
+  }
 
  private:
   using Lock = std::unique_lock<std::mutex>;
@@ -72,6 +78,8 @@ class CudaLanes final : public CopyLanes {
   bool is_queued(Mark mark) const { return queued_of(mark.lane) >= mark.count; }
   bool are_queued(const std::vector<Mark>& marks) const;
   bool is_at_end() const;
+  Status finish(Lane lane);
+  Status join(Lane lane);
   void queue_copies();
   bool queue_next(Lane lane);
   Status queue_waits(Lane lane, const std::vector<Mark>& waits);
@@ -85,12 +93,11 @@ class CudaLanes final : public CopyLanes {
   Event event_of(Mark mark) const;
 
   std::shared_ptr<CudaDevice> device_;
-  std::shared_ptr<DiskFile> file_;  // Null where nothing is copied there.
   LaneCopies copies_;
+  std::optional<FileCopies> to_file_;                  // None where nothing is copied there.
   std::array<std::vector<Event>, kLaneCount> events_;  // By lane and position.
   Event start_ = nullptr;                              // All of the step before has run.
   std::array<DiskLane, 2> disk_;
-  std::vector<std::vector<uint64_t>> checksums_;  // By residency in the file, by piece.
 
   std::mutex mutex_;  // Guards what follows, and the streams' order.
   std::condition_variable changed_;

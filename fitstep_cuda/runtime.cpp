@@ -136,6 +136,29 @@ class Runtime final : public Calls {
     const Entered entered(index_);
     return status_of("a wait for an event", cudaStreamWaitEvent(stream, event, 0));
   }
+  // Other calls of this thread and of others stay allowed: what a step asks for it may be given.
+  Status begin_graph(Stream stream) override {
+    const Entered entered(index_);
+    return status_of("recording a graph",
+                     cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+  }
+  Result<Graph> end_graph(Stream stream) override {
+    const Entered entered(index_);
+    cudaGraph_t recorded = nullptr;
+    cudaError_t code = cudaStreamEndCapture(stream, &recorded);
+    cudaGraphExec_t graph = nullptr;
+    if (code == cudaSuccess) code = cudaGraphInstantiate(&graph, recorded, 0);
+    if (recorded != nullptr) cudaGraphDestroy(recorded);
+    if (code == cudaSuccess) return graph;
+    cudaGetLastError();  // Nothing of it has run.
+    return error_of("recording a graph", code);
+  }
+  Status launch(Graph graph, Stream stream) override {
+    const Entered entered(index_);
+    return status_of("launching a graph", cudaGraphLaunch(graph, stream));
+  }
+  void destroy(Graph graph) override { cudaGraphExecDestroy(graph); }
+
   Status synchronize(Event event) override {
     return status_of("what was queued on the GPU", cudaEventSynchronize(event));
   }

@@ -86,6 +86,12 @@ py::list coded_copies(const Variant& variant) {
   return made;
 }
 
+// (runs that a graph has done, why others were not); None where no graph was asked for.
+py::object graph_of(const Variant& variant) {
+  if (variant.graph() == nullptr) return py::none();
+  return py::make_tuple(variant.graph()->replays(), variant.graph()->refusal());
+}
+
 }  // namespace
 
 DiskFileOptions disk_options(const py::object& from) {
@@ -147,8 +153,9 @@ void bind_running(py::module_& module) {
       .def("close", &Homes::close);
   py::class_<Variant>(module, "Variant")
       .def(py::init([](std::shared_ptr<StepProgram> step, const Plan& plan,
-                       std::shared_ptr<Homes> homes, int64_t bottom_bytes) {
-        return unwrap(Variant::make(std::move(step), plan, std::move(homes), bottom_bytes));
+                       std::shared_ptr<Homes> homes, int64_t bottom_bytes, bool has_graph) {
+        return unwrap(
+            Variant::make(std::move(step), plan, std::move(homes), bottom_bytes, has_graph));
       }))
       .def("set_written", &Variant::set_written)
       .def("set_number",
@@ -158,6 +165,7 @@ void bind_running(py::module_& module) {
       .def("run", &run)
       .def("take_outputs", &Variant::take_outputs)
       .def("misplaced", &Variant::misplaced)
+      .def("graph", &graph_of)
       .def("sample_codes", &Variant::sample_codes)
       .def("choose_codes", &choose_variant_codes)
       .def("coded_copies", &coded_copies);

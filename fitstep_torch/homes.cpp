@@ -146,6 +146,11 @@ void Homes::forsake() {
         "this process was forked from that one. Use the tensor there; or give this process a copy "
         "that was made before the fork (tensor.clone()), or start it with the method 'spawn'.");
   }
+  // Nor are its addresses: the system gives them to this process's own tensors.
+  torch_device_->unregister_arena(arena_->base());
+  // While a child has the files, the drive keeps their blocks.
+  device_->forsake_disk();
+  if (in_file_ != nullptr) in_file_->forsake();
 }
 
 void Homes::close() {

@@ -67,7 +67,9 @@ Result<std::unique_ptr<PlannedKernels>> PlannedKernels::make(const StepProgram& 
     const bool is_visible =
         std::any_of(form.writes.begin(), form.writes.end(), [&](const Write& w) {
           const Storage& storage = step.program.storages[w.storage.index()];
-          return storage.is_persistent && storage.kind != StorageKind::Generator;
+          const bool is_given =
+              storage.kind == StorageKind::Input || storage.kind == StorageKind::Constant;
+          return is_given || (storage.is_persistent && storage.kind != StorageKind::Generator);
         });
     if (is_visible && made->first_visible_write_ == static_cast<int32_t>(lane.size()))
       made->first_visible_write_ = static_cast<int32_t>(i);
@@ -249,24 +251,31 @@ Status PlannedKernels::run(int32_t position) {
   }
   if (at::GradMode::is_enabled() != prepared.grad_mode)
     at::GradMode::set_enabled(prepared.grad_mode);
+  const Status called = call(prepared);
+  if (prepared.restores) load_generator(*prepared.restores, kept);
+  stack_.clear();
+  return called;
+}
+
+// Whatever it throws: lanes are still running.
+Status PlannedKernels::call(PreparedRun& prepared) {
   Answers& answers = device_.answers();
   answers.begin_op(prepared.expected);
+  std::string what;
   try {
     prepared.handle->callBoxed(stack_);
     answers.end_op();
     place_results(prepared);
+    return Done{};
   } catch (const std::exception& error) {
-    answers.end_op();
-    stack_.clear();
-    if (prepared.restores) load_generator(*prepared.restores, kept);
-    const Op& op = step_.program.ops[prepared.op.index()];
-    const std::string what = error.what();
-    return Error{ErrorCode::Device, fmt::format("{} ({}:{}) failed: {}", op.name, op.source.file,
-                                                op.source.line, what.substr(0, what.find('\n')))};
+    what = error.what();
+  } catch (...) {
+    what = "it threw what is no exception of C++'s library";
   }
-  if (prepared.restores) load_generator(*prepared.restores, kept);
-  stack_.clear();
-  return Done{};
+  answers.end_op();
+  const Op& op = step_.program.ops[prepared.op.index()];
+  return Error{ErrorCode::Device, fmt::format("{} ({}:{}) failed: {}", op.name, op.source.file,
+                                              op.source.line, what.substr(0, what.find('\n')))};
 }
 
 // The only copies of the compute lane save a generator's state; the others are made by the lanes.

@@ -82,6 +82,7 @@ class PlannedKernels final : public Kernels {
   Status prepare_run(const Run& run, PreparedRun& prepared);
   Status prepare_expected(const Run& run, const Form& form, PreparedRun& prepared);
   c10::Storage storage_for(const Run& run, const Form& form, int32_t storage) const;
+  Status call(PreparedRun& prepared);
   void place_results(PreparedRun& prepared);
   void place_result(PreparedRun::Made& made, const at::Tensor& result);
 

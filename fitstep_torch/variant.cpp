@@ -14,7 +14,8 @@
 namespace fitstep::torch_side {
 
 Result<std::unique_ptr<Variant>> Variant::make(std::shared_ptr<StepProgram> step, Plan plan,
-                                               std::shared_ptr<Homes> homes, int64_t bottom_bytes) {
+                                               std::shared_ptr<Homes> homes, int64_t bottom_bytes,
+                                               bool has_graph) {
   const HomesOptions& given = homes->options();
   const int64_t capacity = given.size_bytes - given.reserve_bytes;
   const Limits limits{
@@ -35,6 +36,10 @@ Result<std::unique_ptr<Variant>> Variant::make(std::shared_ptr<StepProgram> step
   made->homes_ = std::move(homes);
   FITSTEP_TRY(made->kernels_, PlannedKernels::make(*made->step_, *made->plan_, *made->homes_));
   FITSTEP_TRY_STATUS(made->open_lanes());
+  if (has_graph) {
+    made->graph_ =
+        std::make_unique<StepGraph>(*made->step_, *made->plan_, *made->homes_, *made->kernels_);
+  }
   for (const auto& generator : made->step_->generators) {
     if (generator.has_value())
       made->generators_.emplace_back(*generator, std::vector<char>(kGeneratorStateBytes));
@@ -43,6 +48,7 @@ Result<std::unique_ptr<Variant>> Variant::make(std::shared_ptr<StepProgram> step
 }
 
 Status Variant::open_lanes() {
+  if (graph_ != nullptr) graph_->forget();
   if (!has_copy_lanes(*plan_)) return Done{};
   const int64_t host_bytes = tier_bytes(*plan_, kHostTier);
   uses_host_ = host_bytes > 0;
@@ -60,6 +66,7 @@ void Variant::set_number(OpId op, size_t number, const c10::IValue& value) {
   const std::vector<NumberPlace> places = number_places(step_->calls[form.call.index()]);
   FITSTEP_CHECK(number < places.size(), "the call has no such number");
   kernels_->set_number(op, places[number], value);
+  if (graph_ != nullptr) graph_->note_number(op, number, value);
 }
 
 std::optional<Stopped> Variant::run(const std::vector<External>& externals,
@@ -75,11 +82,6 @@ std::optional<Stopped> Variant::run(const std::vector<External>& externals,
   if (lanes_ != nullptr && uses_host_ && (host_.expired() || host_.lock() != homes_->host())) {
     if (const Status opened = open_lanes(); !opened) return Stopped{.error = opened.error()};
   }
-  for (size_t i = 0; i < externals.size(); ++i) {
-    auto* first = static_cast<char*>(const_cast<void*>(tensors[i].const_data_ptr()));
-    kernels_->point(externals[i].storage, first - externals[i].offset_bytes,
-                    tensors[i].storage().data_ptr().get_context());
-  }
   for (auto& [generator, state] : generators_) save_generator(generator, state.data());
   TorchDevice& device = homes_->torch_device();
   const std::unique_ptr<Serving> serving = device.serve();
@@ -88,7 +90,13 @@ std::optional<Stopped> Variant::run(const std::vector<External>& externals,
   {
     const BelowAutograd below;
     const at::AutoGradMode keep_mode(at::GradMode::is_enabled());
-    stopped = execute(*plan_, *kernels_, lanes_.get());
+    is_replayed_ = graph_ != nullptr && graph_->prepare(externals, tensors, lanes_.get());
+    if (is_replayed_) {
+      stopped = graph_->replay(tensors);
+    } else {
+      point(externals, tensors);
+      stopped = execute(*plan_, *kernels_, lanes_.get());
+    }
   }
   for (const at::Tensor& tensor : written_) tensor.unsafeGetTensorImpl()->bump_version();
   if (stopped.has_value()) {
@@ -97,6 +105,15 @@ std::optional<Stopped> Variant::run(const std::vector<External>& externals,
     name_storage(*stopped);
   }
   return stopped;
+}
+
+void Variant::point(const std::vector<External>& externals,
+                    const std::vector<at::Tensor>& tensors) {
+  for (size_t i = 0; i < externals.size(); ++i) {
+    auto* first = static_cast<char*>(const_cast<void*>(tensors[i].const_data_ptr()));
+    kernels_->point(externals[i].storage, first - externals[i].offset_bytes,
+                    tensors[i].storage().data_ptr().get_context());
+  }
 }
 
 void Variant::name_storage(Stopped& stopped) const {
@@ -155,6 +172,7 @@ std::vector<Variant::CodedCopy> Variant::coded_copies() const {
 }
 
 std::vector<at::Tensor> Variant::take_outputs() {
+  if (is_replayed_) return graph_->take_outputs();
   std::vector<at::Tensor> outputs;
   for (const TensorRef& output : step_->outputs) outputs.push_back(kernels_->take_output(output));
   kernels_->drop_outputs();

@@ -11,21 +11,18 @@
 #include "fitstep/run/device.h"
 #include "fitstep_torch/homes.h"
 #include "fitstep_torch/kernels.h"
+#include "fitstep_torch/step_graph.h"
 
 namespace fitstep::torch_side {
-
-// An input, or a closed-over tensor: where the recorded program expects its first element.
-struct External {
-  StorageId storage;
-  int64_t offset_bytes = 0;  // Of the tensor in its storage, as recorded.
-};
 
 class Variant {
  public:
   // Verifies the plan against the program and what the tiers have first; a plan with faults is an
-  // error. Nothing but homes may lie below `bottom_bytes`.
+  // error. Nothing but homes may lie below `bottom_bytes`. With `has_graph` runs go to the device
+  // as a graph where that can be.
   static Result<std::unique_ptr<Variant>> make(std::shared_ptr<StepProgram> step, Plan plan,
-                                               std::shared_ptr<Homes> homes, int64_t bottom_bytes);
+                                               std::shared_ptr<Homes> homes, int64_t bottom_bytes,
+                                               bool has_graph);
 
   // The tensors at home that Python can see and that this variant writes: autograd must notice.
   void set_written(std::vector<at::Tensor> tensors) { written_ = std::move(tensors); }
@@ -61,12 +58,16 @@ class Variant {
     return stopped.compute_position < kernels_->first_visible_write();
   }
 
+  // Null where none was asked for.
+  const StepGraph* graph() const { return graph_.get(); }
+
   const Plan& plan() const { return *plan_; }
   const StepProgram& step() const { return *step_; }
   int64_t misplaced() const { return kernels_->misplaced(); }
 
  private:
   Status open_lanes();
+  void point(const std::vector<External>& externals, const std::vector<at::Tensor>& tensors);
   void name_storage(Stopped& stopped) const;
 
   std::shared_ptr<StepProgram> step_;
@@ -78,6 +79,8 @@ class Variant {
   pid_t process_ = 0;                 // The threads of `lanes_` are in this one only.
   bool uses_host_ = false;
   std::weak_ptr<Arena> host_;  // Where `lanes_` copy to and from, if they do.
+  std::unique_ptr<StepGraph> graph_;
+  bool is_replayed_ = false;  // The last run was the graph's.
   std::vector<at::Tensor> written_;
   std::vector<std::pair<at::Generator, std::vector<char>>> generators_;  // As before the step.
 };

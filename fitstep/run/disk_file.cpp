@@ -190,8 +190,11 @@ Result<std::shared_ptr<DiskFile>> DiskFile::open(DiskFileOptions options) {
   return file;
 }
 
-DiskFile::~DiskFile() {
+DiskFile::~DiskFile() { forsake(); }
+
+void DiskFile::forsake() {
   if (file_ >= 0) options_.calls->close(file_);
+  file_ = -1;
 }
 
 Status DiskFile::make() {

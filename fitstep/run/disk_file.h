@@ -103,6 +103,9 @@ class DiskFile {
   // on. False, and nothing has changed, where the system cannot.
   bool keep_private(char* mapped) const;
 
+  // In a process that was forked: closes the file. What still copies there fails.
+  void forsake();
+
   bool is_direct() const { return is_direct_; }  // Past the page cache.
   int64_t size_bytes() const { return size_bytes_; }
   DiskTraffic traffic() const;

@@ -17,8 +17,8 @@
 namespace fitstep {
 namespace {
 
-constexpr int64_t kSampleBytes = int64_t{1} << 15;  // Of each ...
-constexpr int64_t kSampledEvery = int64_t{1} << 19;
+constexpr size_t kSampleBytes = size_t{1} << 15;  // Of each ...
+constexpr size_t kSampledEvery = size_t{1} << 19;
 
 int64_t whole_blocks(int64_t size_bytes) {
   return (size_bytes + kDiskBlockBytes - 1) / kDiskBlockBytes * kDiskBlockBytes;
@@ -26,65 +26,80 @@ int64_t whole_blocks(int64_t size_bytes) {
 
 }  // namespace
 
-FileCopies::FileCopies(const LaneCopies& copies, std::shared_ptr<DiskFile> file)
-    : copies_(copies), file_(std::move(file)) {
+FileCopies::FileCopies(const LaneCopies& copies, std::shared_ptr<DiskFile> file,
+                       int64_t part_bytes)
+    : copies_(copies), file_(std::move(file)), part_bytes_(part_bytes) {
   for (const LaneCopy& copy : copies_.of(Lane::DiskWrite)) {
     const auto residency = static_cast<size_t>(copy.file_residency);
     records_.resize(std::max(records_.size(), residency + 1));
-    if (copy.code != Code::None)
-      records_[residency].pieces.resize(file_->pieces_of(copy.size_bytes));
     sizes_.push_back({.size_bytes = copy.size_bytes});
+    for (int64_t begin = 0; begin < copy.size_bytes;) {
+      const int64_t size_bytes = std::min(part_bytes_, copy.size_bytes - begin);
+      Record& record = records_[residency].emplace_back();
+      if (copy.code != Code::None) record.pieces.resize(file_->pieces_of(size_bytes));
+      begin += size_bytes;
+    }
   }
 }
 
-Status FileCopies::copy(Lane lane, int32_t position) {
-  const auto index = static_cast<size_t>(position);
-  const LaneCopy& copy = copies_.of(lane)[index];
-  return lane == Lane::DiskWrite ? write(copy, sizes_[index]) : read(copy);
-}
-
-Status FileCopies::write(const LaneCopy& copy, FileCopySize& size) {
-  Record& record = record_of(copy);
+Status FileCopies::write(int32_t position, int64_t begin_bytes, std::span<const char> part) {
+  const LaneCopy& copy = copies_.of(Lane::DiskWrite)[static_cast<size_t>(position)];
+  FileCopySize& size = sizes_[static_cast<size_t>(position)];
+  const auto size_bytes = static_cast<int64_t>(part.size());
+  const int64_t offset_bytes = copy.file_offset_bytes + begin_bytes;
+  if (begin_bytes == 0) {
+    size.file_bytes = 0;
+    samples_ = {};
+  }
+  if (part.empty()) return Done{};
   if (is_sampling_) {
-    size.zero_value_bytes = sample(Code::ZeroValue, copy);
-    size.zstd_bytes = sample(Code::Zstd, copy);
+    sample(part);
+    const double whole =
+        static_cast<double>(copy.size_bytes) / static_cast<double>(samples_.plain_bytes);
+    const auto of_whole = [&](int64_t coded_bytes) {
+      return std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(coded_bytes) * whole));
+    };
+    size.zero_value_bytes = of_whole(samples_.zero_value_bytes);
+    size.zstd_bytes = of_whole(samples_.zstd_bytes);
   }
+  Record& record = record_of(copy, begin_bytes);
   if (copy.code == Code::None) {
-    size.file_bytes = whole_blocks(copy.size_bytes);
-    FITSTEP_TRY(record.checksum,
-                file_->write(copy.source, copy.file_offset_bytes, copy.size_bytes));
+    size.file_bytes += whole_blocks(size_bytes);
+    FITSTEP_TRY(record.checksum, file_->write(part.data(), offset_bytes, size_bytes));
     return Done{};
   }
-  FITSTEP_TRY_STATUS(file_->write_coded(copy.code, copy.source, copy.file_offset_bytes,
-                                        copy.size_bytes, record.pieces));
-  size.file_bytes = 0;
+  FITSTEP_TRY_STATUS(
+      file_->write_coded(copy.code, part.data(), offset_bytes, size_bytes, record.pieces));
   for (const CodedPiece& piece : record.pieces) size.file_bytes += whole_blocks(piece.size_bytes);
   return Done{};
 }
 
-Status FileCopies::read(const LaneCopy& copy) {
-  Record& record = record_of(copy);
+Status FileCopies::read(int32_t position, int64_t begin_bytes, std::span<char> part) {
+  if (part.empty()) return Done{};
+  const LaneCopy& copy = copies_.of(Lane::DiskRead)[static_cast<size_t>(position)];
+  Record& record = record_of(copy, begin_bytes);
+  const auto size_bytes = static_cast<int64_t>(part.size());
+  const int64_t offset_bytes = copy.file_offset_bytes + begin_bytes;
   if (copy.code == Code::None) {
-    return file_->read(copy.target, copy.file_offset_bytes, copy.size_bytes, record.checksum);
+    return file_->read(part.data(), offset_bytes, size_bytes, record.checksum);
   }
-  return file_->read_coded(copy.code, copy.target, copy.file_offset_bytes, copy.size_bytes,
-                           record.pieces);
+  return file_->read_coded(copy.code, part.data(), offset_bytes, size_bytes, record.pieces);
 }
 
-// What the code makes of the whole if the rest is like the samples.
-int64_t FileCopies::sample(Code code, const LaneCopy& copy) {
-  sampled_.resize(static_cast<size_t>(most_coded_bytes(code, kSampleBytes)));
-  int64_t plain_bytes = 0;
-  int64_t coded_bytes = 0;
-  for (int64_t begin = 0; begin < copy.size_bytes; begin += kSampledEvery) {
-    const int64_t size_bytes = std::min(kSampleBytes, copy.size_bytes - begin);
-    const std::span<const char> part(copy.source + begin, static_cast<size_t>(size_bytes));
-    const int64_t coded = sampler_.encode(code, part, sampled_);
-    plain_bytes += size_bytes;
-    coded_bytes += coded < 0 ? size_bytes : coded;
+void FileCopies::sample(std::span<const char> part) {
+  for (size_t begin = 0; begin < part.size(); begin += kSampledEvery) {
+    const auto one = part.subspan(begin, std::min(kSampleBytes, part.size() - begin));
+    samples_.plain_bytes += static_cast<int64_t>(one.size());
+    samples_.zero_value_bytes += sampled_bytes(Code::ZeroValue, one);
+    samples_.zstd_bytes += sampled_bytes(Code::Zstd, one);
   }
-  const double share = static_cast<double>(coded_bytes) / static_cast<double>(plain_bytes);
-  return std::max<int64_t>(1, static_cast<int64_t>(share * static_cast<double>(copy.size_bytes)));
+}
+
+int64_t FileCopies::sampled_bytes(Code code, std::span<const char> sample) {
+  sampled_.resize(
+      static_cast<size_t>(most_coded_bytes(code, static_cast<int64_t>(kSampleBytes))));
+  const int64_t coded_bytes = sampler_.encode(code, sample, sampled_);
+  return coded_bytes < 0 ? static_cast<int64_t>(sample.size()) : coded_bytes;
 }
 
 }  // namespace fitstep

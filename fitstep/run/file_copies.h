@@ -11,7 +11,9 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "fitstep/base/result.h"
@@ -24,11 +26,15 @@ namespace fitstep {
 
 class FileCopies {
  public:
+  // Copies come whole, or in parts of `part_bytes`, the last one perhaps smaller.
+  //
   // REQUIRES: the copies outlive it, and the file has room for them.
-  FileCopies(const LaneCopies& copies, std::shared_ptr<DiskFile> file);
+  FileCopies(const LaneCopies& copies, std::shared_ptr<DiskFile> file,
+             int64_t part_bytes = std::numeric_limits<int64_t>::max());
 
-  // One of the two disk lanes', on its thread.
-  Status copy(Lane lane, int32_t position);
+  // The part of a copy that begins so many bytes into it. On the thread of its lane, in order.
+  Status write(int32_t position, int64_t begin_bytes, std::span<const char> part);
+  Status read(int32_t position, int64_t begin_bytes, std::span<char> part);
 
   // From a call of the first to one of the second, copies are looked at.
   void sample_codes() { is_sampling_ = true; }
@@ -38,24 +44,32 @@ class FileCopies {
   std::vector<FileCopySize> sizes() const { return sizes_; }
 
  private:
-  // What is in the file of one residency.
+  // What is in the file of a part of a residency.
   struct Record {
     uint64_t checksum = 0;
     std::vector<CodedPiece> pieces;  // With a code only.
   };
+  // What codes made of the samples of one copy so far.
+  struct Samples {
+    int64_t plain_bytes = 0;
+    int64_t zero_value_bytes = 0;
+    int64_t zstd_bytes = 0;
+  };
 
-  Status write(const LaneCopy& copy, FileCopySize& size);
-  Status read(const LaneCopy& copy);
-  int64_t sample(Code code, const LaneCopy& copy);
-  Record& record_of(const LaneCopy& copy) {
-    return records_[static_cast<size_t>(copy.file_residency)];
+  void sample(std::span<const char> part);
+  int64_t sampled_bytes(Code code, std::span<const char> sample);
+  Record& record_of(const LaneCopy& copy, int64_t begin_bytes) {
+    return records_[static_cast<size_t>(copy.file_residency)]
+                   [static_cast<size_t>(begin_bytes / part_bytes_)];
   }
 
   const LaneCopies& copies_;
   std::shared_ptr<DiskFile> file_;
-  std::vector<Record> records_;      // By residency in the file.
-  std::vector<FileCopySize> sizes_;  // By position on DiskWrite.
+  int64_t part_bytes_;
+  std::vector<std::vector<Record>> records_;  // By residency in the file, by part.
+  std::vector<FileCopySize> sizes_;           // By position on DiskWrite.
   std::atomic<bool> is_sampling_ = false;
+  Samples samples_;
   Coder sampler_;
   std::vector<char> sampled_;  // What the sampler makes.
 };

@@ -1,6 +1,7 @@
 #include "fitstep/run/file_memory.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -28,12 +29,18 @@ Result<char*> FileMemory::reserve(TierId /*tier*/, int64_t size_bytes) {
   FITSTEP_TRY_STATUS(file_->reserve(size_bytes));
   FITSTEP_TRY(base_, file_->map());
   madvise(base_, static_cast<size_t>(file_->size_bytes()), MADV_DONTFORK);
+  process_ = getpid();
   return base_;
 }
 
+// In a child its addresses are those of other memory.
 void FileMemory::release(char* base, int64_t /*size_bytes*/) {
-  munmap(base, static_cast<size_t>(file_->size_bytes()));
+  if (getpid() == process_) munmap(base, static_cast<size_t>(file_->size_bytes()));
   base_ = nullptr;
+}
+
+void FileMemory::forsake() {
+  if (file_ != nullptr) file_->forsake();
 }
 
 // Only from the process: the bytes stay in the file, which goes as a whole.

@@ -10,6 +10,8 @@
 // and all its blocks from the start, so nobody can cut it short and no write finds the drive full.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -48,12 +50,16 @@ class FileMemory final : public Device {
   Status write(char* target, const char* source, int64_t size_bytes);
   Status read(char* target, const char* source, int64_t size_bytes);
 
+  // In a process that was forked: closes the file. The memory is not there.
+  void forsake();
+
   DiskTraffic traffic() const { return file_ == nullptr ? DiskTraffic{} : file_->traffic(); }
 
  private:
   DiskFileOptions options_;
   std::shared_ptr<DiskFile> file_;
   char* base_ = nullptr;
+  pid_t process_ = 0;  // Whose memory it is.
 };
 
 }  // namespace fitstep

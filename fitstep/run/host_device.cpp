@@ -67,11 +67,13 @@ class HostLanes final : public CopyLanes, private LaneWork {
 
  private:
   Status copy(Lane lane, int32_t position) override {
+    const LaneCopy& it = copies_.of(lane)[static_cast<size_t>(position)];
     if (is_disk_lane(lane)) {
       if (!to_file_) return Error{ErrorCode::Device, "a copy to a disk without a file for it"};
-      return to_file_->copy(lane, position);
+      return lane == Lane::DiskWrite
+                 ? to_file_->write(position, 0, {it.source, static_cast<size_t>(it.size_bytes)})
+                 : to_file_->read(position, 0, {it.target, static_cast<size_t>(it.size_bytes)});
     }
-    const LaneCopy& it = copies_.of(lane)[static_cast<size_t>(position)];
     if (homes_ != nullptr) {
       FITSTEP_TRY_STATUS(lane == Lane::Evict ? homes_->write(it.target, it.source, it.size_bytes)
                                              : homes_->read(it.target, it.source, it.size_bytes));
@@ -91,7 +93,8 @@ class HostLanes final : public CopyLanes, private LaneWork {
 
 }  // namespace
 
-HostDevice::HostDevice(std::optional<DiskFileOptions> disk) : TieredDevice(std::move(disk)) {}
+HostDevice::HostDevice(std::optional<DiskFileOptions> disk)
+    : TieredDevice(std::move(disk)), process_(getpid()) {}
 
 Result<char*> HostDevice::reserve(TierId /*tier*/, int64_t size_bytes) {  // All are RAM.
   void* base = mmap(nullptr, static_cast<size_t>(size_bytes), PROT_READ | PROT_WRITE,
@@ -112,8 +115,9 @@ void HostDevice::set_in_forks(char* begin, int64_t size_bytes, bool is_in_forks)
   madvise(begin, static_cast<size_t>(size_bytes), is_in_forks ? MADV_DOFORK : MADV_DONTFORK);
 }
 
+// In a child its addresses are those of other memory.
 void HostDevice::release(char* base, int64_t size_bytes) {
-  munmap(base, static_cast<size_t>(size_bytes));
+  if (getpid() == process_) munmap(base, static_cast<size_t>(size_bytes));
 }
 
 void HostDevice::discard(char* begin, int64_t size_bytes) {

@@ -34,6 +34,7 @@ class HostDevice final : public TieredDevice {
 
  private:
   std::shared_ptr<LaneThreads> threads_;
+  pid_t process_;  // Whose memory it has reserved.
 };
 
 }  // namespace fitstep

@@ -30,4 +30,16 @@ void TieredDevice::close_disk() {
   disk_.reset();
 }
 
+void TieredDevice::forsake_disk() {
+  if (const std::shared_ptr<DiskFile> file = disk(); file != nullptr) file->forsake();
+}
+
+Status TieredDevice::begin_recording() {
+  return Error{ErrorCode::Unsupported, name() + " has no graphs: it does each op at once"};
+}
+
+Result<std::unique_ptr<Recorded>> TieredDevice::end_recording() {
+  return Error{ErrorCode::Unsupported, "nothing was being recorded"};
+}
+
 }  // namespace fitstep

@@ -27,8 +27,28 @@ struct HostTraffic {
   }
 };
 
+// What a step has given the device, to be given again in one go.
+class Recorded {
+ public:
+  Recorded() = default;
+  Recorded(const Recorded&) = delete;
+  Recorded& operator=(const Recorded&) = delete;
+  virtual ~Recorded() = default;
+
+  // Puts all of it behind what the device was given before.
+  virtual Status replay() = 0;
+};
+
 class TieredDevice : public Device {
  public:
+  // From here to end_recording() what a step gives the device is recorded and not done. Offered by
+  // devices that run behind the host, for steps whose copies do not need the host. After an error
+  // of either nothing is recorded any more, and nothing has been done.
+  //
+  // REQUIRES: lanes and memory that the step uses outlive what is recorded; one thread.
+  virtual Status begin_recording();
+  virtual Result<std::unique_ptr<Recorded>> end_recording();
+
   // Sees to it that the file has room for `size_bytes`; makes it if need be. An error where there
   // is no folder, or none.
   Status reserve_disk(int64_t size_bytes);
@@ -38,6 +58,9 @@ class TieredDevice : public Device {
 
   // Lets go of the file; it is gone when the last lanes are that copy there.
   void close_disk();
+
+  // In a process that was forked: closes the file, whoever may still copy there.
+  void forsake_disk();
 
   // What copies to and from it is copied through its file from now on; null for no more.
   void set_homes(std::shared_ptr<FileMemory> homes) { homes_ = std::move(homes); }

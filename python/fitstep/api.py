@@ -14,7 +14,7 @@ from torch.utils._pytree import keystr, tree_flatten, tree_flatten_with_path
 from . import _core
 from .arguments import arguments_of
 from .device import device_of
-from .errors import CaptureError, FitstepError, PlanFileError
+from .errors import CaptureError, FitstepError, PlanFileError, SettingError
 from .least import floor_of, least_for
 from .planned import Planned
 from .profile_cache import ProfileCache
@@ -24,6 +24,7 @@ from .sessions import session_for
 from .settings import Settings, check_int, check_path, check_switch, several
 from .state import Reach, discover
 from .step import Step
+from .usable import alone
 from .variants import VariantMaker
 
 
@@ -46,6 +47,7 @@ def compile(  # noqa: A001 - the word that PyTorch's users know.
     disk_dir: str | os.PathLike[str] | None = None,
     disk_checksums: bool = True,
     disk_codes: bool = True,
+    cuda_graph: bool = False,
 ) -> Step:
     """Makes a training step that runs inside a memory budget, with the bits of plain PyTorch.
 
@@ -66,6 +68,9 @@ def compile(  # noqa: A001 - the word that PyTorch's users know.
         disk_dir: the folder of that file, where it has no name; None: that of temporary files.
         disk_checksums: compare what comes back from the file with what was written there.
         disk_codes: encode it, without loss, where samples of the first step say that this pays.
+        cuda_graph: give a step to the GPU as one graph where its numbers are those of the step
+            before, it draws no random numbers and needs nothing of the CPU or a disk; inputs and
+            outputs then take their bytes twice. `step.report()` says why where it is not done.
         plan: a file from `step.plan.save(path)`: run this plan instead of making one.
         policy: "auto" plans; "none" keeps everything; "recompute" and "offload" are one move alone;
             "recompute-sqrt" is the classic scheme.
@@ -86,11 +91,13 @@ def compile(  # noqa: A001 - the word that PyTorch's users know.
         After each of them everything is as it was.
     """
     below = host_budget, disk_budget, disk_dir, disk_checksums, disk_codes
-    settings = Settings(budget, policy, seed, effort, None, *below)
+    settings = Settings(budget, policy, seed, effort, None, *below, cuda_graph)
     _check_options(max_variants, keep_grads, progress, plan)
     find_reach = _reach_finder(function, model, optimizer)
     reach, args, given_plan = find_reach(), arguments_of(function, example), _read_plan(plan)
     device = device_of(_places(reach, args))
+    if cuda_graph and device.type == "cpu":
+        raise SettingError("cuda_graph", True, "False for a model on the CPU, which has no graphs")
     session = session_for([place.tensor for place in reach.unique()], settings, device)
     maker = VariantMaker(function, find_reach, session, ProfileCache(device), keep_grads)
     step = Step(maker, session, max_variants)
@@ -121,7 +128,8 @@ def _make_variants(
     maker = step._maker
     maker.session.settings.progress = maker.cache.progress = show
     try:
-        step._add_variants(args, {}, ahead=True, plan=given_plan)
+        with alone(maker.session):
+            step._add_variants(args, {}, ahead=True, plan=given_plan)
     except _core.CoreError as error:
         if given_plan is not None:
             raise PlanFileError(str(error.args[1]), todo="compile without plan=") from None

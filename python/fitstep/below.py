@@ -178,6 +178,18 @@ def check_joins(given: Settings, of: Settings, below: Below, budget_bytes: int) 
             f"arena with its file in {below.disk_dir!r}",
             todo="leave disk_dir= out, give the same one, or close() the earlier step first",
         )
+    _check_switches(given, of)
+
+
+def _check_switches(given: Settings, of: Settings) -> None:
+    """What was asked for beside its default has to be what the arena has."""
+    for name, default in (("disk_checksums", True), ("disk_codes", True), ("cuda_graph", False)):
+        asked, has = getattr(given, name), getattr(of, name)
+        if asked not in (default, has):
+            raise BudgetError(
+                f"{name}={asked}, but this model is already at home in an arena with {name}={has}",
+                todo=f"leave {name}= out, or close() the earlier step first",
+            )
 
 
 def _check_one(

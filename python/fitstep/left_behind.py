@@ -128,8 +128,11 @@ def step_failed(variant: Variant, message: str, is_untouched: bool) -> StepFaile
             todo="nothing was changed: parameters, buffers and optimizer state are as before the "
             "step",
         )
+    written = [bound.name for bound in variant.written()]
+    grads = any(name.endswith(".grad") for name in written)
     return StepFailed(
         message,
-        unusable=[bound.name for bound in variant.written()],
-        todo="load a checkpoint into the model and the optimizer before going on",
+        unusable=written,
+        todo="load a checkpoint into the model and the optimizer"
+        f"{', and zero_grad(),' if grads else ''} before going on",
     )

@@ -78,8 +78,8 @@ class VariantReport:
     evicted_bytes: int  # Copied to the host tier in one step,
     prefetched_bytes: int  # and from there.
     host_tier_bytes: int  # What the host tier must hold for it.
-    disk_written_bytes: int  # Copied to the disk tier in one step,
-    disk_read_bytes: int  # and from there.
+    disk_written_bytes: int  # Copied to the disk tier in one step, in codes where these are used,
+    disk_read_bytes: int  # and from there, decoded.
     disk_tier_bytes: int  # What the disk tier must hold for it.
     coded_copies: list[CodedCopy]  # Those of the disk tier that are made in a code.
     floor_bytes: int
@@ -92,6 +92,9 @@ class VariantReport:
     bound: str
     runs: int
     measured_s: float | None  # Median of the last 1,000 runs; on a GPU from step to step.
+    moves: str = ""  # What the policy did.
+    graph_runs: int = 0  # Of the runs, those that went to the GPU as one graph.
+    graph_refusal: str = ""  # Why others did not, where that was asked for.
 
 
 @dataclass
@@ -155,6 +158,8 @@ class Report:
                 f"{one.label}: {one.ops} ops, {one.kept_ops} kept, "
                 f"{one.recomputed_ops} recomputed; {one.runs} runs"
             )
+            if one.moves:
+                lines.append(f"  plan   {one.moves}")
             if one.packed_values:
                 lines.append(
                     f"  packed {one.packed_values} values, {size(one.packed_saved_bytes)} less "
@@ -173,6 +178,9 @@ class Report:
                     f"{size(self.disk_budget_bytes)} held there"
                 )
             lines += _coded_lines(one.coded_copies)
+            if one.graph_runs or one.graph_refusal:
+                why = f"; others one by one: {one.graph_refusal}" if one.graph_refusal else ""
+                lines.append(f"  graph  {one.graph_runs} runs went to the GPU as one{why}")
             lines += [
                 f"  bytes  peak {size(one.peak_bytes)}, height {size(one.height_bytes)}, "
                 f"inputs and outputs {size(one.external_bytes)}, in all {size(one.total_bytes)}",
@@ -217,6 +225,10 @@ def make_report(step: Step, session: Session) -> Report:
         kept, recomputed = planned.plan.run_counts(variant.step)
         offloaded = below.tiers_of(planned.plan.offloaded())
         packed = planned.plan.packed(variant.step)
+        core = planned.variant
+        graph = core.graph() if core is not None else None
+        coded = [CodedCopy(*copy) for copy in core.coded_copies()] if core is not None else []
+        saved = sum(copy.size_bytes - copy.written_bytes for copy in coded)
         reports.append(
             VariantReport(
                 label=variant.recording.label,
@@ -228,12 +240,10 @@ def make_report(step: Step, session: Session) -> Report:
                 evicted_bytes=offloaded["evicted_bytes"],
                 prefetched_bytes=offloaded["prefetched_bytes"],
                 host_tier_bytes=offloaded["host_bytes"],
-                disk_written_bytes=offloaded["disk_written_bytes"],
+                disk_written_bytes=offloaded["disk_written_bytes"] - saved,
                 disk_read_bytes=offloaded["disk_read_bytes"],
                 disk_tier_bytes=offloaded["disk_bytes"],
-                coded_copies=[CodedCopy(*copy) for copy in planned.variant.coded_copies()]
-                if planned.variant is not None
-                else [],
+                coded_copies=coded,
                 floor_bytes=certificate["floor_bytes"],
                 peak_bytes=certificate["peak_bytes"],
                 height_bytes=certificate["height_bytes"],
@@ -244,6 +254,9 @@ def make_report(step: Step, session: Session) -> Report:
                 bound=certificate["bound"],
                 runs=measured.runs if measured else 0,
                 measured_s=measured.typical_s() if measured else None,
+                moves=certificate["moves"],
+                graph_runs=graph[0] if graph else 0,
+                graph_refusal=graph[1] if graph else "",
             )
         )
     return Report(

@@ -8,6 +8,7 @@ disk           |  what plans evict  |
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import weakref
 from collections.abc import Callable
@@ -29,13 +30,14 @@ from .budget import (
 )
 from .describe import describe
 from .device import open_device
-from .errors import BudgetTooSmall, FitstepError, GuardError, PlanFileError
+from .errors import BudgetTooSmall, GuardError, PlanFileError
 from .home_tiers import plan_with_homes
 from .homes import FREE_HOMES, Home, Homes
-from .least import LooksFor, with_least
+from .least import LooksFor, with_least, with_policy
 from .names import Names
 from .planned import Planned, external_bytes_of
 from .settings import Settings
+from .usable import alone
 
 
 class Session:
@@ -45,7 +47,7 @@ class Session:
         self.settings = settings
         self.torch_device = device or torch.device("cpu")
         self.device: Any = open_device(self.torch_device)
-        self.lock = threading.Lock()  # One step of an arena at a time.
+        self.lock = threading.Lock()  # Of who uses the arena: see usable.py.
         self.is_closed = False
         self.is_forsaken = False  # In a process that was forked.
         self.is_ending = False  # In a process that ends.
@@ -160,7 +162,8 @@ class Session:
         try:
             return plan()
         except BudgetTooSmall as error:
-            raise with_least(self, error, plan) from None
+            least = with_least(self, error, plan)
+            raise with_policy(self, least, new, plan) from None
 
     def plan_all(self, new: list[Planned], *, replan: bool) -> list[Planned]:
         """With homes where they are."""
@@ -182,7 +185,7 @@ class Session:
             except BudgetTooSmall as error:
                 failed.append(error)
                 continue
-            plans.append(Planned(one.step, plan, None, one.external_bytes, one.policy, given))
+            plans.append(one.with_plan(plan, given))
         if failed:
             too_small = joined(failed)
             least = too_small.least_found_bytes or 0
@@ -268,7 +271,7 @@ class Session:
                 self._open_homes()
             self.below.reserve(self._homes, [one.plan for one in plans])
             for one in plans:
-                one.variant = _core.Variant(one.step, one.plan, self._homes, self.bottom_bytes)
+                one.make_ready(self._homes, self.bottom_bytes)
             for name, tensor in tensors.items():
                 home = self.homes[name]
                 if not self._homes.is_home(tensor, home.place):
@@ -349,23 +352,6 @@ class Session:
     def is_home(self, tensor: torch.Tensor, home: Home) -> bool:
         return bool(self._homes.is_home(tensor, home.place))
 
-    def check_usable(self) -> None:
-        """Raises FitstepError if no step of this session can run any more."""
-        if self.is_forsaken:
-            raise FitstepError(
-                "this step was compiled in another process, from which this one was forked; its "
-                "memory is not here",
-                todo="compile the step function here, or start this process with the method "
-                "'spawn'",
-            )
-        if self.is_ending:
-            raise FitstepError("the process ends", todo="join() threads that run steps before")
-        if self.is_closed:
-            raise FitstepError(
-                "this compiled step was closed, or another one that shares its model was",
-                todo="compile the step function again",
-            )
-
     def forsake(self) -> None:
         """In a forked process: the arena has stayed behind."""
         self.is_forsaken = True
@@ -384,6 +370,12 @@ class Session:
             self.below.look(self._homes)
 
     def close(self) -> None:
+        """Gives the arena back. Raises FitstepError while a step runs in it."""
+        nobody_runs = self.is_forsaken or self.is_ending
+        with contextlib.nullcontext() if nobody_runs else alone(self):
+            self._close()
+
+    def _close(self) -> None:
         self.is_closed = True
         self.look_below()
         if self._homes is not None:

@@ -30,6 +30,7 @@ class Settings:
     disk_dir: str | os.PathLike[str] | None = None
     disk_checksums: bool = True
     disk_codes: bool = True
+    cuda_graph: bool = False
 
     def __post_init__(self) -> None:
         parse_budget(self.budget, 1)
@@ -38,6 +39,7 @@ class Settings:
         check_path("disk_dir", self.disk_dir, "the path of a folder")
         check_switch("disk_checksums", self.disk_checksums)
         check_switch("disk_codes", self.disk_codes)
+        check_switch("cuda_graph", self.cuda_graph)
         if self.disk_dir is not None and self.disk_budget is None:
             raise SettingError("disk_dir", self.disk_dir, "only where disk_budget= is given too")
         if self.policy not in _core.policy_names():

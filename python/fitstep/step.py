@@ -13,7 +13,7 @@ from . import _core
 from .arguments import describe_change
 from .codes import choose_codes, shall_look
 from .describe import describe_op
-from .errors import CaptureError, FitstepError, GuardError
+from .errors import CaptureError, GuardError
 from .left_behind import (
     bring_back,
     leave_state,
@@ -29,6 +29,7 @@ from .session import Session
 from .shadow import HostSide
 from .state.variant import VariantFacts, flattened
 from .uninterrupted import uninterrupted
+from .usable import alone, check_usable
 from .variants import Variant, VariantMaker, homes_of
 
 
@@ -76,29 +77,29 @@ class Step:
         bottom, mark = session.bottom_bytes, session.places.mark()
         tensors = self._add_homes(capture.variants)
         new = [
-            Planned(
-                v.step,
-                external_bytes=v.step.external_bytes(),
-                policy=session.settings.policy,
-                given_plan=plan if v is capture.variants[-1] else None,
-            )
+            Planned.of(v.step, session.settings, plan if v is capture.variants[-1] else None)
             for v in capture.variants
         ]
         try:
             grown = session.bottom_bytes > bottom and not first
             plans = session.plan(new, replan=grown)
-            session.open(plans, tensors)
         except BaseException:
             session.places.back_to(mark)
             raise
-        self._settle(capture.variants, plans, grown)
-        if capture.grads_in_use and not session.grads_in_use:
-            session.grads_in_use = True
-            for step in list(session.steps):
-                step._forget_variants()  # They took no notice of gradients. Made anew when called.
-        base = self._key(args, kwargs)
-        for variant in capture.variants:
-            self._variants.setdefault(base, []).append(variant)
+        with uninterrupted():  # All tensors move into their homes, or none.
+            try:
+                session.open(plans, tensors)
+            except BaseException:
+                session.places.back_to(mark)
+                raise
+            self._settle(capture.variants, plans, grown)
+            if capture.grads_in_use and not session.grads_in_use:
+                session.grads_in_use = True
+                for step in list(session.steps):
+                    step._forget_variants()  # They took no notice of gradients; made when called.
+            base = self._key(args, kwargs)
+            for variant in capture.variants:
+                self._variants.setdefault(base, []).append(variant)
         planned = time.perf_counter()
         self.compile_seconds = {"capture": captured - began, "plan": planned - captured}
 
@@ -145,18 +146,9 @@ class Step:
             StepFailed: the step stopped half-way; says what is unusable, if anything.
             FitstepError: the step was closed, or runs already.
         """
-        self._session.check_usable()
-        if not self._session.lock.acquire(blocking=False):
-            raise FitstepError(
-                "a compiled step of this model is running already (in another thread, or the step "
-                "calls itself)",
-                todo="run one step at a time",
-            )
-        try:
-            with uninterrupted() as may_interrupt:
-                return self._run(args, kwargs, may_interrupt)
-        finally:
-            self._session.lock.release()
+        check_usable(self._session)
+        with uninterrupted() as may_interrupt, alone(self._session):
+            return self._run(args, kwargs, may_interrupt)
 
     def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any], may_interrupt: bool) -> Any:
         variant, host, runs = self._choose(args, kwargs)

@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
+#include <utility>
 
 #include "fitstep/base/result.h"
 #include "fitstep_cuda/cuda.h"
@@ -37,7 +39,8 @@ FakeCuda& fake() {
        .failing_copy = static_cast<int32_t>(number("FITSTEP_STAND_IN_FAILING_COPY", -1)),
        .failing_allocation =
            static_cast<int32_t>(number("FITSTEP_STAND_IN_FAILING_ALLOCATION", -1)),
-       .memory_bytes = kMemoryBytes});
+       .memory_bytes = kMemoryBytes,
+       .runs_recordings = true});
   return made;
 }
 
@@ -59,7 +62,13 @@ cuda::Stream compute_stream() {
   return made;
 }
 
-bool wait_for_kernels() { return fake().synchronize(compute_stream()).has_value(); }
+bool wait_for_kernels() {
+  return fake().is_recording() || fake().synchronize(compute_stream()).has_value();
+}
+
+bool is_recording() { return fake().is_recording(); }
+
+void record(std::function<void()> kernel) { fake().launch(compute_stream(), std::move(kernel)); }
 
 bool owns(const void* address) { return fake().owns(static_cast<const char*>(address)); }
 
@@ -137,8 +146,35 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   return code_of(fake().synchronize(stream));
 }
 
-// For what stands in for kernels (launch_on_host.cpp).
-bool fitstep_stand_in_wait() { return fitstep::stand_in::wait_for_kernels(); }
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+  return code_of(fake().begin_graph(stream));
+}
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  cudaGraphExec_t made = nullptr;
+  const cudaError_t code = give(fake().end_graph(stream), &made, cudaErrorUnknown);
+  *graph = reinterpret_cast<cudaGraph_t>(made);
+  return code;
+}
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* made, cudaGraph_t graph, unsigned long long) {
+  *made = reinterpret_cast<cudaGraphExec_t>(graph);
+  return cudaSuccess;
+}
+cudaError_t cudaGraphDestroy(cudaGraph_t) { return cudaSuccess; }
+cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
+  return code_of(fake().launch(graph, stream));
+}
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
+  fake().destroy(graph);
+  return cudaSuccess;
+}
+
+// For what stands in for kernels (launch_on_host.cpp). False where something has failed.
+bool fitstep_stand_in_launch(const std::function<void()>& kernel) {
+  if (!fitstep::stand_in::wait_for_kernels()) return false;
+  kernel();
+  if (fake().is_recording()) fitstep::stand_in::record(kernel);
+  return true;
+}
 
 }  // extern "C"
 #pragma GCC visibility pop

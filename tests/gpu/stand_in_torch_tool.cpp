@@ -237,6 +237,32 @@ void change_tensors(c10::IValue& value, const Change& change) {
   }
 }
 
+// In a graph: the same call, its results to the same addresses.
+void record(const c10::OperatorHandle& op, const torch::jit::Stack& arguments,
+            const std::vector<at::Tensor>& results) {
+  // These fill nothing, and what they make may lie where an argument of the next kernel ends.
+  if (op.schema().name().find("empty") != std::string::npos) return;
+  std::vector<void*> addresses;
+  for (const at::Tensor& result : results) {
+    addresses.push_back(result.defined() ? result.storage().mutable_data() : nullptr);
+  }
+  fitstep::stand_in::record([op, arguments, addresses] {
+    const at::NoGradGuard no_grad;
+    torch::jit::Stack stack = arguments;
+    op.callBoxed(stack);
+    size_t next = 0;
+    for (c10::IValue& value : stack) {
+      change_tensors(value, [&](const at::Tensor& made) {
+        void* const address = addresses.at(next++);
+        if (made.defined() && made.storage().data() != address) {
+          std::memcpy(address, made.storage().data(), made.storage().nbytes());
+        }
+        return made;
+      });
+    }
+  });
+}
+
 void run_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   TORCH_CHECK(fitstep::stand_in::wait_for_kernels(), "CUDA error: the stand-in was told to fail");
   Call call;
@@ -250,6 +276,11 @@ void run_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
       change_tensors(value, [&](const at::Tensor& one) { return call.to_host(one); });
     }
   }
+  const bool is_recorded = fitstep::stand_in::is_recording();
+  TORCH_CHECK(!is_recorded || !call.goes_to_host,
+              "CUDA error: operation not permitted when stream is capturing");
+  const torch::jit::Stack arguments(stack->begin() + static_cast<std::ptrdiff_t>(begin),
+                                    stack->end());
   const bool was_inside = std::exchange(is_inside, !call.goes_to_host);
   try {
     op.callBoxed(stack);
@@ -258,8 +289,12 @@ void run_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     throw;
   }
   is_inside = was_inside;
-  for (size_t i = begin; i < stack->size(); ++i)
-    change_tensors((*stack)[i], [&](const at::Tensor& one) { return call.to_gpu(one); });
+  std::vector<at::Tensor> results;
+  for (size_t i = begin; i < stack->size(); ++i) {
+    change_tensors((*stack)[i],
+                   [&](const at::Tensor& one) { return results.emplace_back(call.to_gpu(one)); });
+  }
+  if (is_recorded) record(op, arguments, results);
 }
 
 TORCH_LIBRARY_IMPL(_, CUDA, library) {

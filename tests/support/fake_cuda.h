@@ -31,6 +31,9 @@ struct FakeCudaOptions {
   int32_t failing_copy = -1;  // The n-th that runs.
   int32_t failing_allocation = -1;
   int64_t memory_bytes = int64_t{1} << 32;
+  // For kernels that run on the host when they are called: copies run while they are recorded too,
+  // and at the end all memory is as it was.
+  bool runs_recordings = false;
 };
 
 class FakeCuda final : public Calls {
@@ -51,11 +54,17 @@ class FakeCuda final : public Calls {
   Status copy(char* target, const char* source, int64_t size_bytes, Stream stream) override;
   Status record(Event event, Stream stream) override;
   Status wait(Stream stream, Event event) override;
+  Status begin_graph(Stream stream) override;
+  Result<Graph> end_graph(Stream stream) override;
+  Status launch(Graph graph, Stream stream) override;
+  void destroy(Graph graph) override;
   Status synchronize(Event event) override;
   Status synchronize(Stream stream) override;
 
   // Puts an op into a stream, as a kernel launch does.
   void launch(Stream stream, std::function<void()> op);
+
+  bool is_recording() const;
 
   // Whether memory that was allocated here has that address.
   bool owns(const char* address) const;
@@ -83,6 +92,19 @@ class FakeCuda final : public Calls {
   };
   struct FakeStream {
     std::deque<Command> commands;
+    bool is_of_graph = false;  // Gone once it is empty.
+  };
+  // What was recorded, by stream; that which began is the first.
+  struct FakeGraph {
+    std::vector<std::vector<Command>> commands;
+    int64_t launches = 0;
+  };
+  struct Recording {
+    std::vector<FakeStream*> streams;
+    std::vector<std::vector<Command>> commands;  // Of these streams.
+    std::map<FakeEvent*, std::shared_ptr<FakeEvent>> events;
+    std::map<char*, std::string> memory;  // As it was.
+    std::optional<Error> error;
   };
 
   static FakeStream& of(Stream stream);
@@ -91,6 +113,9 @@ class FakeCuda final : public Calls {
   void give_back(char* begin);
   int64_t used_bytes() const;
   Status enter();
+  std::vector<Command>* recorded_of(FakeStream& stream);
+  bool is_joined() const;
+  Status put(Stream stream, Command command);
   uint64_t dice(uint64_t sides);
   bool step();
   void step(FakeStream& stream);
@@ -106,6 +131,8 @@ class FakeCuda final : public Calls {
   std::optional<Error> error_;
   std::vector<std::unique_ptr<FakeStream>> streams_;
   std::vector<std::shared_ptr<FakeEvent>> events_;
+  std::vector<std::unique_ptr<FakeGraph>> graphs_;
+  std::optional<Recording> recording_;
   std::map<char*, int64_t> memory_;  // With its bytes.
 };
 

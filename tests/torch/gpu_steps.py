@@ -8,15 +8,18 @@ that raised has "error".
 
 import itertools
 import json
+import re
 import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import torch
 import torch.nn.functional as F
+from offloaded_plan import offloaded, with_peak
 from torch import Tensor, nn
 
 import fitstep
@@ -28,9 +31,10 @@ GPU = torch.device("cuda", 0)
 class Net(nn.Module):
     """A few kinds of layers, with running statistics, dropout and a pool."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, drops: bool = True) -> None:
         super().__init__()
-        wide = [[nn.Linear(96, 96), nn.ReLU(), nn.Dropout(0.2)] for _ in range(6)]
+        last = nn.Dropout(0.2) if drops else nn.Tanh()
+        wide = [[nn.Linear(96, 96), nn.ReLU(), last] for _ in range(6)]
         self.layers = nn.Sequential(
             nn.Conv2d(3, 6, 3, padding=1), nn.BatchNorm2d(6), nn.ReLU(), nn.MaxPool2d(2),
             nn.Conv2d(6, 6, 3, padding=1), nn.GELU(), nn.Flatten(), nn.Linear(24, 96),
@@ -47,6 +51,11 @@ OPTIMIZERS: dict[str, Callable[[Any], torch.optim.Optimizer]] = {
     "adamw": lambda p: torch.optim.AdamW(p),
     "fused": lambda p: torch.optim.AdamW(p, fused=True),
 }
+
+
+def Still() -> Net:
+    """The same without random numbers."""
+    return Net(drops=False)
 
 
 class Wide(nn.Module):
@@ -141,8 +150,10 @@ def train(
     report = asdict(step.report())
     kept = ("violations", "misplaced_results", "evicted_bytes", "disk_written_bytes")
     found = {name: report[name] for name in kept}
+    found["coded_copies"] = len(report["variants"][-1]["coded_copies"])
     found["host_tier_bytes"] = report["variants"][-1]["host_tier_bytes"]
-    found["recomputed_ops"] = report["variants"][-1]["recomputed_ops"]
+    for name in ("recomputed_ops", "graph_runs", "graph_refusal"):
+        found[name] = report["variants"][-1][name]
     with torch.no_grad():  # Between steps everything is an ordinary tensor.
         ours.model.eval()(data[0][0].to(GPU))
         plain.model.eval()(data[0][0].to(GPU))
@@ -158,6 +169,46 @@ def train(
     if [bytes_of(ours.step(*data[0]))] != losses:
         differs.append("a plain step after close()")
     return {"differs": differs, "report": found}
+
+
+def coded() -> dict[str, Any]:
+    """By a plan that evicts all that has a gap to a disk, in codes by turns."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "coded.plan")
+        below: dict[str, Any] = {"disk_budget": "900%", "disk_dir": folder}
+        training, data = Training("sgd", Still), batches("cuda")
+        step = fitstep.compile(training.step, data[0], "900%", policy="none", progress=False)
+        for batch in data[:2]:
+            step(*batch)
+        codes = ("none", "zero_value", "zstd")
+        text = offloaded(str(step.plan), tiers=(2,), codes=codes, alignment_bytes=512)
+        step.close()
+        path.write_text(text)
+        training = Training("sgd", Still)
+        try:
+            fitstep.compile(training.step, data[0], "900%", plan=path, progress=False, **below)
+        except fitstep.PlanFileError as error:
+            peak = re.search(r"the plan's (\d+)", str(error))
+            assert peak is not None, error
+            path.write_text(with_peak(text, int(peak[1])))
+        return train("sgd", "cuda", Still, budget="900%", plan=path, **below)
+
+
+def learning_rates() -> dict[str, Any]:
+    """Numbers that change now and then."""
+    plain, ours = Training("sgd", Still), Training("sgd", Still)
+    data = batches("cuda")
+    step = fitstep.compile(ours.step, data[0], "100%", progress=False, cuda_graph=True)
+    differs = []
+    for i, rate in enumerate([0.1] * 4 + [0.05] * 4 + [0.1] * 2):
+        for training in (plain, ours):
+            training.optimizer.param_groups[0]["lr"] = rate
+        batch = data[i % STEPS]
+        if bytes_of(step(*batch)) != bytes_of(plain.step(*batch)):
+            differs.append(f"loss {i}")
+    last = step.report().variants[-1]
+    report = {"violations": 0, "graph_runs": last.graph_runs, "graph_refusal": last.graph_refusal}
+    return {"differs": differs + differences(ours, plain), "report": report}
 
 
 def packing() -> dict[str, Any]:
@@ -243,6 +294,23 @@ def cases() -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
             f"{optimizer} with weights beside the GPU",
             lambda o=optimizer: train(o, "cuda", Wide, budget="70%", host_budget="200%"),
         )
+    for optimizer in ("sgd", "fused", "adamw"):
+        yield (
+            f"{optimizer} in a graph",
+            lambda o=optimizer: train(
+                o, "cuda", Still, budget="80%", policy="recompute", cuda_graph=True
+            ),
+        )
+    yield (
+        "offloading in a graph",
+        lambda: train(
+            "sgd", "cuda", Still,
+            budget="70%", policy="offload", host_budget="100%", cuda_graph=True,
+        ),
+    )  # fmt: skip
+    yield "codes on a disk", coded
+    yield "dropout in a graph", lambda: train("sgd", "cuda", budget="80%", cuda_graph=True)
+    yield "learning rates in a graph", learning_rates
     folder = tempfile.gettempdir()
     yield (
         "sgd with a disk",

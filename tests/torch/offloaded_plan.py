@@ -23,6 +23,7 @@ def offloaded(
     least_bytes: int = 1,
     tiers: tuple[int, ...] = (1,),
     codes: tuple[str, ...] = ("none",),
+    alignment_bytes: int = _ALIGNMENT,
 ) -> str:
     """The text of a plan like `plan` in which every storage of at least `least_bytes` is on one of
     `tiers` (1 for the host, 2 for the disk), which take turns, during its longest gap between two
@@ -35,6 +36,10 @@ def offloaded(
     device = made["certificate"]["height_bytes"]
     ends = dict.fromkeys(tiers, 0)
     prefetches = []
+
+    def aligned(size_bytes: int) -> int:
+        return -(-size_bytes // alignment_bytes) * alignment_bytes
+
     for i, (begin, end, gone) in enumerate(sorted(_gaps(made, least_bytes))):
         tier = tiers[i % len(tiers)]
         down, up = _WAYS[tier]
@@ -43,9 +48,9 @@ def offloaded(
         code = codes[i % len(codes)]
         coded = {} if code == "none" else {"code": code}
         residencies.append({**residencies[gone], "tier": tier, "offset_bytes": ends[tier], **coded})
-        residencies.append({**residencies[gone], "offset_bytes": _aligned(device)})
+        residencies.append({**residencies[gone], "offset_bytes": aligned(device)})
         ends[tier] += size if tier == 1 else -(-size // _BLOCK) * _BLOCK
-        device = _aligned(device) + size
+        device = aligned(device) + size
         after_evict = {"lane": down, "position": len(made[down])}
         made[down].append({"copy": [gone, below], "waits": [_computed(begin)], "releases": [gone]})
         prefetch = {
@@ -75,10 +80,6 @@ def with_peak(plan: str, peak_bytes: int) -> str:
 
 def _computed(position: int) -> dict[str, Any]:
     return {"lane": "compute", "position": position}
-
-
-def _aligned(size_bytes: int) -> int:
-    return -(-size_bytes // _ALIGNMENT) * _ALIGNMENT
 
 
 def _gaps(plan: dict[str, Any], least_bytes: int) -> list[tuple[int, int, int]]:

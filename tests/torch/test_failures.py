@@ -61,6 +61,40 @@ def test_a_step_that_calls_itself_is_told_and_goes_on() -> None:
     step.close()
 
 
+def test_a_step_can_be_neither_closed_nor_compiled_anew_from_inside() -> None:
+    """Both would take the arena away from under the operators behind it."""
+    ours, plain = job(), job()
+    step = fitstep.compile(ours.step, (ours.x, ours.y))
+    for call in (step.close, lambda: fitstep.compile(ours.step, (ours.x, ours.y))):
+        inside[:] = [call]
+        found = ours.train(step, 1)
+        assert "while none runs" in str(inside.pop())
+        assert differences(found, plain.train(plain.step, 1)) == []
+    step.close()
+
+
+def test_a_step_that_stops_behind_a_write_to_its_input_says_so() -> None:
+    ours = job()
+
+    def train_step(x: Tensor, y: Tensor) -> Tensor:
+        x.mul_(2)
+        return ours.step(x, y)
+
+    step = fitstep.compile(train_step, (ours.x.clone(), ours.y))
+
+    def fail() -> None:
+        raise RuntimeError("on purpose")
+
+    x = ours.x.clone()
+    inside[:] = [fail]
+    with pytest.raises(fitstep.StepFailed, match="on purpose") as failed:
+        step(x, ours.y)
+    inside.clear()
+    assert not torch.equal(x, ours.x)
+    assert failed.value.unusable
+    step.close()
+
+
 ENDS = """
 import sys, threading, time
 sys.path[:0] = [{tests!r}]

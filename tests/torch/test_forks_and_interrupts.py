@@ -1,10 +1,14 @@
 """What a process outside can do to a running step: fork it, and press Ctrl-C."""
 
+import contextlib
 import copy
+import gc
 import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -45,9 +49,12 @@ pending: list[int] = []  # How many signals each call of the op below sends.
 
 @torch.library.custom_op("fitstep_test::signals", mutates_args=())
 def signals(x: Tensor) -> Tensor:
-    """A copy of x. Interrupts its own process as often as is pending."""
-    for _ in range(pending.pop(0) if pending else 0):
+    """A copy of x. Interrupts its own process as often as is pending; if negative, also fails."""
+    count = pending.pop(0) if pending else 0
+    for _ in range(abs(count)):
         os.kill(os.getpid(), signal.SIGINT)
+    if count < 0:
+        raise RuntimeError("failed on purpose")
     return x.clone()
 
 
@@ -132,6 +139,58 @@ def test_a_forked_process_compiles_its_own() -> None:
     assert in_child(train) == str(other.step(other.x, other.y).item())
 
 
+def resident_bytes() -> int:
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+
+def open_files() -> Iterator[str]:
+    for number in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):  # That of the folder itself is gone.
+            yield os.readlink(f"/proc/self/fd/{number}")
+
+
+def test_a_forked_process_may_use_the_addresses_that_the_arena_has_here() -> None:
+    """The system gives them to tensors of the child: these are freed, and nobody unmaps them."""
+    job = Job()
+    step = fitstep.compile(job.step, example=(job.x, job.y), budget="256MiB")
+    step(job.x, job.y)
+    mebibyte = 1 << 20
+
+    def use() -> str:
+        before = resident_bytes()
+        for _ in range(200):
+            torch.ones(mebibyte, dtype=torch.uint8)
+        kept = resident_bytes() - before
+        full = [torch.full((4 * mebibyte,), i, dtype=torch.uint8) for i in range(100)]
+        step.close()
+        job.model = None
+        gc.collect()
+        is_there = all(bool((tensor == i).all()) for i, tensor in enumerate(full))
+        return f"{kept < 20 * mebibyte} {is_there}"
+
+    assert in_child(use) == "True True"
+    assert job.weights()
+    step.close()
+
+
+def test_a_forked_process_does_not_keep_the_file_of_a_disk_tier(tmp_path: Path) -> None:
+    job = Job()
+    step = fitstep.compile(
+        job.step, example=(job.x, job.y), budget=BUDGET, policy="offload",
+        disk_budget="8MiB", disk_dir=tmp_path,
+    )  # fmt: skip
+    step(job.x, job.y)
+    step._session._homes.reserve_disk(4096)
+
+    def files() -> str:
+        return str(sum(str(tmp_path) in target for target in open_files()))
+
+    assert files() == "1"
+    assert in_child(files) == "0"
+    step.close()
+
+
 class Batches(Dataset[Tensor]):
     def __len__(self) -> int:
         return 8
@@ -198,6 +257,57 @@ def test_a_step_that_was_stopped_among_its_updates_goes_on_from_a_checkpoint() -
     step(job.x, job.y)
     plain.step(plain.x, plain.y)
     assert equal(job.weights(), plain.weights())
+
+
+def test_an_interrupt_does_not_hide_that_the_step_has_failed() -> None:
+    job = Job()
+    step = job.compiled()
+    step(job.x, job.y)
+    pending[:] = [-1]
+    with pytest.raises(fitstep.StepFailed, match="on purpose") as failed:
+        step(job.x, job.y)
+    assert failed.value.__notes__ == ["Ctrl-C was pressed while the step ran."]
+    step(job.x, job.y)
+
+
+def test_an_interrupt_among_a_compile_s_moves_leaves_all_steps_right(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Here it joins the arena of another step, with a second model that has to move in."""
+    job, plain = Job(), Job()
+    more = {one: torch.nn.Linear(8, 8) for one in (job, plain)}
+    more[plain].load_state_dict(more[job].state_dict())
+    optimizers = {one: torch.optim.SGD(more[one].parameters(), lr=0.1) for one in more}
+    step = job.compiled()
+
+    def both(one: Job) -> Tensor:
+        loss: Tensor = more[one](one.model(one.x)).square().sum()
+        optimizers[one].zero_grad()
+        loss.backward()
+        optimizers[one].step()
+        return loss
+
+    moved: list[str] = []
+    settle = fitstep.session.Session._settle
+
+    def interrupted(session: Any, home: Any, tensor: Tensor) -> None:
+        moved.append(home.name)
+        if len(moved) == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+        settle(session, home, tensor)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(fitstep.session.Session, "_settle", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            fitstep.compile(lambda: both(job), example=())
+    assert len(moved) > 1
+    for _ in range(3):
+        step(job.x, job.y)
+        plain.step(plain.x, plain.y)
+        both(job)
+        both(plain)
+    assert equal(job.weights(), plain.weights())
+    assert equal(list(more[job].parameters()), list(more[plain].parameters()))
 
 
 def test_an_ignored_interrupt_is_ignored() -> None:

@@ -49,6 +49,9 @@ CASES = [
     "sgd with weights beside the GPU",
     "adamw with weights beside the GPU",
     "sgd with a disk",
+    *(f"{one} in a graph" for one in ("sgd", "fused", "adamw", "offloading", "dropout")),
+    "learning rates in a graph",
+    "codes on a disk",
 ]
 
 
@@ -66,13 +69,28 @@ def test_the_cases_are_those_that_were_run(trained: Any) -> None:
 def test_what_is_evicted_goes_through_pinned_memory_and_the_file(trained: Any) -> None:
     assert trained["sgd offloading"]["report"]["evicted_bytes"] > 0
     assert trained["sgd with a disk"]["report"]["disk_written_bytes"] > 0
+    assert trained["codes on a disk"]["report"]["coded_copies"] > 1
     assert trained["sgd recomputing"]["report"]["recomputed_ops"] > 0
     assert trained["adamw with weights beside the GPU"]["report"]["host_tier_bytes"] > 0
 
 
+def test_steps_that_need_nothing_of_the_host_go_to_the_gpu_as_graphs(trained: Any) -> None:
+    """The first run of a variant and of other numbers goes op by op, the next ones do not."""
+    for name in ("sgd", "fused", "offloading"):
+        report = trained[f"{name} in a graph"]["report"]
+        assert (report["graph_runs"], report["graph_refusal"]) == (2, ""), name
+    assert trained["offloading in a graph"]["report"]["evicted_bytes"] > 0
+    assert trained["learning rates in a graph"]["report"]["graph_runs"] == 2 + 3 + 1
+    for name, why in (("dropout", "random numbers"), ("adamw", "tensor of the CPU")):
+        report = trained[f"{name} in a graph"]["report"]
+        assert report["graph_runs"] == 0
+        assert why in report["graph_refusal"]
+
+
 @pytest.mark.parametrize("seed", range(1, 6))
 def test_in_any_order_that_events_allow_the_bits_are_the_same(seed: int) -> None:
-    for name, found in run("sgd offloading", "sgd with a disk", seed=seed).items():
+    names = "sgd offloading", "sgd with a disk", "offloading in a graph"
+    for name, found in run(*names, seed=seed).items():
         assert found.get("error") is None, f"{name}: {found['error']}"
         assert found["differs"] == []
 
@@ -80,9 +98,10 @@ def test_in_any_order_that_events_allow_the_bits_are_the_same(seed: int) -> None
 def test_a_call_that_fails_is_an_error_and_never_another_number() -> None:
     errors = 0
     for failing in (50, 400, 1000, 2000):
-        found = run("sgd offloading", failing_call=failing)["sgd offloading"]
-        errors += "error" in found
-        assert found.get("error") or found["differs"] == []
+        for name in ("sgd offloading", "offloading in a graph"):
+            found = run(name, failing_call=failing)[name]
+            errors += "error" in found
+            assert found.get("error") or found["differs"] == []
     assert errors > 0
 
 

@@ -11,7 +11,8 @@
 //          slower forms where that is needed, all (m)
 //
 // In the backward part a layer looks for what comes next, as far as the next convolution, and
-// waits for it at its end. vDNN++ (vdnn_plus_plus.h) shares what leaves and what is looked for.
+// waits for it at its end. vDNN++ shares what leaves and what is looked for; its copies begin when
+// the layer's use of the map has ended, and nobody waits for them but who needs the room.
 #pragma once
 
 #include <cstdint>

@@ -1,0 +1,197 @@
+#include "fitstep_torch/step_graph.h"
+
+#include <ATen/core/Scalar.h>
+#include <c10/core/StorageImpl.h>
+#include <fmt/format.h>
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+
+#include "fitstep_torch/interrupts.h"
+#include "fitstep_torch/tensors.h"
+
+namespace fitstep::torch_side {
+namespace {
+
+bool is_same(const c10::IValue& a, const c10::IValue& b) {
+  if (a.isDouble() && b.isDouble()) {
+    return std::bit_cast<uint64_t>(a.toDouble()) == std::bit_cast<uint64_t>(b.toDouble());
+  }
+  if (a.isInt() && b.isInt()) return a.toInt() == b.toInt();
+  return a.isBool() && b.isBool() && a.toBool() == b.toBool();
+}
+
+std::string refusal_of_op(const StepProgram& step, const Run& run) {
+  const Op& op = step.program.ops[run.op.index()];
+  const Form& form = op.forms[static_cast<size_t>(run.form)];
+  const auto is_of_host = [&](StorageId id) { return step.devices[id.index()].is_cpu(); };
+  const auto named = [&](const char* what) {
+    return fmt::format("{} ({}:{}) {}", op.name, op.source.file, op.source.line, what);
+  };
+  if (op.is_random) return named("draws random numbers");
+  for (const Write& write : form.writes) {
+    const StorageKind kind = step.program.storages[write.storage.index()].kind;
+    if (is_of_host(write.storage)) return named("writes a tensor of the CPU");
+    // A graph would change its copy.
+    if (kind == StorageKind::Input || kind == StorageKind::Constant) {
+      return named("writes an input");
+    }
+  }
+  for (const Read& read : form.reads) {
+    const bool is_literal = step.literals[read.storage.index()].has_value();
+    if (is_of_host(read.storage) && !is_literal) return named("reads a tensor of the CPU");
+  }
+  return {};
+}
+
+// What cannot be part of a graph. Random ops could, but not their generators' states between them.
+std::string refusal_of(const StepProgram& step, const Plan& plan) {
+  for (const Lane lane : {Lane::DiskWrite, Lane::DiskRead}) {
+    if (!plan.lane(lane).empty()) return "it copies to a disk";
+  }
+  for (const Action& action : plan.lane(Lane::Compute)) {
+    if (action.kind != Action::Kind::Run) continue;  // Saves a generator's state.
+    if (std::string refusal = refusal_of_op(step, action.run); !refusal.empty()) return refusal;
+  }
+  return {};
+}
+
+// All bytes of a storage.
+at::Tensor bytes_of(const c10::Storage& storage) {
+  return tensor_over(storage, {.storage = -1,
+                               .sizes = {static_cast<int64_t>(storage.nbytes())},
+                               .strides = {1},
+                               .offset = 0,
+                               .dtype = at::kByte});
+}
+
+}  // namespace
+
+StepGraph::StepGraph(const StepProgram& step, const Plan& plan, Homes& homes,
+                     PlannedKernels& kernels)
+    : step_(step),
+      plan_(plan),
+      homes_(homes),
+      kernels_(kernels),
+      refusal_(refusal_of(step, plan)) {}
+
+void StepGraph::note_number(OpId op, size_t number, const c10::IValue& value) {
+  const auto [place, is_new] = numbers_.try_emplace({op.index(), number}, value);
+  if (!is_new && is_same(place->second, value)) return;
+  place->second = value;
+  forget();
+}
+
+void StepGraph::forget() {
+  has_run_ = false;
+  recorded_.reset();
+  outputs_.clear();
+}
+
+bool StepGraph::prepare(const std::vector<External>& externals,
+                        const std::vector<at::Tensor>& tensors, CopyLanes* lanes) {
+  if (!refusal_.empty()) return false;
+  note_literals();
+  if (!std::exchange(has_run_, true)) return false;
+  if (recorded_ != nullptr) return true;
+  const Status recorded = record(externals, tensors, lanes);
+  if (recorded) return true;
+  forget();
+  inputs_.clear();
+  if (!is_interrupted()) refusal_ = recorded.error().message;
+  return false;
+}
+
+// Of the host, so that kernels are given them as numbers.
+void StepGraph::note_literals() {
+  std::vector<std::string> present;
+  for (const std::optional<at::Tensor>& literal : step_.literals) {
+    if (!literal.has_value() || !literal->is_cpu()) continue;
+    const c10::Storage& storage = literal->storage();
+    present.emplace_back(static_cast<const char*>(storage.data()), storage.nbytes());
+  }
+  if (present == literals_) return;
+  literals_ = std::move(present);
+  forget();
+}
+
+void StepGraph::make_inputs(const std::vector<External>& externals,
+                            const std::vector<at::Tensor>& tensors) {
+  TorchDevice& device = homes_.torch_device();
+  for (size_t i = 0; i < externals.size(); ++i) {
+    const int64_t size_bytes = step_.program.storages[externals[i].storage.index()].size_bytes;
+    const c10::Storage storage = c10::make_intrusive<c10::StorageImpl>(
+        c10::StorageImpl::use_byte_size_t(), size_bytes,
+        device.allocator()->allocate(static_cast<size_t>(size_bytes)), device.allocator(),
+        /*resizable=*/false);
+    const at::Tensor& like = tensors[i];
+    inputs_.push_back(tensor_over(
+        storage, {.storage = -1,
+                  .sizes = like.sizes().vec(),
+                  .strides = like.strides().vec(),
+                  .offset = externals[i].offset_bytes / static_cast<int64_t>(like.itemsize()),
+                  .dtype = like.scalar_type()}));
+  }
+}
+
+Status StepGraph::record(const std::vector<External>& externals,
+                         const std::vector<at::Tensor>& tensors, CopyLanes* lanes) try {
+  if (inputs_.empty()) make_inputs(externals, tensors);
+  for (size_t i = 0; i < tensors.size(); ++i) inputs_[i].copy_(tensors[i]);
+  for (size_t i = 0; i < externals.size(); ++i) {
+    auto* const begin = static_cast<char*>(inputs_[i].storage().mutable_data());
+    kernels_.point(externals[i].storage, begin, nullptr);
+  }
+  const AllocatorCounters& counters = homes_.torch_device().answers().counters();
+  const auto elsewhere = [&] {
+    return counters.unforeseen + counters.violations + kernels_.misplaced();
+  };
+  const int64_t before = elsewhere();
+  FITSTEP_TRY_STATUS(homes_.device()->begin_recording());
+  const std::optional<Stopped> stopped = execute(plan_, kernels_, lanes);
+  Result<std::unique_ptr<Recorded>> made = homes_.device()->end_recording();
+  if (!stopped.has_value()) {
+    for (const TensorRef& output : step_.outputs) outputs_.push_back(kernels_.take_output(output));
+  }
+  kernels_.drop_outputs();
+  if (stopped.has_value()) return stopped->error;
+  if (!made) return made.error();
+  if (elsewhere() != before) {
+    return Error{ErrorCode::Device, "a kernel asks for memory that its profile has not seen"};
+  }
+  recorded_ = std::move(*made);
+  return Done{};
+} catch (const std::exception& error) {  // PyTorch has no memory for its inputs.
+  const std::string what = error.what();
+  return Error{ErrorCode::Device, what.substr(0, what.find('\n'))};
+}
+
+std::optional<Stopped> StepGraph::replay(const std::vector<at::Tensor>& tensors) {
+  Status status = Done{};
+  try {
+    for (size_t i = 0; i < tensors.size(); ++i) inputs_[i].copy_(tensors[i]);
+    status = recorded_->replay();
+  } catch (const std::exception& error) {
+    const std::string what = error.what();
+    status = Error{ErrorCode::Device, what.substr(0, what.find('\n'))};
+  }
+  if (!status) return Stopped{.error = status.error()};
+  ++replays_;
+  return std::nullopt;
+}
+
+std::vector<at::Tensor> StepGraph::take_outputs() const {
+  std::map<const c10::StorageImpl*, c10::Storage> copies;
+  std::vector<at::Tensor> taken;
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    const c10::Storage& storage = outputs_[i].storage();
+    auto [copy, is_new] = copies.try_emplace(storage.unsafeGetStorageImpl());
+    if (is_new) copy->second = bytes_of(storage).clone().storage();
+    taken.push_back(tensor_over(copy->second, step_.outputs[i]));
+  }
+  return taken;
+}
+
+}  // namespace fitstep::torch_side
