@@ -22,6 +22,7 @@
 #include "fitstep/base/result.h"
 #include "fitstep/plan/plan.h"
 #include "fitstep/planner/planner.h"
+#include "fitstep/report/choices.h"
 #include "fitstep/report/host_use.h"
 #include "fitstep/report/kind_bytes.h"
 #include "fitstep/report/pool_sizes.h"
@@ -85,9 +86,11 @@ Traffic traffic(const Row& row, Traffic LinkUse::*direction) {
 
 constexpr const char* kHeader = "  {:<19}{:>10}{:>11}{:>11}{:>11}{:>11}{:>8}{:>8}{:>9}\n";
 
-std::string print_row(const Row& row) {
+std::string print_row(const Row& row, int64_t capacity_bytes) {
   if (!row.fits) {
-    return fmt::format("  {:<19}needs {}\n", row.policy, format_bytes(row.needs_bytes));
+    return fmt::format("  {:<19}needs {}, {} more than the arena has\n", row.policy,
+                       format_bytes(row.needs_bytes),
+                       format_bytes(row.needs_bytes - capacity_bytes));
   }
   const Certificate& certificate = row.plan.certificate;
   const int64_t total_ps = row.timeline.total_ps;
@@ -109,10 +112,14 @@ std::string print_text(const Question& question, const std::vector<Row>& rows) {
       format_bytes(question.budget.capacity_bytes), question.machine.name, question.times);
   text += fmt::format(fmt::runtime(kHeader), "policy", "step", "peak", "average", "host", "evicted",
                       "stalls", "again", "best fit");
-  for (const Row& row : rows) text += print_row(row);
-  return text +
-         "\npeak, average: bytes on the device; again: recompute; best fit: the pool that an\n"
-         "allocator would need for the same step, over the most bytes that are live in it\n";
+  for (const Row& row : rows) text += print_row(row, question.budget.capacity_bytes);
+  text +=
+      "\npeak, average: bytes on the device; again: recompute; best fit: the pool that an\n"
+      "allocator would need for the same step, over the most bytes that are live in it\n\n";
+  for (const Row& row : rows) {
+    if (row.fits) text += fmt::format("  {:<19}{}\n", row.policy, row.plan.certificate.moves);
+  }
+  return text;
 }
 
 Json stalls_to_json(const Question& question, const Row& row) {
@@ -128,7 +135,22 @@ Json stalls_to_json(const Question& question, const Row& row) {
   return list;
 }
 
-Json map_to_json(const Row& row) {
+// Of what the step makes itself: the longest time between two uses.
+Json reuse_to_json(const Question& question, const Row& row) {
+  std::vector<int64_t> gaps_ps;
+  for (const StorageChoice& choice :
+       storage_choices(question.program, row.plan, row.timeline)) {
+    const Storage& storage = question.program.storages[choice.storage.index()];
+    if (!storage.is_persistent && choice.gap_ps > 0) gaps_ps.push_back(choice.gap_ps);
+  }
+  std::ranges::sort(gaps_ps);
+  if (gaps_ps.empty()) return {{"storages", 0}, {"median_ps", 0}, {"most_ps", 0}};
+  return {{"storages", gaps_ps.size()},
+          {"median_ps", gaps_ps[gaps_ps.size() / 2]},
+          {"most_ps", gaps_ps.back()}};
+}
+
+Json map_to_json(const Question& question, const Row& row) {
   Json kinds = Json::object();
   for (int kind = 0; kind < kByteKinds; ++kind) {
     Json& list = kinds[to_string(ByteKind{kind})] = Json::array();
@@ -138,7 +160,12 @@ Json map_to_json(const Row& row) {
   for (const Span& span : row.timeline.spans) {
     if (span.lane == Lane::Compute) ends.push_back(span.end_ps);
   }
-  return {{"end_ps", ends}, {"bytes", kinds}};
+  Json ops = Json::array();
+  for (const Action& action : row.plan.lane(Lane::Compute)) {
+    const bool is_run = action.kind == Action::Kind::Run;
+    ops.push_back(is_run ? question.program.ops[action.run.op.index()].name : "copy");
+  }
+  return {{"op", ops}, {"end_ps", ends}, {"bytes", kinds}};
 }
 
 Json row_to_json(const Question& question, const Row& row, bool with_map) {
@@ -162,13 +189,14 @@ Json row_to_json(const Question& question, const Row& row, bool with_map) {
                       {"most_coded_bytes", row.host.most_coded_bytes}};
   json["evicted_bytes"] = traffic(row, &LinkUse::evict).bytes;
   json["prefetched_bytes"] = traffic(row, &LinkUse::prefetch).bytes;
+  json["reuse_distance"] = reuse_to_json(question, row);
   json["longest_stalls"] = stalls_to_json(question, row);
   json["pool"] = {{"expected_bytes", row.pool.expected_bytes},
                   {"best_fit_bytes", row.pool.best_fit_bytes},
                   {"long_right_bytes", row.pool.long_right_bytes},
                   {"growing_bytes", row.pool.growing_bytes},
                   {"growing_merged_bytes", row.pool.growing_merged_bytes}};
-  if (with_map) json["map"] = map_to_json(row);
+  if (with_map) json["map"] = map_to_json(question, row);
   return json;
 }
 

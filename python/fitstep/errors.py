@@ -90,7 +90,8 @@ class BudgetTooSmall(FitstepError):
 
     Below `floor_bytes` provably nothing works. `least_found_bytes` is the smallest budget for which
     a verified plan is known (None if none was found). `culprits` are the ops that bind the floor,
-    each as one readable line with file and line.
+    each as one readable line with file and line. `policy` is the one that was asked for, and
+    `auto_fits` says whether `policy="auto"` has a plan (None where it is that).
     """
 
     def __init__(
@@ -99,12 +100,18 @@ class BudgetTooSmall(FitstepError):
         floor_bytes: int,
         least_found_bytes: int | None = None,
         culprits: Sequence[str] = (),
+        policy: str = "auto",
+        auto_fits: bool | None = None,
     ) -> None:
         self.budget_bytes = budget_bytes
         self.floor_bytes = floor_bytes
         self.least_found_bytes = least_found_bytes
         self.culprits = tuple(culprits)
+        self.policy = policy
+        self.auto_fits = auto_fits
         problem = f"the step does not fit in {format_bytes(budget_bytes)}"
+        if auto_fits is not None:
+            problem += f' by the policy "{policy}"'
         if floor_bytes > budget_bytes:
             problem += f": no plan needs less than {format_bytes(floor_bytes)}"
         else:
@@ -117,6 +124,11 @@ class BudgetTooSmall(FitstepError):
             todo = f"raise the budget above {format_bytes(floor_bytes)} or make the batch smaller"
         else:
             todo = f"a plan was found for {format_bytes(least_found_bytes)}; for less, none was"
+        if auto_fits is not None and least_found_bytes is not None:
+            missing = format_bytes(least_found_bytes - budget_bytes)
+            todo = f"{todo}: {missing} more than the budget"
+        if auto_fits is not None:
+            todo += f'; policy="auto" {"finds" if auto_fits else "does not find"} a plan within it'
         super().__init__(problem, todo=todo)
 
 

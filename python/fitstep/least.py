@@ -73,3 +73,35 @@ def with_least(
         if may_change:
             session.take_budget(asked)
     return BudgetTooSmall(error.budget_bytes, error.floor_bytes, found, error.culprits)
+
+
+def with_policy(
+    session: Session,
+    error: BudgetTooSmall,
+    new: list[Planned],
+    plan: Callable[[], list[Planned]],
+) -> BudgetTooSmall:
+    """The error with the name of the policy that was asked for, and whether "auto" fits."""
+    policy = session.settings.policy
+    if policy == "auto" or session.looks_for != "plan":
+        return error
+    session.looks_for = "any"
+    fits = True
+    try:
+        for one in new:
+            one.policy = "auto"
+        plan()
+    except BudgetTooSmall:
+        fits = False
+    finally:
+        session.looks_for = "plan"
+        for one in new:
+            one.policy = policy
+    return BudgetTooSmall(
+        error.budget_bytes,
+        error.floor_bytes,
+        error.least_found_bytes,
+        error.culprits,
+        policy,
+        auto_fits=fits,
+    )

@@ -3,4 +3,11 @@
 import sys
 from pathlib import Path
 
+import pytest
+
 sys.path.insert(0, str(Path(__file__).parent))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Registers what takes too long for every day."""
+    parser.addoption("--every-pair", action="store_true", help="all policies on all nets")

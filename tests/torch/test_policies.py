@@ -1,5 +1,6 @@
 """Policies of published systems, on small models with a host tier: the bits of plain PyTorch."""
 
+import itertools
 from collections.abc import Callable
 
 import pytest
@@ -121,6 +122,51 @@ def test_a_policy_runs_inceptions_and_attention_with_equal_bits(
     plain = make()
     assert differences(found, plain.train(plain.step)) == []
     assert (evicted_bytes > 0) == (policy != "recompute-cheap")
+
+
+NETS = ("vgg16", "resnet50_nchw", "unet", "lstm", "googlenet", "translation")
+POLICIES = [name for name in _core.policy_names() if name.startswith(FAMILIES)]
+MADE = {"googlenet": googlenet, "translation": translation}
+
+
+def ours_and_plain(net: str, policy: str) -> tuple[Fingerprint, Fingerprint, fitstep.Report]:
+    """The bits of three steps, both ways, in plenty of room."""
+    if net not in MADE:
+        run, report = trained(net, policy, "300%")
+        return run.bits, train_plain(net, STEPS).bits, report
+    job, plain = MADE[net](), MADE[net]()
+    step = fitstep.compile(
+        job.step, job.example, "300%", policy=policy, host_budget="900%", effort=1
+    )
+    found, report = job.train(step), step.report()
+    step.close()
+    return found, plain.train(plain.step), report
+
+
+def pairs(config: pytest.Config) -> list[tuple[str, str]]:
+    """Each policy with one net; with --every-pair, with all of them."""
+    if config.getoption("--every-pair", default=False):
+        return list(itertools.product(POLICIES, NETS))
+    return [(policy, NETS[i % len(NETS)]) for i, policy in enumerate(POLICIES)]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if {"policy", "net"} <= {*metafunc.fixturenames}:
+        metafunc.parametrize(("policy", "net"), pairs(metafunc.config))
+
+
+def test_every_policy_trains_with_equal_bits_and_the_traffic_of_its_plan(
+    policy: str, net: str
+) -> None:
+    found, plain, report = ours_and_plain(net, policy)
+    assert differences(found, plain) == []
+    assert report.violations == 0
+    assert_traffic_is_planned(report)
+    steady = report.variants[-1]
+    assert steady.moves
+    takes_maps = policy.startswith(("vdnn", "vdnn++")) and "none" not in policy
+    if takes_maps and "dyn" not in policy and net != "lstm" and net != "translation":
+        assert steady.evicted_bytes > 0
 
 
 def test_names_are_known_and_an_unknown_one_lists_them() -> None:
