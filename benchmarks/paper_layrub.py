@@ -19,6 +19,7 @@ from paper_plans import (
     row,
     speed,
     speed_text,
+    text_of_need,
 )
 from paper_programs import MIB, in_place, of_family, written
 from results import Row
@@ -47,34 +48,40 @@ def _eight_nets() -> Iterator[Row]:
     """16, 17."""
     saved: list[float] = []
     more: list[float] = []
+    out_of_reach = 0  # Of these nets; the floor is above theirs, which were read off a figure.
     for name, (base, hybrid, theirs_more) in LAYRUB.items():
         path = plain(name)
         one = made(path, K40, PLENTY, "layrub")
-        auto, less = (auto_within(path, K40, int(part * hybrid * MIB)) for part in (1, 0.9))
+        whole = made(path, K40, str(int(hybrid * MIB)), "auto")
+        auto = whole if whole.fits else None
+        less = auto_within(path, K40, int(0.9 * hybrid * MIB))
         policy = f"{mib(one.counted()[0])} +{1 / speed(path, K40, one) - 1:.0%}"
-        found, rate = "none", 0.0
+        found, rate = text_of_need(whole), 0.0
         if auto is not None:
             rate = speed(path, K40, auto)
             found = f"{mib(auto.counted()[0])} +{1 / rate - 1:.0%}"
             more.append(1 / rate - 1)
+        out_of_reach += whole.is_out_of_reach
         if less is not None and speed(path, K40, less) >= 1 / (1 + theirs_more):
             kept = made(path, K40, PLENTY, "none").counted()[0]
             saved.append(1 - less.counted()[0] / kept)
         most = most_speed(path, K40, auto)
         theirs, total = f"{base} -> {hybrid} +{theirs_more:.0%}", arena(path, auto)
         bar = RESNET_50_MORE if "50" in name.split("-") else theirs_more
-        verdict = faster(rate, 1 / (1 + bar), most)
+        verdict = "bounded" if whole.is_out_of_reach else faster(rate, 1 / (1 + bar), most)
         yield row(17, name, "maps", theirs, policy, found, total, verdict, most)
-    are_all = len(more) == len(LAYRUB)
+    fit = len(LAYRUB) - out_of_reach
     found = f"+{mean(more):.1%}, {len(more)} of {len(LAYRUB)} fit"
-    verdict = judged(are_all and mean(more) <= MORE_ON_AVERAGE, mean(more) < MORE_ON_AVERAGE)
+    is_met = len(more) == len(LAYRUB) and mean(more) <= MORE_ON_AVERAGE
+    verdict = judged(is_met, mean(more) < MORE_ON_AVERAGE, len(more) == fit)
     theirs = f"+{MORE_ON_AVERAGE:.1%}"
     yield row(17, "on average", "maps", theirs, "-", found, "-", verdict)
     of_these = mean(1 - hybrid / base for base, hybrid, _ in LAYRUB.values())
-    are_all, average = len(saved) == len(LAYRUB), mean(saved) if saved else 0.0
+    average = mean(saved) if saved else 0.0
     found = f"-{average:.1%} in a tenth less at no more time, {len(saved)} of {len(LAYRUB)}"
     theirs = f"-{SAVED_ON_AVERAGE:.1%}, of these -{of_these:.1%}"
-    verdict = judged(are_all and average > SAVED_ON_AVERAGE, True)
+    is_met = len(saved) == len(LAYRUB) and average > SAVED_ON_AVERAGE
+    verdict = judged(is_met, True, len(saved) == fit)
     yield row(16, "on average, of our base", "maps", theirs, "-", found, "-", verdict)
 
 

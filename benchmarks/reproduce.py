@@ -36,7 +36,6 @@ from paper_plans import (
     arena,
     auto_within,
     coded_titan,
-    deepest,
     faster,
     in_maps,
     judged,
@@ -126,11 +125,12 @@ def dyn(_: bool) -> Iterator[Row]:
 
 
 def deepest_vgg(full: bool) -> Iterator[Row]:
-    """5: VGG-416 with 32 images; all weights count. No slowdown: less than 1 % of one."""
+    """5: VGG-416 with 32 images; all weights count. No slowdown: less than 1 % of one. Without
+    workspace: beside their weights, 4263 MiB have no room for the 2311 MiB of their base(p)."""
     if not full:
         yield row(5, "VGG-416(32)", "+ w", "4263", "-", "with --full", "-", "short")
         return
-    path = deepest("vgg-416-32")
+    path = titan("vgg-416-32", counts_all=False)
     extra = parameter_bytes(captured("vgg-416-32"))
     small = made(path, TITAN_X, str(CARD_BYTES - outside(path)), "vdnn-dyn")
     policy = "does not fit"
@@ -145,7 +145,7 @@ def deepest_vgg(full: bool) -> Iterator[Row]:
 
 def deferred(_: bool) -> Iterator[Row]:
     """6: vDNN's waits against vDNN++'s, with all the room there is; auto in the same arena. Where
-    their 60 % occurs is not published."""
+    their 60 % occurs is not published; that no plan is so much faster than vDNN's is a bound."""
     cases = [("demo net(256)", titan("vdnnpp-demo-256")), ("VGG-E(64)", titan("vgg-e-64"))]
     for name, path in cases:
         by_layer = made(path, TITAN_X, PLENTY, "vdnn-all-p")
@@ -155,7 +155,7 @@ def deferred(_: bool) -> Iterator[Row]:
         gain = by_layer.step_ps / late.step_ps - 1
         by_auto = by_layer.step_ps / auto.step_ps - 1
         most = by_layer.step_ps / auto.said["certificate"]["bound_ps"] - 1
-        verdict = judged(gain >= 0.6, gain > 0.6)
+        verdict = judged(gain >= 0.6, gain > 0.6, most < 0.6)
         theirs, found = "up to 60 % faster", f"{by_auto:.1%}"
         total = arena(path, auto)
         yield row(6, name, "arena", theirs, f"{gain:.1%}", found, total, verdict, f"{most:.1%}")

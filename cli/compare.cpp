@@ -39,6 +39,7 @@ constexpr size_t kMostStalls = 5;
 struct Row {
   std::string policy;
   bool fits = false;
+  bool is_floor = false;    // No plan needs less than `needs_bytes`.
   int64_t needs_bytes = 0;  // Of the arena.
   Plan plan;
   Timeline timeline;
@@ -53,7 +54,10 @@ Row make_row(const Question& question, const std::string& policy) {
   request.policy = policy;
   Outcome outcome = make_plan(question.program, question.machine, request);
   Row row{.policy = policy};
-  if (const auto* small = std::get_if<TooSmall>(&outcome)) row.needs_bytes = small->floor_bytes;
+  if (const auto* small = std::get_if<TooSmall>(&outcome)) {
+    row.is_floor = true;
+    row.needs_bytes = small->floor_bytes;
+  }
   if (const auto* gave_up = std::get_if<GaveUp>(&outcome)) {
     row.needs_bytes = gave_up->least_found_bytes;
   }
@@ -169,7 +173,10 @@ Json map_to_json(const Question& question, const Row& row) {
 }
 
 Json row_to_json(const Question& question, const Row& row, bool with_map) {
-  Json json = {{"policy", row.policy}, {"fits", row.fits}, {"needs_bytes", row.needs_bytes}};
+  Json json = {{"policy", row.policy},
+               {"fits", row.fits},
+               {"is_floor", row.is_floor},
+               {"needs_bytes", row.needs_bytes}};
   if (!row.fits) return json;
   const BytesOverTime all = all_bytes(row);
   const BytesOverTime maps = map_bytes(row);
