@@ -22,6 +22,7 @@
 #include "fitstep/base/result.h"
 #include "fitstep/plan/plan.h"
 #include "fitstep/planner/planner.h"
+#include "fitstep/program/program.h"
 #include "fitstep/report/choices.h"
 #include "fitstep/report/host_use.h"
 #include "fitstep/report/kind_bytes.h"
@@ -142,8 +143,7 @@ Json stalls_to_json(const Question& question, const Row& row) {
 // Of what the step makes itself: the longest time between two uses.
 Json reuse_to_json(const Question& question, const Row& row) {
   std::vector<int64_t> gaps_ps;
-  for (const StorageChoice& choice :
-       storage_choices(question.program, row.plan, row.timeline)) {
+  for (const StorageChoice& choice : storage_choices(question.program, row.plan, row.timeline)) {
     const Storage& storage = question.program.storages[choice.storage.index()];
     if (!storage.is_persistent && choice.gap_ps > 0) gaps_ps.push_back(choice.gap_ps);
   }

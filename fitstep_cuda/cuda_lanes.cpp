@@ -184,9 +184,7 @@ std::optional<LaneFailure> CudaLanes::drain() {
   return failure_;
 }
 
-Status CudaLanes::finish(Lane lane) {
-  return device_->calls().synchronize(device_->stream(lane));
-}
+Status CudaLanes::finish(Lane lane) { return device_->calls().synchronize(device_->stream(lane)); }
 
 // In a graph all that runs beside the ops comes back to their stream.
 Status CudaLanes::join(Lane lane) {

@@ -26,8 +26,7 @@ int64_t whole_blocks(int64_t size_bytes) {
 
 }  // namespace
 
-FileCopies::FileCopies(const LaneCopies& copies, std::shared_ptr<DiskFile> file,
-                       int64_t part_bytes)
+FileCopies::FileCopies(const LaneCopies& copies, std::shared_ptr<DiskFile> file, int64_t part_bytes)
     : copies_(copies), file_(std::move(file)), part_bytes_(part_bytes) {
   for (const LaneCopy& copy : copies_.of(Lane::DiskWrite)) {
     const auto residency = static_cast<size_t>(copy.file_residency);
@@ -96,8 +95,7 @@ void FileCopies::sample(std::span<const char> part) {
 }
 
 int64_t FileCopies::sampled_bytes(Code code, std::span<const char> sample) {
-  sampled_.resize(
-      static_cast<size_t>(most_coded_bytes(code, static_cast<int64_t>(kSampleBytes))));
+  sampled_.resize(static_cast<size_t>(most_coded_bytes(code, static_cast<int64_t>(kSampleBytes))));
   const int64_t coded_bytes = sampler_.encode(code, sample, sampled_);
   return coded_bytes < 0 ? static_cast<int64_t>(sample.size()) : coded_bytes;
 }

@@ -35,7 +35,7 @@ void TieredDevice::forsake_disk() {
 }
 
 Status TieredDevice::begin_recording() {
-  return Error{ErrorCode::Unsupported, name() + " has no graphs: it does each op at once"};
+  return Error{ErrorCode::Unsupported, name() + " records nothing: it does each op at once"};
 }
 
 Result<std::unique_ptr<Recorded>> TieredDevice::end_recording() {

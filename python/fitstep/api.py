@@ -14,7 +14,7 @@ from torch.utils._pytree import keystr, tree_flatten, tree_flatten_with_path
 from . import _core
 from .arguments import arguments_of
 from .device import device_of
-from .errors import CaptureError, FitstepError, PlanFileError, SettingError
+from .errors import CaptureError, FitstepError, PlanFileError
 from .least import floor_of, least_for
 from .planned import Planned
 from .profile_cache import ProfileCache
@@ -52,12 +52,10 @@ def compile(  # noqa: A001 - the word that PyTorch's users know.
     """Makes a training step that runs inside a memory budget, with the bits of plain PyTorch.
 
     Args:
-        function: one training step, written as for plain PyTorch; tensors that it returns are
-            detached. The model and the optimizer are found in what it can reach; `model` and
-            `optimizer` name more.
-        example: the arguments of a call: a tuple of all positional ones, or a single one, such as
-            a list or a dict; keyword arguments are given by position. They may be nested; their
-            tensors must not require a gradient. Values of tensors and numbers do not matter.
+        function: one training step, as for plain PyTorch; tensors that it returns are detached.
+            Model and optimizer are found in its reach; `model` and `optimizer` name more.
+        example: the arguments of a call by position, a tuple, or a single one (a list, a dict);
+            nested as you like. Tensors must not require a gradient; values do not matter.
         budget: bytes, a size such as "6GiB", or a share of the plain peak such as "75%". Covers
             parameters, gradients, optimizer state, inputs, activations and the kernels' own
             temporaries. None: as much as plain PyTorch needs (a little more for very small models),
@@ -68,16 +66,14 @@ def compile(  # noqa: A001 - the word that PyTorch's users know.
         disk_dir: the folder of that file, where it has no name; None: that of temporary files.
         disk_checksums: compare what comes back from the file with what was written there.
         disk_codes: encode it, without loss, where samples of the first step say that this pays.
-        cuda_graph: give a step to the GPU as one graph where its numbers are those of the step
-            before, it draws no random numbers and needs nothing of the CPU or a disk; inputs and
-            outputs then take their bytes twice. `step.report()` says why where it is not done.
+        cuda_graph: give steps to the GPU as one graph where numbers stay and nothing needs the
+            CPU; inputs and outputs take their bytes twice. `step.report()` says where it is not so.
         plan: a file from `step.plan.save(path)`: run this plan instead of making one.
         policy: "auto" plans; "none" keeps everything; "recompute" and "offload" are one move alone;
             "recompute-sqrt" is the classic scheme.
         keep_grads: leave `p.grad` set after a step, at the cost of their bytes. Otherwise it is
             None once an optimizer of the step has used it; others are always kept.
-        max_variants: programs of the step before a new one is an error. Shapes, flags, training
-            modes and numbers that Python computes with make new ones; other numbers do not.
+        max_variants: programs of the step before a new one is an error; `Step` says what makes one.
         seed, effort: of the planner. Equal seeds give equal plans; more rounds, better ones.
         progress: a progress line while profiling and planning; None: if stderr is a terminal.
 
@@ -96,8 +92,6 @@ def compile(  # noqa: A001 - the word that PyTorch's users know.
     find_reach = _reach_finder(function, model, optimizer)
     reach, args, given_plan = find_reach(), arguments_of(function, example), _read_plan(plan)
     device = device_of(_places(reach, args))
-    if cuda_graph and device.type == "cpu":
-        raise SettingError("cuda_graph", True, "False for a model on the CPU, which has no graphs")
     session = session_for([place.tensor for place in reach.unique()], settings, device)
     maker = VariantMaker(function, find_reach, session, ProfileCache(device), keep_grads)
     step = Step(maker, session, max_variants)

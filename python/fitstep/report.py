@@ -14,6 +14,7 @@ from . import _core
 if TYPE_CHECKING:
     from .session import Session
     from .step import Step
+    from .variants import Variant
 
 _CODED_LINES = 5
 
@@ -208,57 +209,61 @@ def _coded_lines(copies: list[CodedCopy]) -> list[str]:
     return lines
 
 
+def _variant_report(variant: Variant, measured: Measured | None, session: Session) -> VariantReport:
+    """Of one variant."""
+    planned = variant.planned
+    assert planned is not None
+    certificate = planned.plan.certificate()
+    external = planned.external_bytes
+    kept, recomputed = planned.plan.run_counts(variant.step)
+    offloaded = session.below.tiers_of(planned.plan.offloaded())
+    packed = planned.plan.packed(variant.step)
+    core = planned.variant
+    graph = core.graph() if core is not None else None
+    coded = [CodedCopy(*copy) for copy in core.coded_copies()] if core is not None else []
+    saved = sum(copy.size_bytes - copy.written_bytes for copy in coded)
+    return VariantReport(
+        label=variant.recording.label,
+        ops=variant.step.op_count() - variant.step.optional_op_count() + len(packed),
+        kept_ops=kept,
+        recomputed_ops=recomputed,
+        packed_values=len(packed),
+        packed_saved_bytes=sum(whole - code for _, whole, code in packed),
+        evicted_bytes=offloaded["evicted_bytes"],
+        prefetched_bytes=offloaded["prefetched_bytes"],
+        host_tier_bytes=offloaded["host_bytes"],
+        disk_written_bytes=offloaded["disk_written_bytes"] - saved,
+        disk_read_bytes=offloaded["disk_read_bytes"],
+        disk_tier_bytes=offloaded["disk_bytes"],
+        coded_copies=coded,
+        floor_bytes=certificate["floor_bytes"],
+        peak_bytes=certificate["peak_bytes"],
+        height_bytes=certificate["height_bytes"],
+        external_bytes=external,
+        total_bytes=certificate["height_bytes"] + external + session.around_bytes,
+        predicted_s=certificate["predicted_s"],
+        bound_s=certificate["bound_s"],
+        bound=certificate["bound"],
+        runs=measured.runs if measured else 0,
+        measured_s=measured.typical_s() if measured else None,
+        moves=certificate["moves"],
+        graph_runs=graph[0] if graph else 0,
+        graph_refusal=graph[1] if graph else "",
+    )
+
+
 def make_report(step: Step, session: Session) -> Report:
     """Collects what is known now."""
     counters: dict[str, Any] = session.device.counters()
-    reports = []
+    reports: list[VariantReport] = []
     misplaced = 0
     around, below = session.around_bytes, session.below
     session.look_below()
     for variant in step.variants:
-        planned = variant.planned
-        assert planned is not None
-        certificate = planned.plan.certificate()
-        measured = step.measured.get(id(variant))
-        misplaced += planned.variant.misplaced() if planned.variant is not None else 0
-        external = planned.external_bytes
-        kept, recomputed = planned.plan.run_counts(variant.step)
-        offloaded = below.tiers_of(planned.plan.offloaded())
-        packed = planned.plan.packed(variant.step)
-        core = planned.variant
-        graph = core.graph() if core is not None else None
-        coded = [CodedCopy(*copy) for copy in core.coded_copies()] if core is not None else []
-        saved = sum(copy.size_bytes - copy.written_bytes for copy in coded)
-        reports.append(
-            VariantReport(
-                label=variant.recording.label,
-                ops=variant.step.op_count() - variant.step.optional_op_count() + len(packed),
-                kept_ops=kept,
-                recomputed_ops=recomputed,
-                packed_values=len(packed),
-                packed_saved_bytes=sum(whole - code for _, whole, code in packed),
-                evicted_bytes=offloaded["evicted_bytes"],
-                prefetched_bytes=offloaded["prefetched_bytes"],
-                host_tier_bytes=offloaded["host_bytes"],
-                disk_written_bytes=offloaded["disk_written_bytes"] - saved,
-                disk_read_bytes=offloaded["disk_read_bytes"],
-                disk_tier_bytes=offloaded["disk_bytes"],
-                coded_copies=coded,
-                floor_bytes=certificate["floor_bytes"],
-                peak_bytes=certificate["peak_bytes"],
-                height_bytes=certificate["height_bytes"],
-                external_bytes=external,
-                total_bytes=certificate["height_bytes"] + external + around,
-                predicted_s=certificate["predicted_s"],
-                bound_s=certificate["bound_s"],
-                bound=certificate["bound"],
-                runs=measured.runs if measured else 0,
-                measured_s=measured.typical_s() if measured else None,
-                moves=certificate["moves"],
-                graph_runs=graph[0] if graph else 0,
-                graph_refusal=graph[1] if graph else "",
-            )
-        )
+        assert variant.planned is not None
+        core = variant.planned.variant
+        misplaced += core.misplaced() if core is not None else 0
+        reports.append(_variant_report(variant, step.measured.get(id(variant)), session))
     return Report(
         budget_bytes=session.budget_bytes,
         plain_peak_bytes=step.plain_peak_bytes,

@@ -9,7 +9,7 @@ import weakref
 import torch
 
 from .below import check_joins
-from .errors import CaptureError
+from .errors import CaptureError, SettingError
 from .session import Session
 from .settings import Settings
 
@@ -19,8 +19,11 @@ _sessions: weakref.WeakSet[Session] = weakref.WeakSet()
 def session_for(tensors: list[torch.Tensor], settings: Settings, device: torch.device) -> Session:
     """The open session in which a storage is at home already, or a new one on that device.
 
-    Raises BudgetError when a session is joined with another budget.
+    Raises BudgetError when a session is joined with another budget, and SettingError for a graph
+    on the CPU.
     """
+    if settings.cuda_graph and device.type == "cpu":
+        raise SettingError("cuda_graph", True, "False for a model on the CPU, which has no graphs")
     found = {s for s in _sessions for t in tensors if s.home_of(t) is not None}
     if not found:
         session = Session(settings, device)
