@@ -52,7 +52,7 @@ def show(title: str, rows: Sequence[Row]) -> None:
         table.add_column(name, no_wrap=True, justify="left" if name == "case" else "right")
     for row in rows:
         table.add_row(*("" if value is None else str(value) for value in row.values()))
-    Console(width=160).print(table)
+    Console(width=400).print(table)  # As wide as its columns are.
 
 
 def save(name: str, result: Row, small: bool) -> None:
