@@ -57,7 +57,8 @@ CudaLanes::~CudaLanes() {
 Status CudaLanes::prepare() {
   FITSTEP_TRY_STATUS(make_events());
   if (!copies_of(Lane::DiskWrite).empty()) {
-    to_file_.emplace(copies_, device_->disk(), device_->options().staging_bytes);
+    to_file_ =
+        std::make_unique<FileCopies>(copies_, device_->disk(), device_->options().staging_bytes);
   }
   for (DiskLane& disk : disk_) {
     if (!copies_of(disk.lane).empty()) FITSTEP_TRY_STATUS(start_thread(disk));
@@ -180,7 +181,7 @@ std::optional<LaneFailure> CudaLanes::drain() {
     if (!status) fail(lane, std::max(queued_of(lane) - 1, 0), status.error());
   }
   device_->end_step();
-  if (to_file_) to_file_->end_sampling();
+  if (to_file_ != nullptr) to_file_->end_sampling();
   return failure_;
 }
 

@@ -43,10 +43,10 @@ class CudaLanes final : public CopyLanes {
   void stop() override;
   std::optional<LaneFailure> drain() override;
   void sample_codes() override {
-    if (to_file_) to_file_->sample_codes();
+    if (to_file_ != nullptr) to_file_->sample_codes();
   }
   std::vector<FileCopySize> file_copy_sizes() const override {
-    return to_file_ ? to_file_->sizes() : std::vector<FileCopySize>();
+    return to_file_ != nullptr ? to_file_->sizes() : std::vector<FileCopySize>();
   }
 
  private:
@@ -94,7 +94,7 @@ class CudaLanes final : public CopyLanes {
 
   std::shared_ptr<CudaDevice> device_;
   LaneCopies copies_;
-  std::optional<FileCopies> to_file_;                  // None where nothing is copied there.
+  std::unique_ptr<FileCopies> to_file_;                // Null where nothing is copied there.
   std::array<std::vector<Event>, kLaneCount> events_;  // By lane and position.
   Event start_ = nullptr;                              // All of the step before has run.
   std::array<DiskLane, 2> disk_;
