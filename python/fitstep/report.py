@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from . import _core
 
@@ -254,7 +254,7 @@ def _variant_report(variant: Variant, measured: Measured | None, session: Sessio
 
 def make_report(step: Step, session: Session) -> Report:
     """Collects what is known now."""
-    counters: dict[str, Any] = session.device.counters()
+    counters = session.counters()
     reports: list[VariantReport] = []
     misplaced = 0
     around, below = session.around_bytes, session.below

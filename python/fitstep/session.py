@@ -47,6 +47,7 @@ class Session:
         self.settings = settings
         self.torch_device = device or torch.device("cpu")
         self.device: Any = open_device(self.torch_device)
+        self._counted: dict[str, int] = self.device.counters()  # By steps of others, before.
         self.lock = threading.Lock()  # Of who uses the arena: see usable.py.
         self.is_closed = False
         self.is_forsaken = False  # In a process that was forked.
@@ -363,6 +364,11 @@ class Session:
         if not self.is_forsaken:  # There nobody would ever release the lock.
             self.is_ending = True
             self.lock.acquire()
+
+    def counters(self) -> dict[str, int]:
+        """What the allocator has counted on this thread since the session began."""
+        now: dict[str, int] = self.device.counters()
+        return {name: count - self._counted[name] for name, count in now.items()}
 
     def look_below(self) -> None:
         """Brings what `below` knows of traffic up to now."""
