@@ -92,9 +92,12 @@ Traffic traffic(const Row& row, Traffic LinkUse::*direction) {
 constexpr const char* kHeader = "  {:<19}{:>10}{:>11}{:>11}{:>11}{:>11}{:>8}{:>8}{:>9}\n";
 
 std::string print_row(const Row& row, int64_t capacity_bytes) {
+  if (!row.fits && row.needs_bytes == 0) {
+    return fmt::format("  {:<19}has no plan, and none is known for a larger arena\n", row.policy);
+  }
   if (!row.fits) {
-    return fmt::format("  {:<19}needs {}, {} more than the arena has\n", row.policy,
-                       format_bytes(row.needs_bytes),
+    return fmt::format("  {:<19}needs {}{}, {} more than the arena has\n", row.policy,
+                       row.is_floor ? "at least " : "", format_bytes(row.needs_bytes),
                        format_bytes(row.needs_bytes - capacity_bytes));
   }
   const Certificate& certificate = row.plan.certificate;

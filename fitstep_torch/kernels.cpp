@@ -12,6 +12,7 @@
 #include "fitstep_torch/generators.h"
 #include "fitstep_torch/interrupts.h"
 #include "fitstep_torch/tensors.h"
+#include "fitstep_torch/thrown.h"
 
 namespace fitstep::torch_side {
 namespace {
@@ -268,14 +269,14 @@ Status PlannedKernels::call(PreparedRun& prepared) {
     place_results(prepared);
     return Done{};
   } catch (const std::exception& error) {
-    what = error.what();
+    what = first_line(error);
   } catch (...) {
     what = "it threw what is no exception of C++'s library";
   }
   answers.end_op();
   const Op& op = step_.program.ops[prepared.op.index()];
-  return Error{ErrorCode::Device, fmt::format("{} ({}:{}) failed: {}", op.name, op.source.file,
-                                              op.source.line, what.substr(0, what.find('\n')))};
+  return Error{ErrorCode::Device,
+               fmt::format("{} ({}:{}) failed: {}", op.name, op.source.file, op.source.line, what)};
 }
 
 // The only copies of the compute lane save a generator's state; the others are made by the lanes.

@@ -22,6 +22,7 @@
 #include "fitstep_torch/requests.h"
 #include "fitstep_torch/run_times.h"
 #include "fitstep_torch/tensors.h"
+#include "fitstep_torch/thrown.h"
 
 namespace fitstep::torch_side {
 namespace {
@@ -71,10 +72,10 @@ class KeepGenerators {
   std::vector<std::pair<at::Generator, at::Tensor>> kept_;
 };
 
-Error kernel_error(const TorchCall& call, const std::string& what) {
+Error kernel_error(const TorchCall& call, const std::string& why) {
   return {ErrorCode::Unsupported,
           fmt::format("{} failed on made-up data of the recorded shapes: {}",
-                      full_name(call.handle), what.substr(0, what.find('\n')))};
+                      full_name(call.handle), why)};
 }
 
 // Puts the counters back when it goes: what is tried here is not a step's.
@@ -99,7 +100,7 @@ Status run(const TorchCall& call, const OfferedPlace& offered, torch::jit::Stack
     call.handle.callBoxed(stack);
   } catch (const std::exception& error) {
     offered.end();
-    return kernel_error(call, error.what());
+    return kernel_error(call, first_line(error));
   }
   offered.end();
   return Done{};

@@ -11,6 +11,7 @@
 
 #include "fitstep_torch/interrupts.h"
 #include "fitstep_torch/tensors.h"
+#include "fitstep_torch/thrown.h"
 
 namespace fitstep::torch_side {
 namespace {
@@ -164,8 +165,7 @@ Status StepGraph::record(const std::vector<External>& externals,
   recorded_ = std::move(*made);
   return Done{};
 } catch (const std::exception& error) {  // PyTorch has no memory for its inputs.
-  const std::string what = error.what();
-  return Error{ErrorCode::Device, what.substr(0, what.find('\n'))};
+  return Error{ErrorCode::Device, first_line(error)};
 }
 
 std::optional<Stopped> StepGraph::replay(const std::vector<at::Tensor>& tensors) {
@@ -174,8 +174,7 @@ std::optional<Stopped> StepGraph::replay(const std::vector<at::Tensor>& tensors)
     for (size_t i = 0; i < tensors.size(); ++i) inputs_[i].copy_(tensors[i]);
     status = recorded_->replay();
   } catch (const std::exception& error) {
-    const std::string what = error.what();
-    status = Error{ErrorCode::Device, what.substr(0, what.find('\n'))};
+    status = Error{ErrorCode::Device, first_line(error)};
   }
   if (!status) return Stopped{.error = status.error()};
   ++replays_;

@@ -127,138 +127,46 @@ Status FakeCuda::copy(char* target, const char* source, int64_t size_bytes, Stre
   if (recorded_of(of(stream)) != nullptr && options_.runs_recordings) {
     std::memmove(target, source, static_cast<size_t>(size_bytes));
   }
-  return put(stream, {.target = target, .source = source, .size_bytes = size_bytes});
+  put(of(stream), {.target = target, .source = source, .size_bytes = size_bytes});
+  return Done{};
 }
 
 Status FakeCuda::record(Event event, Stream stream) {
   const std::lock_guard guard(mutex_);
   FITSTEP_TRY_STATUS(enter());
+  FakeEvent* const it = of(event).get();
   if (recorded_of(of(stream)) == nullptr) {
-    return put(stream, {.recorded = of(event), .recording = ++of(event)->recorded});
+    put(of(stream), {.recorded = of(event), .recording = ++it->recorded});
+  } else {
+    recording_->events[it] = std::make_shared<FakeEvent>();
+    put(of(stream), {.recorded = recording_->events[it]});
   }
-  auto& in_graph = recording_->events[of(event).get()];
-  in_graph = std::make_shared<FakeEvent>();
-  return put(stream, {.recorded = in_graph});
+  return Done{};
 }
 
 Status FakeCuda::wait(Stream stream, Event event) {
   const std::lock_guard guard(mutex_);
   FITSTEP_TRY_STATUS(enter());
-  if (!recording_.has_value() || !recording_->events.contains(of(event).get())) {
-    if (recorded_of(of(stream)) == nullptr) {
-      return put(stream, {.awaited = of(event), .recording = of(event)->recorded});
-    }
+  const std::shared_ptr<FakeEvent> in_graph = recorded_of(of(event).get());
+  const bool is_recorded = recorded_of(of(stream)) != nullptr;
+  if (in_graph == nullptr && !is_recorded) {
+    put(of(stream), {.awaited = of(event), .recording = of(event)->recorded});
+    return Done{};
+  }
+  if (in_graph == nullptr) {
     recording_->error = {ErrorCode::Device, "a recorded stream waits for what is not recorded"};
     return *recording_->error;
   }
-  if (recorded_of(of(stream)) == nullptr) {
-    recording_->streams.push_back(&of(stream));
-    recording_->commands.emplace_back();
-  }
-  return put(stream, {.awaited = recording_->events.at(of(event).get())});
-}
-
-// Where commands of the stream go while it is being recorded; null while it is not.
-std::vector<FakeCuda::Command>* FakeCuda::recorded_of(FakeStream& stream) {
-  if (!recording_.has_value()) return nullptr;
-  const auto found = std::ranges::find(recording_->streams, &stream);
-  if (found == recording_->streams.end()) return nullptr;
-  return &recording_->commands[static_cast<size_t>(found - recording_->streams.begin())];
-}
-
-Status FakeCuda::put(Stream stream, Command command) {
-  if (std::vector<Command>* const recorded = recorded_of(of(stream)); recorded != nullptr) {
-    recorded->push_back(std::move(command));
-  } else {
-    of(stream).commands.push_back(std::move(command));
-  }
+  if (!is_recorded) add_to_recording(of(stream));
+  put(of(stream), {.awaited = in_graph});
   return Done{};
-}
-
-bool FakeCuda::is_recording() const {
-  const std::lock_guard guard(mutex_);
-  return recording_.has_value();
-}
-
-Status FakeCuda::begin_graph(Stream stream) {
-  const std::lock_guard guard(mutex_);
-  FITSTEP_TRY_STATUS(enter());
-  FITSTEP_CHECK(!recording_.has_value(), "a graph is being recorded already");
-  recording_.emplace();
-  recording_->streams.push_back(&of(stream));
-  recording_->commands.emplace_back();
-  if (!options_.runs_recordings) return Done{};
-  const auto is_idle = [&] {
-    return std::ranges::all_of(streams_, [](const auto& it) { return it->commands.empty(); });
-  };
-  const Status idle = run_until(is_idle);
-  for (const auto& [begin, size_bytes] : memory_) {
-    recording_->memory.emplace(begin, std::string(begin, static_cast<size_t>(size_bytes)));
-  }
-  if (!idle) recording_.reset();
-  return idle;
-}
-
-// The last that each other stream does has to be waited for by the first.
-bool FakeCuda::is_joined() const {
-  const std::vector<Command>& first = recording_->commands.front();
-  return std::ranges::all_of(recording_->commands, [&](const std::vector<Command>& one) {
-    if (&one == &first) return true;
-    const auto is_wait = [&](const Command& it) { return it.awaited == one.back().recorded; };
-    return one.back().recorded != nullptr && std::ranges::any_of(first, is_wait);
-  });
-}
-
-Result<Graph> FakeCuda::end_graph(Stream stream) {
-  const std::lock_guard guard(mutex_);
-  FITSTEP_CHECK(recording_ && recording_->streams.front() == &of(stream), "no graph is recorded");
-  for (const auto& [begin, bytes] : recording_->memory) {
-    std::memcpy(begin, bytes.data(), bytes.size());
-  }
-  const bool joined = is_joined();
-  const Recording recorded = *std::exchange(recording_, std::nullopt);
-  FITSTEP_TRY_STATUS(enter());
-  if (recorded.error.has_value()) return *recorded.error;
-  if (!joined) return Error{ErrorCode::Device, "a stream of the graph does not come back"};
-  graphs_.push_back(std::make_unique<FakeGraph>(FakeGraph{.commands = recorded.commands}));
-  return reinterpret_cast<Graph>(graphs_.back().get());
-}
-
-// Its streams begin behind what is in that one, which goes on when all have ended.
-Status FakeCuda::launch(Graph graph, Stream stream) {
-  const std::lock_guard guard(mutex_);
-  FITSTEP_TRY_STATUS(enter());
-  auto& launched = *reinterpret_cast<FakeGraph*>(graph);
-  ++launched.launches;
-  const auto begin = std::make_shared<FakeEvent>();
-  FITSTEP_TRY_STATUS(put(stream, {.recorded = begin, .recording = 1}));
-  for (const std::vector<Command>& commands : launched.commands) {
-    const auto end = std::make_shared<FakeEvent>();
-    auto branch = std::make_unique<FakeStream>();
-    branch->is_of_graph = true;
-    branch->commands.push_back({.awaited = begin, .recording = 1});
-    for (Command command : commands) {
-      command.recording = launched.launches;
-      branch->commands.push_back(std::move(command));
-    }
-    branch->commands.push_back({.recorded = end, .recording = 1});
-    streams_.push_back(std::move(branch));
-    FITSTEP_TRY_STATUS(put(stream, {.awaited = end, .recording = 1}));
-  }
-  return Done{};
-}
-
-void FakeCuda::destroy(Graph graph) {
-  const std::lock_guard guard(mutex_);
-  const auto is_it = [&](const auto& it) { return reinterpret_cast<Graph>(it.get()) == graph; };
-  FITSTEP_CHECK(std::erase_if(graphs_, is_it) == 1, "a graph that is not there");
 }
 
 Status FakeCuda::synchronize(Event event) {
   const std::lock_guard guard(mutex_);
   FITSTEP_TRY_STATUS(enter());
   const std::shared_ptr<FakeEvent> it = of(event);
-  FITSTEP_CHECK(!recording_ || !recording_->events.contains(it.get()), "it is being recorded");
+  FITSTEP_CHECK(recorded_of(it.get()) == nullptr, "it is being recorded");
   const int64_t recording = it->recorded;
   return run_until([&] { return it->reached >= recording; });
 }
@@ -272,7 +180,7 @@ Status FakeCuda::synchronize(Stream stream) {
 
 void FakeCuda::launch(Stream stream, std::function<void()> op) {
   const std::lock_guard guard(mutex_);
-  static_cast<void>(put(stream, {.op = std::move(op)}));
+  put(of(stream), {.op = std::move(op)});
 }
 
 Status FakeCuda::run_until(const std::function<bool()>& is_there) {

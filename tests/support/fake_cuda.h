@@ -114,8 +114,10 @@ class FakeCuda final : public Calls {
   int64_t used_bytes() const;
   Status enter();
   std::vector<Command>* recorded_of(FakeStream& stream);
+  std::shared_ptr<FakeEvent> recorded_of(FakeEvent* event) const;
   bool is_joined() const;
-  Status put(Stream stream, Command command);
+  void add_to_recording(FakeStream& stream);
+  void put(FakeStream& stream, Command command);
   uint64_t dice(uint64_t sides);
   bool step();
   void step(FakeStream& stream);

@@ -1,0 +1,15 @@
+// What an exception of PyTorch's says.
+#pragma once
+
+#include <exception>
+#include <string>
+
+namespace fitstep::torch_side {
+
+// Without the stack that follows the message.
+inline std::string first_line(const std::exception& error) {
+  const std::string what = error.what();
+  return what.substr(0, what.find('\n'));
+}
+
+}  // namespace fitstep::torch_side
