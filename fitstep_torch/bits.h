@@ -23,6 +23,12 @@ inline constexpr int64_t kBytesPerThread = 4096;  // Of bits, at least.
 
 constexpr int64_t bytes_of_bits(int64_t elements) { return (elements + 7) / 8; }
 
+// Of a code for an index below `bound`.
+constexpr int64_t index_bytes(int64_t bound) {
+  if (bound <= int64_t{1} << 8) return 1;
+  return bound <= int64_t{1} << 16 ? 2 : 4;
+}
+
 // Eight flags, each a byte of 0 or 1, as eight bits: the product moves flag i to bit 56 + i.
 inline uint8_t bits_of_flags(const uint8_t* flags) {
   uint64_t eight = 0;

@@ -39,14 +39,19 @@ void add_kinds(Table& table) {
                             "aten::hardtanh_backward",
                             "fitstep::threshold_backward_packed",
                             "fitstep::leaky_relu_backward_packed",
+                            "fitstep::threshold_backward_unpacked",
+                            "fitstep::leaky_relu_backward_unpacked",
                             "aten::_softmax",
                             "aten::_softmax_backward_data",
                             "aten::_log_softmax",
                             "aten::_log_softmax_backward_data"});
   kind(OpKind::Pool,
        {"aten::max_pool2d_with_indices", "aten::max_pool2d_with_indices_backward",
-        "fitstep::max_pool2d_backward_packed", "aten::avg_pool2d", "aten::avg_pool2d_backward",
-        "aten::_adaptive_avg_pool2d", "aten::_adaptive_avg_pool2d_backward"});
+        "fitstep::max_pool2d_backward_packed", "fitstep::max_pool2d_backward_unpacked",
+        "fitstep::max_pool3d_backward_unpacked", "fitstep::adaptive_max_pool2d_backward_unpacked",
+        "fitstep::adaptive_max_pool3d_backward_unpacked", "aten::avg_pool2d",
+        "aten::avg_pool2d_backward", "aten::_adaptive_avg_pool2d",
+        "aten::_adaptive_avg_pool2d_backward"});
   kind(OpKind::Attention, {"aten::_scaled_dot_product_flash_attention_for_cpu",
                            "aten::_scaled_dot_product_flash_attention_for_cpu_backward",
                            "aten::_scaled_dot_product_flash_attention",
@@ -56,7 +61,9 @@ void add_kinds(Table& table) {
   kind(OpKind::Elementwise,
        {"aten::add.Tensor", "aten::mul.Tensor", "aten::sub.Tensor", "aten::div.Tensor",
         "aten::add_.Tensor", "aten::mul_.Tensor", "aten::native_dropout_backward",
-        "fitstep::multiply_packed", "fitstep::native_dropout_backward_packed"});
+        "fitstep::multiply_packed", "fitstep::native_dropout_backward_packed",
+        "fitstep::multiply_unpacked", "fitstep::native_dropout_backward_unpacked",
+        "fitstep::where_unpacked", "fitstep::masked_fill_unpacked"});
   kind(OpKind::Reduction, {"aten::sum", "aten::sum.dim_IntList", "aten::mean", "aten::mean.dim"});
   kind(OpKind::Random,
        {"aten::native_dropout", "aten::bernoulli_.float", "aten::bernoulli.p", "aten::randn",

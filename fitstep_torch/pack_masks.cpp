@@ -16,6 +16,10 @@ namespace {
 
 constexpr int64_t kTable = 16;  // Bytes of the two kinds.
 
+FITSTEP_VECTORISED void flag_other(const uint16_t* x, uint16_t first, int64_t count,
+                                   uint8_t* flags) {
+  for (int64_t i = 0; i < count; ++i) flags[i] = x[i] != first ? 1 : 0;
+}
 FITSTEP_VECTORISED void flag_other(const uint32_t* x, uint32_t first, int64_t count,
                                    uint8_t* flags) {
   for (int64_t i = 0; i < count; ++i) flags[i] = x[i] != first ? 1 : 0;
@@ -78,10 +82,15 @@ at::Tensor pack_two(const at::Tensor& self) {
   TORCH_CHECK(is_dense(self), "a tensor whose elements fill its memory only");
   at::Tensor packed = empty_bytes(kTable + bytes_of_bits(self.numel()));
   auto* out = packed.mutable_data_ptr<uint8_t>();
-  if (self.element_size() == sizeof(uint64_t)) {
-    pack(static_cast<const uint64_t*>(self.const_data_ptr()), self.numel(), out);
-  } else {
-    pack(static_cast<const uint32_t*>(self.const_data_ptr()), self.numel(), out);
+  switch (self.element_size()) {
+    case sizeof(uint16_t):
+      pack(static_cast<const uint16_t*>(self.const_data_ptr()), self.numel(), out);
+      break;
+    case sizeof(uint32_t):
+      pack(static_cast<const uint32_t*>(self.const_data_ptr()), self.numel(), out);
+      break;
+    default:
+      pack(static_cast<const uint64_t*>(self.const_data_ptr()), self.numel(), out);
   }
   return packed;
 }

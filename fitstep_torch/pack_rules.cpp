@@ -4,7 +4,10 @@
 #include <cmath>
 #include <functional>
 #include <numeric>
+#include <set>
 #include <string>
+
+#include "fitstep_torch/bits.h"
 
 namespace fitstep::torch_side {
 namespace {
@@ -67,6 +70,31 @@ TensorRef bytes_ref(int64_t count) {
 
 int64_t bytes_of_bits(const TensorRef& ref) { return (elements(ref) + 7) / 8; }
 
+bool is_floating(const TensorRef& ref) {
+  return c10::isFloatingType(ref.dtype) && c10::elementSize(ref.dtype) <= sizeof(double) &&
+         !ref.is_negative;
+}
+
+// Whether the elements fill memory from the storage's begin, in some order of dimensions.
+bool is_dense(const TensorRef& ref) {
+  const auto element_bytes = static_cast<int64_t>(c10::elementSize(ref.dtype));
+  return ref.offset == 0 && covers(ref, elements(ref) * element_bytes);
+}
+
+// The op's call as one of those that make the whole from the code at `argument` (read_codes.cpp).
+TorchCall unpacker_of(const TorchCall& call, const char* name, size_t argument,
+                      const TensorRef& code, int64_t bound = 0) {
+  const TensorRef& whole = *tensor_of(call, argument);
+  TorchCall read = call;
+  read.handle = c10::Dispatcher::singleton().findSchemaOrThrow(name, "");
+  read.arguments[argument] = tensor_value(code);
+  read.arguments.push_back({.constant = whole.sizes});
+  read.arguments.push_back({.constant = whole.strides});
+  read.arguments.push_back({.constant = static_cast<int64_t>(whole.dtype)});
+  read.arguments.push_back({.constant = bound});
+  return read;
+}
+
 // The op's call as one of ours, with the code at `argument`.
 TorchCall reader_of(const TorchCall& call, const char* name, size_t argument,
                     const TensorRef& code) {
@@ -86,36 +114,46 @@ bool is_elementwise(const TorchCall& call, size_t argument) {
          has_layout_of(*grad, result);
 }
 
-std::optional<PackRule> sign_rule(const TorchCall& call, const char* name, bool nan_counts) {
-  if (!is_elementwise(call, 1) || tensor_of(call, 1)->dtype != tensor_of(call, 0)->dtype)
-    return std::nullopt;
-  const TensorRef& self = *tensor_of(call, 1);
-  const TensorRef bits = bytes_ref(bytes_of_bits(self));
+// `name` reads the bits itself, "..._unpacked" those of other types and layouts.
+std::optional<PackRule> sign_rule(const TorchCall& call, const std::string& name, bool nan_counts) {
+  const TensorRef* self = tensor_of(call, 1);
+  if (self == nullptr || !is_floating(*self) || !is_dense(*self)) return std::nullopt;
+  const TensorRef bits = bytes_ref(bytes_of_bits(*self));
+  const bool is_direct = is_elementwise(call, 1) && self->dtype == tensor_of(call, 0)->dtype;
   return PackRule{.argument = 1,
                   .pack = call_of("fitstep::pack_signs",
-                                  {tensor_value(self), Value{.constant = nan_counts}}, bits),
-                  .read = reader_of(call, name, 1, bits),
+                                  {tensor_value(*self), Value{.constant = nan_counts}}, bits),
+                  .read = is_direct ? reader_of(call, (name + "_packed").c_str(), 1, bits)
+                                    : unpacker_of(call, (name + "_unpacked").c_str(), 1, bits),
                   .before = {},
-                  .may_take_first = true};
+                  .may_take_first = is_direct};
 }
 
 // A number that stands there by itself, not one that somebody may change.
 std::optional<PackRule> threshold_rule(const TorchCall& call) {
   const c10::IValue& threshold = call.arguments[2].constant;
   if (!threshold.isInt() || threshold.toInt() != 0) return std::nullopt;
-  return sign_rule(call, "fitstep::threshold_backward_packed", true);
+  return sign_rule(call, "fitstep::threshold_backward", true);
+}
+
+std::optional<PackRule> mask_rule(const TorchCall& call, const char* name, size_t argument) {
+  const TensorRef* mask = tensor_of(call, argument);
+  if (mask == nullptr || mask->dtype != c10::ScalarType::Bool || !is_dense(*mask))
+    return std::nullopt;
+  const TensorRef bits = bytes_ref(bytes_of_bits(*mask));
+  return PackRule{.argument = argument,
+                  .pack = call_of("fitstep::pack_bools", {tensor_value(*mask)}, bits),
+                  .read = unpacker_of(call, name, argument, bits),
+                  .before = {}};
 }
 
 std::optional<PackRule> native_dropout_rule(const TorchCall& call) {
-  if (!is_elementwise(call, 1) || tensor_of(call, 1)->dtype != c10::ScalarType::Bool)
-    return std::nullopt;
-  const TensorRef& mask = *tensor_of(call, 1);
-  const TensorRef bits = bytes_ref(bytes_of_bits(mask));
-  return PackRule{.argument = 1,
-                  .pack = call_of("fitstep::pack_bools", {tensor_value(mask)}, bits),
-                  .read = reader_of(call, "fitstep::native_dropout_backward_packed", 1, bits),
-                  .before = {},
-                  .may_take_first = true};
+  std::optional<PackRule> rule = mask_rule(call, "fitstep::native_dropout_backward_unpacked", 1);
+  if (!rule || !is_elementwise(call, 1)) return rule;
+  const TensorRef bits = *rule->read.arguments[1].tensors.front();
+  rule->read = reader_of(call, "fitstep::native_dropout_backward_packed", 1, bits);
+  rule->may_take_first = true;
+  return rule;
 }
 
 // The op in front of `op` that makes this storage's content, or changes it; none.
@@ -158,18 +196,20 @@ std::vector<TorchCall> makers_of_two(const StepProgram& step, size_t op, const T
 
 std::optional<PackRule> product_rule(const StepProgram& step, size_t op) {
   const TorchCall& call = call_at(step, op);
-  if (!is_elementwise(call, 1) || tensor_of(call, 1)->dtype != tensor_of(call, 0)->dtype)
-    return std::nullopt;
+  if (tensor_of(call, 0) == nullptr || tensor_of(call, 1) == nullptr) return std::nullopt;
   const TensorRef& noise = *tensor_of(call, 1);
+  if (!is_floating(noise) || !is_dense(noise)) return std::nullopt;
+  const bool is_direct = is_elementwise(call, 1) && noise.dtype == tensor_of(call, 0)->dtype;
   std::vector<TorchCall> makers = makers_of_two(step, op, noise);
   if (makers.empty()) return std::nullopt;
   constexpr int64_t kTable = 16;
   const TensorRef packed = bytes_ref(kTable + bytes_of_bits(noise));
   return PackRule{.argument = 1,
                   .pack = call_of("fitstep::pack_two", {tensor_value(noise)}, packed),
-                  .read = reader_of(call, "fitstep::multiply_packed", 1, packed),
+                  .read = is_direct ? reader_of(call, "fitstep::multiply_packed", 1, packed)
+                                    : unpacker_of(call, "fitstep::multiply_unpacked", 1, packed),
                   .before = std::move(makers),
-                  .may_take_first = true};
+                  .may_take_first = is_direct};
 }
 
 int64_t product_of(const c10::IValue& list) {
@@ -213,6 +253,76 @@ std::optional<PackRule> pool_rule(const StepProgram& step, size_t op) {
                   .before = {call_at(step, *maker)}};
 }
 
+// Ops whose indices lie below the size that they are taken along.
+bool makes_indices(const TorchCall& call) {
+  static const auto& names = *new std::set<std::string>{
+      "aten::max.dim",
+      "aten::min.dim",
+      "aten::sort",
+      "aten::sort.stable",
+      "aten::topk",
+      "aten::kthvalue",
+      "aten::median.dim",
+      "aten::max_pool2d_with_indices",
+      "aten::max_pool3d_with_indices",
+      "aten::adaptive_max_pool2d",
+      "aten::adaptive_max_pool3d",
+  };
+  return names.contains(full_name(call.handle));
+}
+
+// `bound`: the kernel refuses indices that are not below it.
+std::optional<PackRule> index_rule(const StepProgram& step, size_t op, const char* name,
+                                   size_t argument, int64_t bound) {
+  const TorchCall& call = call_at(step, op);
+  const TensorRef* indices = tensor_of(call, argument);
+  if (indices == nullptr || indices->dtype != c10::ScalarType::Long || !is_dense(*indices))
+    return std::nullopt;
+  const std::optional<size_t> maker = writer_before(step, op, indices->storage);
+  if (bound <= 0 || bound > int64_t{1} << 32 || !maker || !makes_indices(call_at(step, *maker)))
+    return std::nullopt;
+  const TensorRef code = bytes_ref(elements(*indices) * index_bytes(bound));
+  return PackRule{.argument = argument,
+                  .pack = call_of("fitstep::narrow_indices",
+                                  {tensor_value(*indices), Value{.constant = bound}}, code),
+                  .read = unpacker_of(call, name, argument, code, bound),
+                  .before = {call_at(step, *maker)}};
+}
+
+// Of the tensor in the first argument: along the dimension in the second.
+int64_t size_along(const TorchCall& call) {
+  const TensorRef* self = tensor_of(call, 0);
+  if (self == nullptr || self->sizes.empty()) return 0;
+  const int64_t dim = call.arguments[1].constant.toInt();
+  return self->sizes.at(static_cast<size_t>(dim < 0 ? dim + std::ssize(self->sizes) : dim));
+}
+
+// Of the tensor in the second argument: one plane, or volume.
+int64_t window_size(const TorchCall& call, size_t dimensions) {
+  const TensorRef* self = tensor_of(call, 1);
+  if (self == nullptr || self->sizes.size() < dimensions) return 0;
+  return std::accumulate(self->sizes.end() - static_cast<std::ptrdiff_t>(dimensions),
+                         self->sizes.end(), int64_t{1}, std::multiplies<>());
+}
+
+std::optional<PackRule> any_pool_rule(const StepProgram& step, size_t op, const std::string& name) {
+  const TorchCall& call = call_at(step, op);
+  const auto rule = [&](const char* ours, size_t argument, size_t dimensions) {
+    return index_rule(step, op, ours, argument, window_size(call, dimensions));
+  };
+  if (name == "aten::max_pool2d_with_indices_backward") {
+    if (std::optional<PackRule> packed = pool_rule(step, op)) return packed;
+    return rule("fitstep::max_pool2d_backward_unpacked", 7, 2);
+  }
+  if (name == "aten::max_pool3d_with_indices_backward")
+    return rule("fitstep::max_pool3d_backward_unpacked", 7, 3);
+  if (name == "aten::adaptive_max_pool2d_backward")
+    return rule("fitstep::adaptive_max_pool2d_backward_unpacked", 2, 2);
+  if (name == "aten::adaptive_max_pool3d_backward")
+    return rule("fitstep::adaptive_max_pool3d_backward_unpacked", 2, 3);
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<PackRule> pack_rule(const StepProgram& step, size_t op) {
@@ -220,11 +330,17 @@ std::optional<PackRule> pack_rule(const StepProgram& step, size_t op) {
   const std::string name = full_name(call.handle);
   if (name == "aten::threshold_backward") return threshold_rule(call);
   if (name == "aten::leaky_relu_backward")
-    return sign_rule(call, "fitstep::leaky_relu_backward_packed", false);
-  if (name == "aten::max_pool2d_with_indices_backward") return pool_rule(step, op);
+    return sign_rule(call, "fitstep::leaky_relu_backward", false);
   if (name == "aten::mul.Tensor") return product_rule(step, op);
   if (name == "aten::native_dropout_backward") return native_dropout_rule(call);
-  return std::nullopt;
+  if (name == "aten::where.self") return mask_rule(call, "fitstep::where_unpacked", 0);
+  if (name == "aten::masked_fill.Scalar")
+    return mask_rule(call, "fitstep::masked_fill_unpacked", 1);
+  if (name == "aten::scatter.src")
+    return index_rule(step, op, "fitstep::scatter_unpacked", 2, size_along(call));
+  if (name == "aten::scatter_.src")
+    return index_rule(step, op, "fitstep::scatter_unpacked_", 2, size_along(call));
+  return any_pool_rule(step, op, name);
 }
 
 }  // namespace fitstep::torch_side

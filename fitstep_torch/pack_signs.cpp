@@ -35,6 +35,17 @@ FITSTEP_VECTORISED void flag_above_zero(const double* x, int64_t count, uint8_t*
   for (int64_t i = 0; i < count; ++i) flags[i] = x[i] > 0.0 ? 1 : 0;
 }
 
+// Of two bytes, by their bits; `infinity` is where numbers that are none begin.
+FITSTEP_VECTORISED void flag_halves(const uint16_t* x, uint16_t infinity, bool nan_counts,
+                                    int64_t count, uint8_t* flags) {
+  const auto most = static_cast<uint16_t>(nan_counts ? 0x7fff : infinity);
+  const auto least_negative = static_cast<uint16_t>(nan_counts ? infinity | 0x8000 : 0xffff);
+  for (int64_t i = 0; i < count; ++i) {
+    const bool is_above = x[i] >= 1 && x[i] <= most;
+    flags[i] = is_above || x[i] > least_negative ? 1 : 0;
+  }
+}
+
 // `out` may be `x`, for elements are read before they are written.
 template <class Bits>
 inline void keep_flagged(const Bits* x, const uint8_t* flags, int64_t count, Bits* out) {
@@ -82,14 +93,25 @@ void pack(const at::Tensor& self, bool nan_counts, uint8_t* bits) {
   });
 }
 
+void pack_halves(const at::Tensor& self, bool nan_counts, uint8_t* bits) {
+  const auto* x = static_cast<const uint16_t*>(self.const_data_ptr());
+  const uint16_t infinity = self.scalar_type() == at::kHalf ? 0x7c00 : 0x7f80;
+  pack_flags(self.numel(), bits, [&](int64_t first, int64_t count, uint8_t* flags) {
+    flag_halves(x + first, infinity, nan_counts, count, flags);
+  });
+}
+
 at::Tensor pack_signs(const at::Tensor& self, bool nan_counts) {
   TORCH_CHECK(is_dense(self), "a tensor whose elements fill its memory only");
   at::Tensor bits = empty_bytes(bytes_of_bits(self.numel()));
   auto* out = bits.mutable_data_ptr<uint8_t>();
   if (self.scalar_type() == at::kDouble) {
     pack<double>(self, nan_counts, out);
-  } else {
+  } else if (self.scalar_type() == at::kFloat) {
     pack<float>(self, nan_counts, out);
+  } else {
+    TORCH_CHECK(self.element_size() == 2 && self.is_floating_point(), "numbers with a sign");
+    pack_halves(self, nan_counts, out);
   }
   return bits;
 }

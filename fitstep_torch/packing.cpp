@@ -37,6 +37,7 @@ class Packing {
 
   void run() {
     find_packers();
+    std::ranges::for_each(packers_, [&](Packer& packer) { keep_late_readers(packer); });
     std::erase_if(packers_, [&](const Packer& packer) { return !is_worth_it(packer); });
     std::ranges::stable_sort(packers_, {}, &Packer::before);
     make_room();
@@ -87,6 +88,24 @@ class Packing {
   }
 
   std::string text_of(const TorchCall& call) const { return signature_of(call, sizes_); }
+
+  // Those behind the longest time without a use: forward ops have the whole beside them.
+  void keep_late_readers(Packer& packer) const {
+    const size_t last = packer.readers.back().first;
+    std::vector<size_t> uses;
+    for (size_t i = 0; i <= last; ++i) {
+      const Form& form = step_.program.ops[i].forms.front();
+      const auto is_use = [&](const auto& it) { return it.storage == packer.source; };
+      if (std::ranges::any_of(form.reads, is_use) || std::ranges::any_of(form.writes, is_use))
+        uses.push_back(i);
+    }
+    size_t longest = 1;
+    for (size_t i = 1; i < uses.size(); ++i) {
+      if (uses[i] - uses[i - 1] > uses[longest] - uses[longest - 1]) longest = i;
+    }
+    std::erase_if(packer.readers, [&](const auto& it) { return it.first < uses[longest]; });
+    packer.before = packer.readers.front().first;
+  }
 
   // Whether nobody needs the whole of it behind the first that could read the code.
   bool is_worth_it(const Packer& packer) const {
@@ -194,6 +213,9 @@ class Packing {
     form.name = "from packed " + program().storages[packer.source.index()].name;
     std::erase_if(form.reads, [&](const Read& it) { return it.storage == packer.source; });
     form.reads.push_back({.storage = code, .version = 1});
+    for (Write& write : form.writes) {
+      if (write.may_take == packer.source) write.may_take = {};
+    }
     if (rule.may_take_first) let_take_first(original, form);
     Packed packed{.op = OpId(reader),
                   .form = static_cast<int32_t>(op.forms.size()),

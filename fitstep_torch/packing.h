@@ -5,6 +5,8 @@
 //   max_pool2d_with_indices_backward(...)     place in window    1 byte of 8
 //   mul(grad, noise)  of a dropout            which of two       1 bit
 //   native_dropout_backward(grad, mask)       true or false      1 bit of 8
+//   where, masked_fill(grad, mask)            true or false      1 bit of 8
+//   scatter(0, index, grad) behind a maximum  place in its row   1, 2 or 4 bytes of 8
 //
 // Such an op gains a form that reads the code, made by an operator of ours from the same storage.
 // Sizes follow from shapes alone. What a form claims, that its bits are the default's, the profile

@@ -8,12 +8,14 @@ libraries below, whose insides are none of a training step's state.
 
 from __future__ import annotations
 
+import dis
 import functools
 import random
 import sys
 import types
 import weakref
 from collections import deque
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -182,12 +184,14 @@ class Walk:
         if function.__dict__:
             self._add(forms.AttributesForm(), function.__dict__, function, above, root, "")
         if is_user_file(function.__code__.co_filename):
-            self._visit_names(function.__globals__, function)
+            self._visit_names(function.__globals__, function, globals_in(function.__code__))
 
-    def _visit_names(self, scope: dict[str, Any], function: types.FunctionType) -> None:
-        """Those entries of a module's globals whose names occur in a function's code."""
+    def _visit_names(
+        self, scope: dict[str, Any], function: types.FunctionType, names: Iterable[str]
+    ) -> None:
+        """Those entries of a module's globals with names that occur in a function's code."""
         seen = self._named.setdefault(id(scope), set())
-        names = [n for n in names_in(function.__code__) if n not in seen]
+        names = [n for n in names if n not in seen]
         seen.update(names)
         if not names:
             return
@@ -198,7 +202,7 @@ class Walk:
         for name in names:
             module = scope.get(name)
             if isinstance(module, types.ModuleType) and is_user_file(_file_of(module)):
-                self._visit_names(vars(module), function)
+                self._visit_names(vars(module), function, names_in(function.__code__))
 
     def _visit_class(self, cls: type) -> None:
         if not is_user_class(cls) or is_enum(cls):
@@ -276,6 +280,19 @@ def names_in(code: types.CodeType) -> list[str]:
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             found.update(dict.fromkeys(names_in(constant)))
+    return list(found)
+
+
+def globals_in(code: types.CodeType) -> list[str]:
+    """Those of them that stand for globals; an attribute may have the name of one."""
+    found = dict.fromkeys(
+        one.argval
+        for one in dis.get_instructions(code)
+        if "GLOBAL" in one.opname or one.opname.endswith("_NAME")
+    )
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            found.update(dict.fromkeys(globals_in(constant)))
     return list(found)
 
 
