@@ -68,14 +68,14 @@ def offloaded(
         compute[end].setdefault("waits", []).append(wait)
         made[up].append(prefetch)
     made["certificate"] |= {"height_bytes": device, "capacity_bytes": device}
-    return _printed(made)
+    return printed(made)
 
 
 def with_peak(plan: str, peak_bytes: int) -> str:
     """The same plan with another peak in its certificate."""
     made = json.loads(plan)
     made["certificate"]["peak_bytes"] = peak_bytes
-    return _printed(made)
+    return printed(made)
 
 
 def _computed(position: int) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def _gaps(plan: dict[str, Any], least_bytes: int) -> list[tuple[int, int, int]]:
     return gaps
 
 
-def _printed(plan: dict[str, Any]) -> str:
+def printed(plan: dict[str, Any]) -> str:
     """As the core prints it: one line per residency and action, and a checksum over all of it."""
     parts = []
     for name, value in plan.items():
