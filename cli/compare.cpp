@@ -125,7 +125,11 @@ std::string print_text(const Question& question, const std::vector<Row>& rows) {
       "\npeak, average: bytes on the device; again: recompute; best fit: the pool that an\n"
       "allocator would need for the same step, over the most bytes that are live in it\n\n";
   for (const Row& row : rows) {
-    if (row.fits) text += fmt::format("  {:<19}{}\n", row.policy, row.plan.certificate.moves);
+    if (!row.fits) continue;
+    const std::string& moves = row.plan.certificate.moves;
+    const size_t kinds = moves.find("; ");  // In front of what the policy itself says.
+    text += fmt::format("  {}\n    {}\n", row.policy,
+                        kinds == std::string::npos ? moves : moves.substr(kinds + 2));
   }
   return text;
 }

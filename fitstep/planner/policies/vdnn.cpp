@@ -88,7 +88,7 @@ std::string say(const Layers& layers, Maps maps, Waits waits, size_t count) {
   }
   return fmt::format("offloads {} ({} of them; {} layers), waits {}", name_of(maps), count,
                      convolutions + (maps == Maps::ConvolutionsAndPools ? pools : 0),
-                     waits == Waits::ByLayer ? "at the end of each layer" : "only where it must");
+                     waits == Waits::ByLayer ? "at the end of each layer" : "where it must");
 }
 
 // Keeps everything instead where the tiers below are too small for what should go there.
