@@ -185,6 +185,7 @@ def run(kind: str, seeds: int) -> Row:
         found: Row = {}
         for fault, (of, error) in FAULTS.items():
             calls = trial.calls(of)
+            faulthandler.dump_traceback_later(HANGS_AFTER_S, exit=True)  # Has a thread.
             files, threads, resident = resources()
             counts: Counter[str] = Counter()
             for n in range(calls):
