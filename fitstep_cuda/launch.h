@@ -1,4 +1,4 @@
-// Runs a work of pack_elements.h or hash_words.h on a GPU: a thread for each item.
+// Runs a work of pack_elements.h, pool_elements.h or hash_words.h on a GPU: a thread for each item.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,7 @@
 #include "fitstep_cuda/cuda.h"
 #include "fitstep_cuda/hash_words.h"
 #include "fitstep_cuda/pack_elements.h"
+#include "fitstep_cuda/pool_elements.h"
 
 namespace fitstep::cuda {
 
@@ -19,7 +20,7 @@ Status launch(const Work& work, int64_t items, Stream stream);
   make(PackSigns<float>) make(PackSigns<double>) make(PackBools) make(KeepFlagged<float>) \
       make(KeepFlagged<double>) make(ScaleUnflagged<float>) make(ScaleUnflagged<double>)  \
           make(MultiplyTwice<float>) make(MultiplyTwice<double>) make(PackPool)           \
-              make(AddPooled<float>) make(AddPooled<double>) make(HashWords<uint64_t>)    \
-                  make(HashWords<uint8_t>)
+              make(MaxPool<float>) make(MaxPool<double>) make(AddPooled<float>)           \
+                  make(AddPooled<double>) make(HashWords<uint64_t>) make(HashWords<uint8_t>)
 
 }  // namespace fitstep::cuda

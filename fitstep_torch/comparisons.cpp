@@ -1,6 +1,7 @@
 #include "fitstep_torch/comparisons.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "fitstep_torch/in_place.h"
 #include "fitstep_torch/measure.h"
@@ -54,6 +55,22 @@ Result<std::vector<uint64_t>> hash_chain(std::vector<TorchCall> calls, std::vect
   return Bench(std::move(sizes), place).hash_last_results(calls);
 }
 
+using BothHashes = std::pair<std::vector<uint64_t>, std::vector<uint64_t>>;
+
+// Of the results of two calls from the same inputs.
+Result<BothHashes> hash_both(const TorchCall& a, const TorchCall& b,
+                             const std::vector<int64_t>& sizes, const Workplace& place) {
+  return on_rows(fewer_rows(a, sizes, place), [&](int64_t rows) -> Result<BothHashes> {
+    const FewerRows of_a = cut(a, sizes, rows);
+    const FewerRows of_b = cut(b, sizes, rows);
+    FITSTEP_TRY(std::vector<uint64_t> first,
+                Bench(of_a.size_bytes, place).hash_results(of_a.call, {}));
+    FITSTEP_TRY(std::vector<uint64_t> second,
+                Bench(of_b.size_bytes, place).hash_results(of_b.call, {}));
+    return BothHashes(std::move(first), std::move(second));
+  });
+}
+
 }  // namespace
 
 Result<std::vector<std::string>> test_shape_only(const TorchCall& call,
@@ -93,15 +110,14 @@ std::optional<size_t> taken_argument(const Form& form, const TorchCall& call) {
 
 Result<bool> same_results(const TorchCall& a, const TorchCall& b, const std::vector<int64_t>& sizes,
                           const Workplace& place) {
-  return on_rows(fewer_rows(a, sizes, place), [&](int64_t rows) -> Result<bool> {
-    const FewerRows of_a = cut(a, sizes, rows);
-    const FewerRows of_b = cut(b, sizes, rows);
-    FITSTEP_TRY(const std::vector<uint64_t> first,
-                Bench(of_a.size_bytes, place).hash_results(of_a.call, {}));
-    FITSTEP_TRY(const std::vector<uint64_t> second,
-                Bench(of_b.size_bytes, place).hash_results(of_b.call, {}));
-    return first == second;
-  });
+  FITSTEP_TRY(const BothHashes hashes, hash_both(a, b, sizes, place));
+  return hashes.first == hashes.second;
+}
+
+Result<bool> same_first_results(const TorchCall& a, const TorchCall& b,
+                                const std::vector<int64_t>& sizes, const Workplace& place) {
+  FITSTEP_TRY(const BothHashes hashes, hash_both(a, b, sizes, place));
+  return hashes.first.front() == hashes.second.front();
 }
 
 Result<bool> same_when_split(const StepProgram& step, const Split& split,
@@ -125,12 +141,12 @@ Result<bool> same_when_split(const StepProgram& step, const Split& split,
   return joint == parts;
 }
 
-Result<bool> same_ends(const Packed& packed, const std::vector<int64_t>& sizes,
+Result<bool> same_ends(const Chains& chains, const std::vector<int64_t>& sizes,
                        const Workplace& place) {
-  const int64_t fitting = fewer_rows(packed.plain.back(), sizes, place);
+  const int64_t fitting = fewer_rows(chains.plain.back(), sizes, place);
   return on_rows(fitting, [&](int64_t rows) -> Result<bool> {
-    FITSTEP_TRY(const std::vector<uint64_t> plain, hash_chain(packed.plain, sizes, rows, place));
-    FITSTEP_TRY(const std::vector<uint64_t> other, hash_chain(packed.packed, sizes, rows, place));
+    FITSTEP_TRY(const std::vector<uint64_t> plain, hash_chain(chains.plain, sizes, rows, place));
+    FITSTEP_TRY(const std::vector<uint64_t> other, hash_chain(chains.packed, sizes, rows, place));
     return plain == other;
   });
 }

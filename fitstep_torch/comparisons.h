@@ -28,16 +28,19 @@ std::vector<size_t> unread_arguments(const TorchCall& call,
 // The argument whose place the form's only result may take.
 std::optional<size_t> taken_argument(const Form& form, const TorchCall& call);
 
-// Whether two calls of the same arguments have the same results.
+// Whether two calls of the same arguments have the same results, and the same first one.
 Result<bool> same_results(const TorchCall& a, const TorchCall& b, const std::vector<int64_t>& sizes,
                           const Workplace& place);
+
+Result<bool> same_first_results(const TorchCall& a, const TorchCall& b,
+                                const std::vector<int64_t>& sizes, const Workplace& place);
 
 // Whether a call and its parts make the same.
 Result<bool> same_when_split(const StepProgram& step, const Split& split,
                              const std::vector<int64_t>& sizes, const Workplace& place);
 
 // Whether two ways from the same inputs end with the same results.
-Result<bool> same_ends(const Packed& packed, const std::vector<int64_t>& sizes,
+Result<bool> same_ends(const Chains& chains, const std::vector<int64_t>& sizes,
                        const Workplace& place);
 
 }  // namespace fitstep::torch_side

@@ -29,6 +29,7 @@ class Lowering {
     for (TensorRef& output : tape_.outputs) output.storage = storage(output.storage).value();
     result_.outputs = tape_.outputs;
     finish_lifetimes();
+    recode_pools(result_, claims_);
     add_packing(result_, claims_);
     FITSTEP_TRY_STATUS(validate(result_.program));
     return std::move(result_);

@@ -7,6 +7,7 @@
 //   native_batch_norm(…, mean, var, …)      the same, and a pure form without mean and var
 //   native_dropout                          the same, and a form that restores the generator
 //   threshold_backward(grad, y)             the same, and a form that reads y's signs (packing.h)
+//   max_pool2d_with_indices(x)              one of ours without indices (pool_codes.h)
 //
 // Reads are marked by the operator rules, writes make versions, random ops read and write their
 // generator's storage. What a rule claims and `claims` has refuted is left out.
@@ -18,6 +19,7 @@
 #include "fitstep/program/program.h"
 #include "fitstep_torch/op_rules.h"
 #include "fitstep_torch/packing.h"
+#include "fitstep_torch/pool_codes.h"
 #include "fitstep_torch/recorder.h"
 
 namespace fitstep::torch_side {
@@ -48,6 +50,7 @@ struct StepProgram {
   std::vector<TensorRef> outputs;                           // What the step function returned.
   std::vector<Split> splits;
   std::vector<Replaced> replaced;
+  std::vector<Recoded> recoded;
   std::vector<Packed> packed;
   std::vector<OpId> unrepeatable;  // Do not repeat their own bits from run to run.
 };

@@ -47,8 +47,9 @@ void add_kinds(Table& table) {
                             "aten::_log_softmax_backward_data"});
   kind(OpKind::Pool,
        {"aten::max_pool2d_with_indices", "aten::max_pool2d_with_indices_backward",
-        "fitstep::max_pool2d_backward_packed", "fitstep::max_pool2d_backward_unpacked",
-        "fitstep::max_pool3d_backward_unpacked", "fitstep::adaptive_max_pool2d_backward_unpacked",
+        "fitstep::max_pool2d_with_codes", "fitstep::max_pool2d_backward_packed",
+        "fitstep::max_pool2d_backward_unpacked", "fitstep::max_pool3d_backward_unpacked",
+        "fitstep::adaptive_max_pool2d_backward_unpacked",
         "fitstep::adaptive_max_pool3d_backward_unpacked", "aten::avg_pool2d",
         "aten::avg_pool2d_backward", "aten::_adaptive_avg_pool2d",
         "aten::_adaptive_avg_pool2d_backward"});
@@ -68,8 +69,9 @@ void add_kinds(Table& table) {
   kind(OpKind::Random,
        {"aten::native_dropout", "aten::bernoulli_.float", "aten::bernoulli.p", "aten::randn",
         "aten::rand", "aten::normal_", "aten::uniform_", "fitstep::bernoulli_"});
-  kind(OpKind::Copy, {"aten::copy_", "aten::clone", "aten::_to_copy", "fitstep::pack_signs",
-                      "fitstep::pack_two", "fitstep::pack_bools", "fitstep::pack_pool_indices"});
+  kind(OpKind::Copy,
+       {"aten::copy_", "aten::clone", "aten::_to_copy", "fitstep::pack_signs", "fitstep::pack_two",
+        "fitstep::pack_bools", "fitstep::pack_pool_indices", "fitstep::narrow_indices"});
 }
 
 void add_reads(Table& table) {

@@ -6,120 +6,22 @@
 //
 // Backward adds in the order of PyTorch's kernel, output after output of a plane, so the sums have
 // the same bits. Both memory formats are packed: planes one after another, and channels last.
-#include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <torch/library.h>
 
 #include <algorithm>
-#include <array>
+#include <bit>
 #include <cstdint>
 #include <cstring>
-#include <vector>
+#include <type_traits>
+
+#include "fitstep_torch/pool_windows.h"
+#include "fitstep_torch/vectorised.h"
 
 namespace fitstep::torch_side {
 namespace {
-
-// As an argument of two numbers, or one for both.
-std::array<int64_t, 2> pair_of(at::IntArrayRef list, int64_t otherwise) {
-  if (list.empty()) return {otherwise, otherwise};
-  return {list[0], list.size() > 1 ? list[1] : list[0]};
-}
-
-// Where the windows of a pool lie in a plane.
-class Windows {
- public:
-  Windows(int64_t height, int64_t width, at::IntArrayRef kernel, at::IntArrayRef stride,
-          at::IntArrayRef padding, at::IntArrayRef dilation)
-      : height_(height),
-        width_(width),
-        kernel_(pair_of(kernel, 1)),
-        stride_(pair_of(stride, 0)),
-        padding_(pair_of(padding, 0)),
-        dilation_(pair_of(dilation, 1)) {
-    if (stride.empty()) stride_ = kernel_;
-    TORCH_CHECK(kernel_[0] * kernel_[1] <= 256, "a window of at most 256 elements");
-    for (int64_t row = 0; row < kernel_[0]; ++row) {
-      for (int64_t column = 0; column < kernel_[1]; ++column)
-        steps_.push_back(row * dilation_[0] * width_ + column * dilation_[1]);
-    }
-  }
-
-  // Index in the plane of the window's first element; not in it where there is padding.
-  int64_t first(int64_t row, int64_t column) const {
-    return (row * stride_[0] - padding_[0]) * width_ + column * stride_[1] - padding_[1];
-  }
-
-  // REQUIRES: the index lies in the window of this output.
-  uint8_t code_of(int64_t index, int64_t row, int64_t column) const {
-    const int64_t down = (index / width_ - row * stride_[0] + padding_[0]) / dilation_[0];
-    const int64_t right = (index % width_ - column * stride_[1] + padding_[1]) / dilation_[1];
-    return static_cast<uint8_t>(down * kernel_[1] + right);
-  }
-
-  // The same by comparing, where each step of the window is met once and rows do not touch.
-  bool has_single_steps() const { return (kernel_[1] - 1) * dilation_[1] < dilation_[0] * width_; }
-  // No branch depends on an index, so that compilers vectorise it, and all take the same time.
-  uint8_t code_by_steps(int64_t from_first) const {
-    const int64_t down = dilation_[0] * width_;
-    int64_t rows = 0;
-    for (int64_t row = 1; row < kernel_[0]; ++row) rows += from_first >= row * down ? 1 : 0;
-    const int64_t from_row = from_first - rows * down;
-    int64_t columns = 0;
-    for (int64_t column = 1; column < kernel_[1]; ++column)
-      columns += from_row >= column * dilation_[1] ? 1 : 0;
-    return static_cast<uint8_t>(rows * kernel_[1] + columns);
-  }
-
-  int64_t step(uint8_t code) const { return code < steps_.size() ? steps_[code] : -first(0, 0); }
-  int64_t plane() const { return height_ * width_; }
-
- private:
-  int64_t height_;
-  int64_t width_;
-  std::array<int64_t, 2> kernel_;
-  std::array<int64_t, 2> stride_;
-  std::array<int64_t, 2> padding_;
-  std::array<int64_t, 2> dilation_;
-  std::vector<int64_t> steps_;  // By code: from the window's first element.
-};
-
-// Outputs of planes that follow each other, or lie beside each other channel by channel.
-struct Outputs {
-  int64_t groups = 0;  // Planes, or images.
-  int64_t rows = 0;
-  int64_t columns = 0;
-  int64_t channels = 1;  // That lie beside each other.
-
-  explicit Outputs(const at::Tensor& tensor) : rows(tensor.size(2)), columns(tensor.size(3)) {
-    const bool is_contiguous = tensor.is_contiguous();
-    TORCH_CHECK(is_contiguous || tensor.is_contiguous(at::MemoryFormat::ChannelsLast),
-                "planes one after another, or channels last");
-    groups = is_contiguous ? tensor.size(0) * tensor.size(1) : tensor.size(0);
-    channels = is_contiguous ? 1 : tensor.size(1);
-  }
-
-  int64_t per_group() const { return rows * columns * channels; }
-
-  // Calls `work(group)` by several threads.
-  template <class Work>
-  void for_each_group(const Work& work) const {
-    at::parallel_for(0, groups, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t group = begin; group < end; ++group) work(group);
-    });
-  }
-
-  // Calls `work(row, column, position of its first channel)` for the outputs of a group, in order.
-  template <class Work>
-  void walk(const Work& work) const {
-    int64_t position = 0;
-    for (int64_t row = 0; row < rows; ++row) {
-      for (int64_t column = 0; column < columns; ++column, position += channels)
-        work(row, column, position);
-    }
-  }
-};
 
 at::Tensor pack_pool_indices(const at::Tensor& indices, int64_t height, int64_t width,
                              at::IntArrayRef kernel, at::IntArrayRef stride,
@@ -144,9 +46,93 @@ at::Tensor pack_pool_indices(const at::Tensor& indices, int64_t height, int64_t 
   return codes;
 }
 
+// A gradient to the elements that were taken, and 0 to the others of the code's place. PyTorch adds
+// it to 0, which makes 0 of -0.
+template <class Number>
+inline Number share(const Number* gradient, const uint8_t* codes, uint8_t code, int64_t i) {
+  using Bits = std::conditional_t<sizeof(Number) == sizeof(double), uint64_t, uint32_t>;
+  const Bits is_taken{codes[i] == code};
+  return Number{0} + std::bit_cast<Number>(std::bit_cast<Bits>(gradient[i]) & (Bits{0} - is_taken));
+}
+template <class Number>
+inline void spread_of(const Number* gradient, const uint8_t* codes, uint8_t code, int64_t count,
+                      Number* made) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < count; ++i) made[i] = share(gradient, codes, code, i);
+}
+// To two places that lie beside each other, for each of `count` outputs.
+template <class Number>
+inline void spread_pairs_of(const Number* gradient, const uint8_t* codes, uint8_t code,
+                            int64_t count, Number* made) {
+  const auto next = static_cast<uint8_t>(code + 1);
+#pragma GCC ivdep
+  for (int64_t i = 0; i < count; ++i) {
+    made[2 * i] = share(gradient, codes, code, i);
+    made[2 * i + 1] = share(gradient, codes, next, i);
+  }
+}
+FITSTEP_VECTORISED void spread(const float* gradient, const uint8_t* codes, uint8_t code,
+                               int64_t count, float* made) {
+  spread_of(gradient, codes, code, count, made);
+}
+FITSTEP_VECTORISED void spread(const double* gradient, const uint8_t* codes, uint8_t code,
+                               int64_t count, double* made) {
+  spread_of(gradient, codes, code, count, made);
+}
+FITSTEP_VECTORISED void spread_pairs(const float* gradient, const uint8_t* codes, uint8_t code,
+                                     int64_t count, float* made) {
+  spread_pairs_of(gradient, codes, code, count, made);
+}
+FITSTEP_VECTORISED void spread_pairs(const double* gradient, const uint8_t* codes, uint8_t code,
+                                     int64_t count, double* made) {
+  spread_pairs_of(gradient, codes, code, count, made);
+}
+
+// Where windows are side by side: one row of the plane, from the row of outputs that it belongs to.
+template <class Number>
+void spread_row(const Outputs& outputs, const Windows& windows, int64_t down, const uint8_t* codes,
+                const Number* gradient, Number* made) {
+  const int64_t wide = windows.columns();
+  if (outputs.is_contiguous && wide == 2)
+    return spread_pairs(gradient, codes, windows.code(down, 0), outputs.columns, made);
+  const int64_t channels = outputs.channels;
+  for (int64_t column = 0; column < outputs.columns; ++column) {
+    const int64_t at = column * channels;
+    for (int64_t right = 0; right < wide; ++right)
+      spread(gradient + at, codes + at, windows.code(down, right), channels,
+             made + at * wide + right * channels);
+  }
+}
+
+// The same for all rows; each element is written once.
+template <class Number>
+void spread_back(const Outputs& outputs, const Windows& windows, const uint8_t* codes,
+                 const Number* gradient, Number* made) {
+  const int64_t channels = outputs.channels;
+  const int64_t used = outputs.columns * windows.columns() * channels;
+  at::parallel_for(0, outputs.groups * windows.height(), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t row = i % windows.height() / windows.rows();
+      Number* to = made + i * windows.width() * channels;
+      int64_t written = 0;
+      if (row < outputs.rows) {
+        const int64_t from =
+            (i / windows.height() * outputs.rows + row) * outputs.columns * channels;
+        spread_row(outputs, windows, i % windows.height() % windows.rows(), codes + from,
+                   gradient + from, to);
+        written = used;
+      }
+      std::fill(to + written, to + windows.width() * channels, Number{0});
+    }
+  });
+}
+
 template <class Number>
 void add_back(const Outputs& outputs, const Windows& windows, const uint8_t* codes,
               const Number* gradient, Number* made) {
+  const bool is_wide = outputs.is_contiguous || outputs.channels >= 8;
+  if (is_wide && windows.are_side_by_side(outputs.rows, outputs.columns))
+    return spread_back(outputs, windows, codes, gradient, made);
   const int64_t channels = outputs.channels;
   outputs.for_each_group([&](int64_t group) {
     Number* plane = made + group * windows.plane() * channels;

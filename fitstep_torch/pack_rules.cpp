@@ -44,16 +44,6 @@ Sizes strides_for(const Sizes& sizes, const std::vector<size_t>& inner_first) {
   return strides;
 }
 
-bool is_channels_last(const TensorRef& ref) {
-  return ref.sizes.size() == 4 && ref.strides == strides_for(ref.sizes, {1, 3, 2, 0}) &&
-         ref.offset == 0;
-}
-
-bool is_contiguous(const TensorRef& ref) {
-  return ref.sizes.size() == 4 && ref.strides == strides_for(ref.sizes, {3, 2, 1, 0}) &&
-         ref.offset == 0;
-}
-
 Value tensor_value(TensorRef ref) {
   return {.kind = Value::Kind::Tensor, .constant = {}, .tensors = {std::move(ref)}};
 }
@@ -324,6 +314,16 @@ std::optional<PackRule> any_pool_rule(const StepProgram& step, size_t op, const 
 }
 
 }  // namespace
+
+bool is_channels_last(const TensorRef& ref) {
+  return ref.sizes.size() == 4 && ref.strides == strides_for(ref.sizes, {1, 3, 2, 0}) &&
+         ref.offset == 0;
+}
+
+bool is_contiguous(const TensorRef& ref) {
+  return ref.sizes.size() == 4 && ref.strides == strides_for(ref.sizes, {3, 2, 1, 0}) &&
+         ref.offset == 0;
+}
 
 std::optional<PackRule> pack_rule(const StepProgram& step, size_t op) {
   const TorchCall& call = call_at(step, op);

@@ -21,4 +21,8 @@ struct PackRule {
 // None for most calls. `op`: where the call stands in `step`.
 std::optional<PackRule> pack_rule(const StepProgram& step, size_t op);
 
+// Images whose planes follow each other, or have their channels last; from the storage's begin.
+bool is_contiguous(const TensorRef& ref);
+bool is_channels_last(const TensorRef& ref);
+
 }  // namespace fitstep::torch_side

@@ -219,11 +219,10 @@ class Packing {
     if (rule.may_take_first) let_take_first(original, form);
     Packed packed{.op = OpId(reader),
                   .form = static_cast<int32_t>(op.forms.size()),
-                  .plain = rule.before,
-                  .packed = rule.before};
-    packed.plain.push_back(original);
-    packed.packed.push_back(pack);
-    packed.packed.push_back(read);
+                  .chains = {.plain = rule.before, .packed = rule.before}};
+    packed.chains.plain.push_back(original);
+    packed.chains.packed.push_back(pack);
+    packed.chains.packed.push_back(read);
     form.call = add_call(std::move(read));
     op.forms.push_back(std::move(form));
     step_.packed.push_back(std::move(packed));

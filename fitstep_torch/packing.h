@@ -23,12 +23,17 @@ namespace fitstep::torch_side {
 
 struct StepProgram;
 
-// A form that reads a code, and two ways to the same results: a claim for the profile to test.
+// Two ways from the same inputs to the same results.
+struct Chains {
+  std::vector<TorchCall> plain;
+  std::vector<TorchCall> packed;  // With a code.
+};
+
+// A form that reads a code: a claim for the profile to test.
 struct Packed {
   OpId op;
   int32_t form = 0;
-  std::vector<TorchCall> plain;   // Ends with the op's own call.
-  std::vector<TorchCall> packed;  // Ends with the form's.
+  Chains chains;  // These end with the op's own call, and with the form's.
 };
 
 // Adds them where a plan may gain by it: the storage is the step's own, at least so large, and

@@ -144,11 +144,18 @@ class Profile::Applying {
     }
     for (const Packed& packed : step_.packed) {
       const auto is_wrong = [&](const TorchCall& call) { return wrong_.are_read_by(call); };
-      if (std::any_of(packed.packed.begin(), packed.packed.end(), is_wrong)) continue;
-      std::string how;
-      for (const TorchCall& call : packed.packed) how += " " + signature_of(call, sizes_);
-      FITSTEP_TRY_STATUS(test(kPackedClaim, packed.plain.back(), how,
-                              [&] { return same_ends(packed, sizes_, place_); }));
+      if (std::ranges::any_of(packed.chains.packed, is_wrong)) continue;
+      FITSTEP_TRY_STATUS(test(kPackedClaim, packed.chains.plain.back(), text_of(packed.chains),
+                              [&] { return same_ends(packed.chains, sizes_, place_); }));
+    }
+    for (const Recoded& recoded : step_.recoded) {
+      FITSTEP_TRY_STATUS(test(kFasterClaim, recoded.original, "", [&] {
+        return same_first_results(recoded.original, recoded.ours, sizes_, place_);
+      }));
+      for (const Chains& chains : recoded.readers) {
+        FITSTEP_TRY_STATUS(test(kFasterClaim, recoded.original, text_of(chains),
+                                [&] { return same_ends(chains, sizes_, place_); }));
+      }
     }
     for (const Split& split : step_.splits) {
       if (wrong_.are_read_by(split.joint)) continue;
@@ -214,6 +221,12 @@ class Profile::Applying {
       if (!same) measured->refuted.emplace_back(kPureClaim);
     }
     return measured;
+  }
+
+  std::string text_of(const Chains& chains) const {
+    std::string text;
+    for (const TorchCall& call : chains.packed) text += " " + signature_of(call, sizes_);
+    return text;
   }
 
   // Whether a claim holds that another way to make a call's results has the same bits.

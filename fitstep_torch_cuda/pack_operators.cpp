@@ -1,5 +1,6 @@
 // The packing operators on a GPU; those of the CPU say what each is for (fitstep_torch/pack_*.cpp).
 #include <ATen/core/Tensor.h>
+#include <ATen/native/Pool.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <c10/core/Scalar.h>
@@ -7,10 +8,12 @@
 #include <torch/library.h>
 
 #include <cstdint>
+#include <tuple>
 
 #include "fitstep/base/result.h"
 #include "fitstep_cuda/launch.h"
 #include "fitstep_cuda/pack_elements.h"
+#include "fitstep_cuda/pool_elements.h"
 
 namespace fitstep::torch_cuda {
 namespace {
@@ -136,6 +139,32 @@ at::Tensor pack_pool_indices(const at::Tensor& indices, int64_t height, int64_t 
   return codes;
 }
 
+std::tuple<at::Tensor, at::Tensor> max_pool2d_with_codes(
+    const at::Tensor& self, at::IntArrayRef kernel, at::IntArrayRef stride, at::IntArrayRef padding,
+    at::IntArrayRef dilation, bool ceil_mode, bool channels_last) {
+  const auto format = channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
+  TORCH_CHECK(self.dim() == 4 && self.is_contiguous(format), "images of that memory format");
+  const int64_t size[2] = {self.size(2), self.size(3)};
+  int64_t sizes[4] = {self.size(0), self.size(1), 0, 0};
+  for (size_t side = 0; side < 2; ++side) {
+    const auto of = [&](at::IntArrayRef list) { return list[list.size() > 1 ? side : 0]; };
+    sizes[2 + side] = at::native::pooling_output_shape<int64_t>(
+        size[side], of(kernel), of(padding), of(stride.empty() ? kernel : stride), of(dilation),
+        ceil_mode);
+  }
+  at::Tensor made = at::empty(sizes, self.options(), format);
+  at::Tensor codes = at::empty(sizes, self.options().dtype(at::kByte), format);
+  cuda::Pool pool = pool_of(made, size[0], size[1], kernel, stride, padding, dilation);
+  pool.channels = channels_last ? self.size(1) : 1;
+  const auto apply = [&]<class Number>(Number /*of the same type*/) {
+    run(cuda::MaxPool<Number>{self.const_data_ptr<Number>(), pool, made.mutable_data_ptr<Number>(),
+                              codes.mutable_data_ptr<uint8_t>()},
+        made.numel(), self);
+  };
+  self.scalar_type() == at::kDouble ? apply(0.0) : apply(0.0F);
+  return {made, codes};
+}
+
 at::Tensor max_pool2d_backward(const at::Tensor& gradient, const at::Tensor& self,
                                at::IntArrayRef kernel, at::IntArrayRef stride,
                                at::IntArrayRef padding, at::IntArrayRef dilation,
@@ -163,6 +192,7 @@ TORCH_LIBRARY_IMPL(fitstep, CUDA, library) {
   library.impl("pack_bools", pack_bools);
   library.impl("native_dropout_backward_packed", native_dropout_backward);
   library.impl("pack_pool_indices", pack_pool_indices);
+  library.impl("max_pool2d_with_codes", max_pool2d_with_codes);
   library.impl("max_pool2d_backward_packed", max_pool2d_backward);
 }
 

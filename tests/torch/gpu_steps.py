@@ -241,7 +241,16 @@ def packing() -> dict[str, Any]:
     formats = (torch.contiguous_format, torch.channels_last)
     windows = (([2], [2], [0], [1]), ([3], [2], [1], [1]), ([3, 2], [1, 2], [1, 0], [2, 1]))
     for dtype, form, window in itertools.product((torch.float32, torch.float64), formats, windows):
-        images = torch.randn(2, 3, 13, 12, dtype=dtype).contiguous(memory_format=form)
+        images = torch.randn(2, 3, 13, 12, dtype=dtype)
+        images[torch.rand(images.shape) < 0.1] = float("nan")
+        images[torch.rand(images.shape) < 0.1] = -float("inf")
+        images = images.contiguous(memory_format=form)
+        for part in range(2):
+            compare(
+                f"max_pool {dtype} {form} {window} {part}",
+                lambda *args, part=part: ops.max_pool2d_with_codes(*args)[part],
+                *(images, *window, False, form == torch.channels_last),
+            )
         pooled, indices = torch.ops.aten.max_pool2d_with_indices(images, *window)
         name = f"pool {dtype} {form} {window}"
         codes = compare(name, ops.pack_pool_indices, indices, 13, 12, *window)

@@ -138,6 +138,33 @@ def test_places_in_a_window_make_the_gradients_of_pytorch(
     assert same_bits(made, expected)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("layout", FORMATS)
+@pytest.mark.parametrize("shape", [(2, 3, 12, 17), (1, 4, 9, 9), (2, 300, 5, 2), (1, 2, 6, 600)])
+@pytest.mark.parametrize("pool", POOLS)
+def test_a_pool_with_codes_makes_the_elements_of_pytorch_and_the_codes_of_its_indices(
+    pool: tuple[Any, ...], shape: tuple[int, ...], layout: torch.memory_format, dtype: torch.dtype
+) -> None:
+    x = every_kind(math.prod(shape), dtype).reshape(shape)
+    x = torch.where(torch.rand(shape) < 0.5, torch.randn(shape, dtype=dtype).round(), x)
+    x = x.contiguous(memory_format=layout)
+    pairs = [[v, v] if isinstance(v, int) else list(v) for v in pool[:4]]
+    try:
+        y, indices = torch.ops.aten.max_pool2d_with_indices(x, *pairs, pool[4])
+    except RuntimeError:
+        pytest.skip("the window does not fit")
+    made, codes = ops.max_pool2d_with_codes(x, *pairs, pool[4], layout == torch.channels_last)
+    assert same_bits(made, y)
+    assert torch.equal(codes, ops.pack_pool_indices(indices, *shape[2:], *pairs))
+
+
+def test_a_pool_of_nothing_but_minus_infinity_takes_the_first() -> None:
+    x = torch.full((1, 1, 4, 4), -math.inf)
+    y, codes = ops.max_pool2d_with_codes(x, [3, 3], [2, 2], [1, 1], [1, 1], False, False)
+    assert y.isneginf().all()
+    assert codes.flatten().tolist() == [4, 3, 1, 0]
+
+
 def test_codes_that_no_pool_makes_stay_inside_the_plane() -> None:
     codes = torch.full((1, 1, 4, 4), 255, dtype=torch.uint8)
     x, gradient = torch.zeros(1, 1, 8, 8), torch.ones(1, 1, 4, 4)
