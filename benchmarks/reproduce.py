@@ -275,9 +275,11 @@ def main() -> int:
             print(" | ".join(str(value) for value in one.values()), flush=True)
             rows.append(one)
     measured = {target_of(one) for one in rows}
-    for one in kept_rows("reproduce", [], args.small):
-        if target_of(one) not in measured:
-            rows.append({name: one[name] for name in row(0, *[""] * 7)})  # In order.
+    kept = [one for one in kept_rows("reproduce", [], args.small) if target_of(one) not in measured]
+    rows += [{name: one[name] for name in row(0, *[""] * 7)} for one in kept]  # In order.
+    if kept:
+        numbers = sorted({target_of(one) for one in kept})
+        print("kept from runs before this one:", ", ".join(map(str, numbers)))
     rows.sort(key=target_of)
     show("Published numbers (MiB; a speed of 1 is everything kept)", rows)
     counts = verdicts(rows)
