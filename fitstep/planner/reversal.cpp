@@ -110,6 +110,7 @@ class Reversal {
         part[tick] = static_cast<int32_t>(std::max(static_cast<Tick>(tick), phase_.turn));
       }
       const auto hold = [&](Interval ticks) {
+        if (ticks.begin >= ticks.end) return;  // It may begin behind the last tick.
         // An interval that overlaps what is held already goes on with it.
         const int32_t number = part[static_cast<size_t>(ticks.begin)];
         for (Tick tick = ticks.begin; tick < ticks.end; ++tick) {
