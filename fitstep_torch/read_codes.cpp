@@ -13,6 +13,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty_strided.h>
+#include <fmt/format.h>
 #include <torch/library.h>
 
 #include <algorithm>
@@ -22,6 +23,7 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "fitstep_torch/bits.h"
 
@@ -199,15 +201,18 @@ TORCH_LIBRARY_FRAGMENT(fitstep, library) {
   reader("multiply_unpacked(Tensor self, Tensor other", "Tensor");
   reader("scatter_unpacked(Tensor self, int dim, Tensor index, Tensor src", "Tensor");
   reader("scatter_unpacked_(Tensor(a!) self, int dim, Tensor index, Tensor src", "Tensor(a!)");
-  for (const std::string name : {"max_pool2d", "max_pool3d"}) {
-    const std::string list = name == "max_pool2d" ? "int[2]" : "int[3]";
-    reader(name + "_backward_unpacked(Tensor grad_output, Tensor self, " + list + " kernel_size, " +
-               list + " stride, " + list + " padding, " + list +
-               " dilation, bool ceil_mode, Tensor indices",
+  for (const int side : {2, 3}) {
+    const std::string list = fmt::format("int[{}]", side);
+    reader(fmt::format("max_pool{0}d_backward_unpacked(Tensor grad_output, Tensor self, "
+                       "{1} kernel_size, {1} stride, {1} padding, {1} dilation, bool ceil_mode, "
+                       "Tensor indices",
+                       side, list),
+           "Tensor");
+    reader(fmt::format("adaptive_max_pool{}d_backward_unpacked(Tensor grad_output, Tensor self, "
+                       "Tensor indices",
+                       side),
            "Tensor");
   }
-  for (const std::string name : {"adaptive_max_pool2d", "adaptive_max_pool3d"})
-    reader(name + "_backward_unpacked(Tensor grad_output, Tensor self, Tensor indices", "Tensor");
 }
 
 TORCH_LIBRARY_IMPL(fitstep, CPU, library) {
