@@ -50,7 +50,7 @@ target_compile_options(_core PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uniniti
 set_source_files_properties(
   fitstep_torch/bernoulli.cpp fitstep_torch/max_pool.cpp fitstep_torch/pack_masks.cpp
   fitstep_torch/pack_pool.cpp fitstep_torch/pack_signs.cpp fitstep_torch/read_codes.cpp
-  PROPERTIES COMPILE_OPTIONS -O3)
+  PROPERTIES COMPILE_OPTIONS "-O3;-fopenmp")
 target_link_libraries(_core PRIVATE
   fitstep_planner fitstep_report
   ${torch_dir}/lib/libtorch_python.so ${torch_dir}/lib/libtorch_cpu.so ${torch_dir}/lib/libc10.so)
