@@ -23,6 +23,9 @@ inline constexpr int64_t kBytesPerThread = 4096;  // Of bits, at least.
 
 constexpr int64_t bytes_of_bits(int64_t elements) { return (elements + 7) / 8; }
 
+// Of the two numbers in front of the bits that pack_two() makes.
+inline constexpr int64_t kTableBytes = 16;
+
 // Of a code for an index below `bound`.
 constexpr int64_t index_bytes(int64_t bound) {
   if (bound <= int64_t{1} << 8) return 1;

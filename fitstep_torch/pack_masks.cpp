@@ -14,8 +14,6 @@
 namespace fitstep::torch_side {
 namespace {
 
-constexpr int64_t kTable = 16;  // Bytes of the two kinds.
-
 FITSTEP_VECTORISED void flag_other(const uint16_t* x, uint16_t first, int64_t count,
                                    uint8_t* flags) {
   for (int64_t i = 0; i < count; ++i) flags[i] = x[i] != first ? 1 : 0;
@@ -69,10 +67,10 @@ void pack(const Bits* x, int64_t elements, uint8_t* packed) {
   const Bits first = elements > 0 ? x[0] : Bits{0};
   const Bits* found = std::find_if(x, x + elements, [&](Bits one) { return one != first; });
   const Bits other = found == x + elements ? first : *found;
-  std::memset(packed, 0, kTable);
+  std::memset(packed, 0, kTableBytes);
   std::memcpy(packed, &first, sizeof first);
-  std::memcpy(packed + kTable / 2, &other, sizeof other);
-  pack_flags(elements, packed + kTable, [&](int64_t begin, int64_t count, uint8_t* flags) {
+  std::memcpy(packed + kTableBytes / 2, &other, sizeof other);
+  pack_flags(elements, packed + kTableBytes, [&](int64_t begin, int64_t count, uint8_t* flags) {
     flag_other(x + begin, first, count, flags);
   });
 }
@@ -80,7 +78,7 @@ void pack(const Bits* x, int64_t elements, uint8_t* packed) {
 // REQUIRES: the elements are of two kinds at most, by their bits.
 at::Tensor pack_two(const at::Tensor& self) {
   TORCH_CHECK(is_dense(self), "a tensor whose elements fill its memory only");
-  at::Tensor packed = empty_bytes(kTable + bytes_of_bits(self.numel()));
+  at::Tensor packed = empty_bytes(kTableBytes + bytes_of_bits(self.numel()));
   auto* out = packed.mutable_data_ptr<uint8_t>();
   switch (self.element_size()) {
     case sizeof(uint16_t):
@@ -97,16 +95,17 @@ at::Tensor pack_two(const at::Tensor& self) {
 
 at::Tensor multiply_packed(const at::Tensor& self, const at::Tensor& packed) {
   TORCH_CHECK(is_dense(self), "a tensor whose elements fill its memory only");
-  TORCH_CHECK(packed.numel() == kTable + bytes_of_bits(self.numel()), "bits of another tensor");
+  TORCH_CHECK(packed.numel() == kTableBytes + bytes_of_bits(self.numel()),
+              "bits of another tensor");
   at::Tensor made = at::empty_like(self);
   const auto* table = packed.const_data_ptr<uint8_t>();
   const auto apply = [&]<class Number>(Number no) {
     Number yes{0};
     std::memcpy(&no, table, sizeof no);
-    std::memcpy(&yes, table + kTable / 2, sizeof yes);
+    std::memcpy(&yes, table + kTableBytes / 2, sizeof yes);
     const Number* x = self.const_data_ptr<Number>();
     auto* out = made.mutable_data_ptr<Number>();
-    unpack_flags(table + kTable, self.numel(),
+    unpack_flags(table + kTableBytes, self.numel(),
                  [&](int64_t first, int64_t count, const uint8_t* flags) {
                    multiply(x + first, flags, no, yes, count, out + first);
                  });

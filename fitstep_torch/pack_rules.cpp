@@ -197,8 +197,7 @@ std::optional<PackRule> product_rule(const StepProgram& step, size_t op) {
   const bool is_direct = is_elementwise(call, 1) && noise.dtype == tensor_of(call, 0)->dtype;
   std::vector<TorchCall> makers = makers_of_two(step, op, noise);
   if (makers.empty()) return std::nullopt;
-  constexpr int64_t kTable = 16;
-  const TensorRef packed = bytes_ref(kTable + bytes_of_bits(noise));
+  const TensorRef packed = bytes_ref(kTableBytes + bytes_of_bits(noise));
   return PackRule{.argument = 1,
                   .pack = call_of("fitstep::pack_two", {tensor_value(noise)}, packed),
                   .read = is_direct ? reader_of(call, "fitstep::multiply_packed", 1, packed)

@@ -1,4 +1,4 @@
-// Max pools that make the codes of pack_pool.cpp instead of indices, from the first.
+// Max pools over planes that make the codes of pack_pool.cpp instead of indices, from the first.
 //
 //   y, indices = max_pool2d_with_indices(x)      y, codes = max_pool2d_with_codes(x)
 //   ... backward(grad, x, indices)               ... backward_packed(grad, x, codes)

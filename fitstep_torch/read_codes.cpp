@@ -30,7 +30,6 @@
 namespace fitstep::torch_side {
 namespace {
 
-constexpr int64_t kTable = 16;                // Bytes of the two numbers, as pack_two() has them.
 constexpr int64_t kLeastPerThread = 1 << 15;  // Elements.
 
 enum class Kind { Bits, Two, Indices };
@@ -83,8 +82,8 @@ void widen_two(const uint8_t* code, at::Tensor& whole) {
   Bits no{0};
   Bits yes{0};
   std::memcpy(&no, code, sizeof no);
-  std::memcpy(&yes, code + kTable / 2, sizeof yes);
-  widen_bits(code + kTable, no, yes, whole);
+  std::memcpy(&yes, code + kTableBytes / 2, sizeof yes);
+  widen_bits(code + kTableBytes, no, yes, whole);
 }
 
 void widen_two(const at::Tensor& code, at::Tensor& whole) {
@@ -128,7 +127,7 @@ void widen_indices(const at::Tensor& code, int64_t bound, at::Tensor& whole) {
 
 int64_t code_bytes(Kind kind, int64_t elements, int64_t bound) {
   if (kind == Kind::Indices) return elements * index_bytes(bound);
-  return (kind == Kind::Two ? kTable : 0) + bytes_of_bits(elements);
+  return (kind == Kind::Two ? kTableBytes : 0) + bytes_of_bits(elements);
 }
 
 // "fitstep::where_unpacked" takes what aten::where does, with the code for `condition`, and then
