@@ -49,32 +49,23 @@ class DiskFile::Transfer {
         pieces_(static_cast<int64_t>(file.pieces_of(place.size_bytes))) {}
 
   Result<uint64_t> run() {
-    std::vector<Helper> helpers(
-        std::min(way_.staging.size(), static_cast<size_t>(pieces_)));  // The first is this thread.
-    for (size_t i = 0; i < helpers.size(); ++i) {
-      helpers[i] =
-          Helper{.transfer = this, .staging = way_.staging[i].get(), .coder = way_.coders[i].get()};
-      if (i == 0) continue;
+    const auto hands =
+        std::span(way_.hands).first(std::min(way_.hands.size(), static_cast<size_t>(pieces_)));
+    for (Hand& hand : hands) {
+      hand.transfer = this;
+      if (&hand == &hands.front()) continue;  // That one is this thread's.
       // A system without another thread is slower here, not broken.
-      helpers[i].is_started = pthread_create(&helpers[i].thread, nullptr, &help, &helpers[i]) == 0;
+      hand.is_started = pthread_create(&hand.thread, nullptr, &help, &hand) == 0;
     }
-    if (!helpers.empty()) move_pieces(helpers.front());
-    for (const Helper& helper : helpers) {
-      if (helper.is_started) pthread_join(helper.thread, nullptr);
+    if (!hands.empty()) move_pieces(hands.front());
+    for (const Hand& hand : hands) {
+      if (hand.is_started) pthread_join(hand.thread, nullptr);
     }
     if (failure_.has_value()) return *failure_;
     return checksum_;
   }
 
  private:
-  struct Helper {
-    Transfer* transfer = nullptr;
-    char* staging = nullptr;
-    Coder* coder = nullptr;
-    pthread_t thread = {};
-    bool is_started = false;
-  };
-
   // A piece in memory and in the file.
   struct Part {
     std::span<char> bytes;
@@ -82,18 +73,18 @@ class DiskFile::Transfer {
     uint64_t seed = 0;
   };
 
-  static void* help(void* helper) {
-    const auto* told = static_cast<const Helper*>(helper);
+  static void* help(void* hand) {
+    const auto* told = static_cast<const Hand*>(hand);
     told->transfer->move_pieces(*told);
     return nullptr;
   }
 
-  void move_pieces(const Helper& helper) {
+  void move_pieces(const Hand& hand) {
     std::unique_lock lock(mutex_);
     while (next_ < pieces_ && !failure_.has_value()) {
       const int64_t piece = next_++;
       lock.unlock();
-      const Result<uint64_t> moved = move_piece(piece, helper);
+      const Result<uint64_t> moved = move_piece(piece, hand);
       lock.lock();
       if (!moved.has_value() && !failure_.has_value()) failure_ = moved.error();
       if (moved.has_value()) checksum_ += *moved;
@@ -101,7 +92,7 @@ class DiskFile::Transfer {
   }
 
   // The checksum; where there is a code that stands with the piece.
-  Result<uint64_t> move_piece(int64_t piece, const Helper& helper) const {
+  Result<uint64_t> move_piece(int64_t piece, const Hand& hand) const {
     const int64_t begin_bytes = piece * file_.options_.piece_bytes;
     const auto size =
         static_cast<size_t>(std::min(place_.size_bytes - begin_bytes, file_.options_.piece_bytes));
@@ -112,22 +103,22 @@ class DiskFile::Transfer {
     const bool has_code = place_.code != Code::None;
     CodedPiece& it = has_code ? place_.pieces[static_cast<size_t>(piece)] : plain;
     if (&way_ == &file_.to_) {
-      it = has_code ? encode(part, helper) : plain;
-      FITSTEP_TRY_STATUS(write(part, helper.staging, it));
+      it = has_code ? encode(part, hand) : plain;
+      FITSTEP_TRY_STATUS(write(part, hand.staging.get(), it));
     } else {
-      FITSTEP_TRY_STATUS(read(part, helper, it));
+      FITSTEP_TRY_STATUS(read(part, hand, it));
     }
     return has_code ? 0 : it.checksum;
   }
 
   // Into staging, if that saves a block.
-  CodedPiece encode(const Part& part, const Helper& helper) const {
+  CodedPiece encode(const Part& part, const Hand& hand) const {
     const auto size = static_cast<int64_t>(part.bytes.size());
     const int64_t room_bytes = whole_blocks(size) - kDiskBlockBytes;
     const CodedPiece plain = {.size_bytes = size};
     if (room_bytes <= 0) return plain;
-    const std::span<char> room(helper.staging, static_cast<size_t>(room_bytes));
-    const int64_t coded_bytes = helper.coder->encode(place_.code, part.bytes, room);
+    const std::span<char> room(hand.staging.get(), static_cast<size_t>(room_bytes));
+    const int64_t coded_bytes = hand.coder->encode(place_.code, part.bytes, room);
     return coded_bytes < 0 ? plain : CodedPiece{.size_bytes = coded_bytes, .is_coded = true};
   }
 
@@ -140,10 +131,10 @@ class DiskFile::Transfer {
   }
 
   // What is in a code is compared before it is decoded.
-  Status read(const Part& part, const Helper& helper, CodedPiece& it) const {
+  Status read(const Part& part, const Hand& hand, CodedPiece& it) const {
     FITSTEP_TRY_STATUS(
-        file_.move(way_, helper.staging, part.offset_bytes, whole_blocks(it.size_bytes)));
-    const uint64_t found = checksum(helper.staging, it.size_bytes, part.seed);
+        file_.move(way_, hand.staging.get(), part.offset_bytes, whole_blocks(it.size_bytes)));
+    const uint64_t found = checksum(hand.staging.get(), it.size_bytes, part.seed);
     const auto size = static_cast<int64_t>(part.bytes.size());
     if (place_.code == Code::None) {
       it.checksum = found;
@@ -151,11 +142,11 @@ class DiskFile::Transfer {
       return file_.other_bytes(part.offset_bytes, size);
     }
     if (!it.is_coded) {
-      std::memcpy(part.bytes.data(), helper.staging, part.bytes.size());
+      std::memcpy(part.bytes.data(), hand.staging.get(), part.bytes.size());
       return Done{};
     }
-    const std::span<const char> coded(helper.staging, static_cast<size_t>(it.size_bytes));
-    if (helper.coder->decode(place_.code, coded, part.bytes)) return Done{};
+    const std::span<const char> coded(hand.staging.get(), static_cast<size_t>(it.size_bytes));
+    if (hand.coder->decode(place_.code, coded, part.bytes)) return Done{};
     return Error{ErrorCode::Device,
                  fmt::format("{} at byte {} of the file in {} cannot be decoded; they are damaged, "
                              "or there is no memory left",
@@ -224,9 +215,10 @@ Status DiskFile::make_staging() {
   for (Way* way : {&to_, &from_}) {
     for (int32_t i = 0; i < options_.pieces; ++i) {
       const auto size = static_cast<size_t>(options_.piece_bytes);
-      way->coders.push_back(options_.make_coder());
-      way->staging.emplace_back(static_cast<char*>(std::aligned_alloc(kDiskBlockBytes, size)));
-      if (way->staging.back() == nullptr) {
+      Hand& hand = way->hands.emplace_back();
+      hand.coder = options_.make_coder();
+      hand.staging.reset(static_cast<char*>(std::aligned_alloc(kDiskBlockBytes, size)));
+      if (hand.staging == nullptr) {
         return Error{ErrorCode::Device, fmt::format("no memory for {} that copies to a file take",
                                                     format_bytes(options_.piece_bytes))};
       }
@@ -263,7 +255,7 @@ Status DiskFile::reserve(int64_t size_bytes) {
 
 // Where blocks can only be had by writing to them.
 Status DiskFile::fill(int64_t begin_bytes, int64_t end_bytes) {
-  char* zeros = to_.staging.front().get();
+  char* zeros = to_.hands.front().staging.get();
   std::memset(zeros, 0, static_cast<size_t>(options_.piece_bytes));
   for (int64_t at = begin_bytes; at < end_bytes; at += options_.piece_bytes) {
     FITSTEP_TRY_STATUS(move(to_, zeros, at, std::min(options_.piece_bytes, end_bytes - at)));

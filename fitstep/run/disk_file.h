@@ -17,6 +17,7 @@
 //   file      |coded|             |coded  |           |..|
 #pragma once
 
+#include <pthread.h>
 #include <sys/types.h>
 
 #include <atomic>
@@ -116,11 +117,21 @@ class DiskFile {
   };
   using Memory = std::unique_ptr<char, Free>;
 
-  // The calls of one direction, and the memory that they are made with.
+  class Transfer;
+
+  // What moves pieces, one at a time. All is here before the first step: copies allocate nothing.
+  struct Hand {
+    Memory staging;
+    std::unique_ptr<Coder> coder;
+    Transfer* transfer = nullptr;  // What it works on.
+    pthread_t thread = {};
+    bool is_started = false;
+  };
+
+  // The calls of one direction, and what they are made with.
   struct Way {
     const char* verb = "";
-    std::vector<Memory> staging;
-    std::vector<std::unique_ptr<Coder>> coders;  // One for each.
+    std::vector<Hand> hands;
     std::atomic<int64_t> traffic_bytes = 0;
   };
   // A storage, or part of one, and where it is in the file.
@@ -131,7 +142,6 @@ class DiskFile {
     Code code = Code::None;
     std::span<CodedPiece> pieces = {};  // With a code only.
   };
-  class Transfer;
 
   explicit DiskFile(DiskFileOptions options) : options_(std::move(options)) {}
 
