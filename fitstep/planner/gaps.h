@@ -25,7 +25,8 @@ struct Gap {
   bool has_home = false;    // On the host tier, so that no other bytes are needed there.
   TierId tier = kHostTier;  // Where its bytes go if they go.
 
-  // What a policy wants beyond that; by default copies run as early as they can.
+  // What a policy or evict_early() wants beyond that; by default the copy down starts behind the
+  // last use, and that back as early as it can.
   //
   // The copy down may start beside this instance already, in front of `before`: which then is the
   // one that waits for its end and gives the bytes free. None of these instances writes the stay.

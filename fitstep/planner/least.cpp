@@ -109,7 +109,12 @@ GaveUp find_least(const Program& program, const Machine& machine, const PlanRequ
   if (first_bytes <= low_bytes || !search.is_quickly_found(first_bytes)) {
     least_bytes = search.run(std::max(low_bytes, first_bytes), most_bytes);
   }
-  for (int32_t look = 0; look < kLooks && least_bytes < most_bytes; ++look) {
+  // Arenas are made of whole blocks, so who asks for what is named gets a little more, and for that
+  // the answer may be another one.
+  const int64_t block_bytes = program.alignment_bytes;
+  for (int32_t look = 0; look < kLooks; ++look) {
+    least_bytes = (least_bytes + block_bytes - 1) / block_bytes * block_bytes;
+    if (least_bytes >= most_bytes) break;
     if (search.is_found(least_bytes)) {
       found_bytes = least_bytes;
       return gave_up;

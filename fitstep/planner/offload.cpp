@@ -14,6 +14,7 @@
 #include "fitstep/machine/machine.h"
 #include "fitstep/plan/plan.h"
 #include "fitstep/planner/cutter.h"
+#include "fitstep/planner/early.h"
 #include "fitstep/planner/evictions.h"
 #include "fitstep/planner/gaps.h"
 #include "fitstep/planner/scheduler.h"
@@ -131,14 +132,15 @@ class Chooser {
                       .room = limits_.below,
                       .machine = machine_};
     try_choices(task);
-    if (idle_gaps_.size() == gaps_.size()) return;
-    const std::vector<int64_t> roomy_bytes = with_ways(load_.live_bytes, gaps_, task);
-    task.load_bytes = roomy_bytes;
-    try_choices(task);
+    if (idle_gaps_.size() != gaps_.size()) {
+      const std::vector<int64_t> roomy_bytes = with_ways(load_.live_bytes, gaps_, task);
+      task.load_bytes = roomy_bytes;
+      try_choices(task);
+    }
+    if (best_) evict_early(timing_task(), machine_, *best_);
   }
 
-  const std::optional<Timing>& best() const { return best_; }
-  std::span<const Gap> best_gaps() const { return best_gaps_; }
+  const std::optional<TimedGaps>& best() const { return best_; }
 
  private:
   void try_choices(const EvictionTask& task) {
@@ -163,18 +165,21 @@ class Chooser {
     }
   }
 
+  TimingTask timing_task() const {
+    return {.duration_ps = duration_ps_,
+            .load_bytes = load_.live_bytes,
+            .boundary_bytes = load_.boundary_bytes,
+            .limit_bytes = limits_.device_bytes,
+            .too_slow_ps = least_ps_};
+  }
+
   void time(const std::vector<Gap>& gaps) {
-    std::optional<Timing> timing = time_offload({.gaps = gaps,
-                                                 .duration_ps = duration_ps_,
-                                                 .load_bytes = load_.live_bytes,
-                                                 .boundary_bytes = load_.boundary_bytes,
-                                                 .limit_bytes = limits_.device_bytes,
-                                                 .too_slow_ps = least_ps_},
-                                                machine_);
+    TimingTask task = timing_task();
+    task.gaps = gaps;
+    std::optional<Timing> timing = time_offload(task, machine_);
     if (!timing) return;
     least_ps_ = timing->total_ps;
-    best_ = std::move(timing);
-    best_gaps_ = gaps;
+    best_ = {.gaps = gaps, .timing = std::move(*timing)};
   }
 
   const Machine& machine_;
@@ -186,8 +191,7 @@ class Chooser {
   std::vector<int64_t> start_ps_;
   std::vector<std::vector<int32_t>> tried_;
   int64_t least_ps_;
-  std::optional<Timing> best_;
-  std::vector<Gap> best_gaps_;
+  std::optional<TimedGaps> best_;
 };
 
 // All sets of a few gaps, each timed in a few ways.
@@ -203,13 +207,8 @@ class Lister {
     if (idle_count() > kMostGaps) gaps_ = find_gaps(values, schedule);
   }
 
-  struct Timed {
-    std::vector<Gap> gaps;
-    Timing timing;
-  };
-
   // The fastest first.
-  std::vector<Timed> run() {
+  std::vector<TimedGaps> run() {
     const size_t idle = idle_count();
     if (idle > kMostGaps || limits_.below.host_bytes == 0) return {};
     for (uint32_t set = 0; set >> idle == 0; ++set) {
@@ -219,7 +218,7 @@ class Lister {
       }
       time(with_homes(gaps_, chosen));
     }
-    std::ranges::stable_sort(timed_, {}, [](const Timed& it) { return it.timing.total_ps; });
+    std::ranges::stable_sort(timed_, {}, [](const TimedGaps& it) { return it.timing.total_ps; });
     return std::move(timed_);
   }
 
@@ -253,7 +252,7 @@ class Lister {
   const OffloadLimits& limits_;
   std::vector<Gap> gaps_;
   const std::vector<int64_t> duration_ps_;
-  std::vector<Timed> timed_;
+  std::vector<TimedGaps> timed_;
 };
 
 }  // namespace
@@ -285,17 +284,17 @@ std::optional<Offload> make_offload(const Values& values, const Machine& machine
                                     const OffloadLimits& limits) {
   Chooser chooser(values, machine, schedule, space, limits);
   chooser.run();
-  const std::optional<Timing>& best = chooser.best();
+  const std::optional<TimedGaps>& best = chooser.best();
   if (!best) return std::nullopt;
-  return Offload{.schedule = cut_stays(schedule, chooser.best_gaps(), *best),
-                 .total_ps = best->total_ps};
+  return Offload{.schedule = cut_stays(schedule, best->gaps, best->timing),
+                 .total_ps = best->timing.total_ps};
 }
 
 std::vector<Offload> every_offload(const Values& values, const Machine& machine,
                                    const Schedule& schedule, const Space& space,
                                    const OffloadLimits& limits) {
   std::vector<Offload> found;
-  for (const Lister::Timed& it : Lister(values, machine, schedule, space, limits).run()) {
+  for (const TimedGaps& it : Lister(values, machine, schedule, space, limits).run()) {
     found.push_back(
         {.schedule = cut_stays(schedule, it.gaps, it.timing), .total_ps = it.timing.total_ps});
   }

@@ -182,7 +182,7 @@ TEST_P(TruthMiss, IsWhatItWas) {
 // Or a prefetch would have to start in the middle of an op, where an eviction has just ended.
 INSTANTIATE_TEST_SUITE_P(
     Known, TruthMiss,
-    testing::Values(Miss{"BothTake21sInsteadOf19s", 139, "auto", 6, 21, 19},
+    testing::Values(Miss{"BothTake20sInsteadOf19s", 139, "auto", 6, 20, 19},
                     Miss{"BothTake18sInsteadOf17s", 442, "auto", 11, 18, 17},
                     Miss{"BothTake24sInsteadOf21s", 511, "auto", 11, 24, 21},
                     Miss{"BothTake18sInsteadOf17sIn7Units", 497, "auto", 7, 18, 17},

@@ -8,7 +8,8 @@
 //   addresses    every multiple of the unit, one block per value, fixed while the value stays; an
 //                output may lie where the input it may take ends
 //   stays        what a run has used stays for another one, or is dropped, or is evicted: at once,
-//                or as soon as the lane is free, in any order; it is not read until it is back
+//                or as soon as the lane is free, in any order; it is not read until it is back, so
+//                evictions beside a use (early.h) may be faster than all that is tried
 //   prefetches   in any order, at any end of another action
 //
 // What all_plans.h leaves out for the sake of speed and of proofs is here: least_time() is never
