@@ -8,7 +8,7 @@
 namespace fitstep::torch_side {
 namespace {
 
-// None, or (message, whether everything that Python can see is as before the step).
+// None, or (message, names of what Python can see and the step may have written).
 py::object run(Variant& variant, const std::vector<std::tuple<int32_t, int64_t>>& externals,
                const std::vector<at::Tensor>& tensors, bool is_interruptible) {
   std::vector<External> where;
@@ -26,7 +26,11 @@ py::object run(Variant& variant, const std::vector<std::tuple<int32_t, int64_t>>
     if (interrupts.count() == 1 || (interrupts.count() > 1 && !stopped)) PyErr_SetInterrupt();
   }
   if (!stopped.has_value()) return py::none();
-  return py::make_tuple(stopped->error.message, variant.is_untouched(*stopped));
+  std::vector<std::string> written;
+  for (const StorageId storage : variant.written(*stopped)) {
+    written.push_back(variant.step().program.storages[storage.index()].name);
+  }
+  return py::make_tuple(stopped->error.message, written);
 }
 
 TensorRef geometry(const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides,

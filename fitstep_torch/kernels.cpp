@@ -48,6 +48,12 @@ bool is_made_by(const Form& form, StorageId storage) {
                                  [&](const Write& write) { return write.storage == storage; });
 }
 
+// To Python, between steps.
+bool is_visible(const Storage& storage) {
+  const bool is_given = storage.kind == StorageKind::Input || storage.kind == StorageKind::Constant;
+  return is_given || (storage.is_persistent && storage.kind != StorageKind::Generator);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<PlannedKernels>> PlannedKernels::make(const StepProgram& step,
@@ -58,24 +64,27 @@ Result<std::unique_ptr<PlannedKernels>> PlannedKernels::make(const StepProgram& 
   const std::vector<Action>& lane = plan.lane(Lane::Compute);
   made->prepared_.resize(lane.size());
   made->runs_of_op_.resize(step.program.ops.size());
-  made->first_visible_write_ = static_cast<int32_t>(lane.size());
   for (size_t i = 0; i < lane.size(); ++i) {
     if (lane[i].kind != Action::Kind::Run) continue;
     const Run& run = lane[i].run;
     FITSTEP_TRY_STATUS(made->prepare_run(run, made->prepared_[i]));
     made->runs_of_op_[run.op.index()].push_back(static_cast<int32_t>(i));
     const Form& form = step.program.ops[run.op.index()].forms[static_cast<size_t>(run.form)];
-    const bool is_visible =
-        std::any_of(form.writes.begin(), form.writes.end(), [&](const Write& w) {
-          const Storage& storage = step.program.storages[w.storage.index()];
-          const bool is_given =
-              storage.kind == StorageKind::Input || storage.kind == StorageKind::Constant;
-          return is_given || (storage.is_persistent && storage.kind != StorageKind::Generator);
-        });
-    if (is_visible && made->first_visible_write_ == static_cast<int32_t>(lane.size()))
-      made->first_visible_write_ = static_cast<int32_t>(i);
+    for (const Write& write : form.writes) {
+      if (!is_visible(step.program.storages[write.storage.index()])) continue;
+      made->visible_writes_.emplace_back(static_cast<int32_t>(i), write.storage);
+    }
   }
   return made;
+}
+
+std::vector<StorageId> PlannedKernels::visible_writes(int32_t position) const {
+  std::vector<StorageId> found;
+  for (const auto& [at, storage] : visible_writes_) {
+    if (at > position) break;
+    if (std::find(found.begin(), found.end(), storage) == found.end()) found.push_back(storage);
+  }
+  return found;
 }
 
 // What is the host's beside a GPU has no bytes in the arena, so lanes would copy others.

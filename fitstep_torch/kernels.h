@@ -64,8 +64,8 @@ class PlannedKernels final : public Kernels {
   at::Tensor take_output(const TensorRef& output);
   void drop_outputs();  // After a step that stopped.
 
-  // Position of the first action that writes what Python can see; the lane's length if none does.
-  int32_t first_visible_write() const { return first_visible_write_; }
+  // Of what Python can see and actions up to `position` write: each storage once.
+  std::vector<StorageId> visible_writes(int32_t position) const;
   int64_t misplaced() const { return misplaced_; }  // Results copied into place so far.
 
  private:
@@ -100,7 +100,7 @@ class PlannedKernels final : public Kernels {
   std::vector<std::vector<int32_t>> runs_of_op_;
   std::vector<std::optional<at::Tensor>> outputs_;
   torch::jit::Stack stack_;
-  int32_t first_visible_write_ = 0;
+  std::vector<std::pair<int32_t, StorageId>> visible_writes_;  // By position.
   int64_t misplaced_ = 0;
 };
 

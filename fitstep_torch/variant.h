@@ -51,11 +51,11 @@ class Variant {
   // What the step function returned: tensors of the caller's own, in order. Once per run.
   std::vector<at::Tensor> take_outputs();
 
-  // Whether a step that stopped so left everything that Python can see as it was. What a lane
-  // copies to a home has been written by the compute lane before, and what comes from the disk is
-  // never copied to one.
-  bool is_untouched(const Stopped& stopped) const {
-    return stopped.compute_position < kernels_->first_visible_write();
+  // What Python can see and a step that stopped so may have written. What a lane copies to a home
+  // has been written by the compute lane before, and what comes from the disk is never copied to
+  // one.
+  std::vector<StorageId> written(const Stopped& stopped) const {
+    return kernels_->visible_writes(stopped.compute_position);
   }
 
   // Null where none was asked for.

@@ -120,19 +120,15 @@ def patch(variant: Variant, patches: Any) -> None:
         flat.copy_(torch.frombuffer(bytearray(patch.content), dtype=torch.uint8))
 
 
-def step_failed(variant: Variant, message: str, is_untouched: bool) -> StepFailed:
-    """The error for a step that stopped half-way."""
-    if is_untouched:
-        return StepFailed(
-            message,
-            todo="nothing was changed: parameters, buffers and optimizer state are as before the "
-            "step",
-        )
-    written = [bound.name for bound in variant.written()]
-    grads = any(name.endswith(".grad") for name in written)
-    return StepFailed(
-        message,
-        unusable=written,
-        todo="load a checkpoint into the model and the optimizer"
-        f"{', and zero_grad(),' if grads else ''} before going on",
-    )
+def step_failed(variant: Variant, message: str, written: list[str]) -> StepFailed:
+    """The error for a step that stopped half-way, by when it may have written what is named."""
+    homes = [bound.name for bound in variant.written() if bound.name in written]
+    if not written:
+        todo = "nothing was changed: parameters, buffers and optimizer state are as before the step"
+    elif not homes:
+        todo = "what the caller has given it may be half new: give it anew"
+    else:
+        grads = any(name.endswith(".grad") for name in homes)
+        todo = "load a checkpoint into the model and the optimizer"
+        todo += f"{', and zero_grad(),' if grads else ''} before going on"
+    return StepFailed(message, unusable=written, todo=todo)

@@ -1,6 +1,7 @@
 """What docs/failures.md promises and no other test shows: calls from inside, and the end of the
 process while copies fly."""
 
+import copy
 import re
 import subprocess
 import sys
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from fitstep.zoo.bits import differences
+from fitstep.zoo.bits import differences, fingerprint
 from test_offload import Job, mlp, offloaded_plan
 from torch import Tensor, nn
 
@@ -73,6 +74,32 @@ def test_a_step_can_be_neither_closed_nor_compiled_anew_from_inside() -> None:
     step.close()
 
 
+def fail() -> None:
+    raise RuntimeError("on purpose")
+
+
+def test_a_step_that_stops_early_names_only_what_it_has_written() -> None:
+    """Batch normalisation writes its statistics in the forward part; parameters come later."""
+
+    def make() -> nn.Module:
+        return nn.Sequential(nn.Linear(64, 64), nn.BatchNorm1d(64), CallsBack(), nn.Linear(64, 8))
+
+    x = torch.linspace(-1, 1, 32 * 64).reshape(32, 64)
+    ours, plain = Job(make, x, 8), Job(make, x, 8)
+    step = fitstep.compile(ours.step, (ours.x, ours.y))
+    assert differences(ours.train(step, 1), plain.train(plain.step, 1)) == []
+    statistics = copy.deepcopy(ours.model[1].state_dict())
+    inside[:] = [fail]
+    with pytest.raises(fitstep.StepFailed, match="load a checkpoint") as failed:
+        step(ours.x, ours.y)
+    inside.clear()
+    names = {"running_mean", "running_var", "num_batches_tracked"}
+    assert {name.rpartition(".")[2] for name in failed.value.unusable} <= names
+    ours.model[1].load_state_dict(statistics)
+    assert differences(ours.train(step, 2), plain.train(plain.step, 2)) == []
+    step.close()
+
+
 def test_a_step_that_stops_behind_a_write_to_its_input_says_so() -> None:
     ours = job()
 
@@ -82,16 +109,16 @@ def test_a_step_that_stops_behind_a_write_to_its_input_says_so() -> None:
 
     step = fitstep.compile(train_step, (ours.x.clone(), ours.y))
 
-    def fail() -> None:
-        raise RuntimeError("on purpose")
-
+    before = copy.deepcopy(ours.model.state_dict())
     x = ours.x.clone()
     inside[:] = [fail]
     with pytest.raises(fitstep.StepFailed, match="on purpose") as failed:
         step(x, ours.y)
     inside.clear()
     assert not torch.equal(x, ours.x)
-    assert failed.value.unusable
+    assert len(failed.value.unusable) == 1
+    assert "give it anew" in str(failed.value)
+    assert differences(fingerprint(model=ours.model), fingerprint(model=before)) == []
     step.close()
 
 
