@@ -6,6 +6,7 @@ behind it    the planner gives a code to each copy for which that pays; addresse
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 import torch
@@ -30,4 +31,5 @@ def choose_codes(session: Session, one: Planned) -> None:
     """After that run."""
     one.has_looked = True
     options = session.plan_options(one, 0)
-    one.plan = one.variant.choose_codes(torch.get_num_threads(), options) or one.plan
+    with contextlib.suppress(MemoryError):  # The step has happened; copies go on as they are.
+        one.plan = one.variant.choose_codes(torch.get_num_threads(), options) or one.plan

@@ -28,7 +28,7 @@ from .report import Measured, Report, SavedText, make_report
 from .session import Session
 from .shadow import HostSide
 from .state.variant import VariantFacts, flattened
-from .uninterrupted import uninterrupted
+from .uninterrupted import interruptible, uninterrupted
 from .usable import alone, check_usable
 from .variants import Variant, VariantMaker, homes_of
 
@@ -178,9 +178,10 @@ class Step:
         if leave_state(self._session, variant, outputs, todo):
             self._accept_state()
         self._note(variant, began, ended)
+        results = make_results(variant, outputs)
         if looks:
             choose_codes(self._session, variant.planned)
-        return make_results(variant, outputs)
+        return results
 
     def _prepare(self, variant: Variant, leaves: list[Any], runs: list[Any]) -> list[Any]:
         """Writes the numbers of this run into the program. Returns the flags to be set after it."""
@@ -275,7 +276,8 @@ class Step:
                 problem=f"this call needs variant number {count + 1} of the step: {why}",
                 todo="keep shapes and flags the same from step to step, or raise max_variants=",
             )
-        self._add_variants(args, kwargs, ahead=False)
+        with interruptible():
+            self._add_variants(args, kwargs, ahead=False)
 
     def _differences(self, args: tuple[Any, ...], kwargs: dict[str, Any], base: Any) -> list[str]:
         """In words, what this call does not share with the example."""

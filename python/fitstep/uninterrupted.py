@@ -6,8 +6,9 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
+from typing import Any
 
 from .errors import StepFailed
 
@@ -24,17 +25,50 @@ def uninterrupted() -> Iterator[bool]:
     if threading.current_thread() is not threading.main_thread() or not callable(handler):
         yield False
         return
-    held: list[FrameType | None] = []
-    signal.signal(signal.SIGINT, lambda _number, frame: held.append(frame))
+    held = _Held(handler)
+    signal.signal(signal.SIGINT, held)
     has_failed = False
     try:
         yield True
     except StepFailed as error:
         has_failed = True
-        if held:
+        if held.frames:
             error.add_note("Ctrl-C was pressed while the step ran.")
         raise
     finally:
         signal.signal(signal.SIGINT, handler)
-        if held and not has_failed:
-            handler(signal.SIGINT, held[0])
+        if not has_failed:
+            held.act()
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """In a body of uninterrupted(), where nothing has changed yet: Ctrl-C acts at once, also one
+    that was kept back before."""
+    held = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not isinstance(held, _Held):
+        yield
+        return
+    signal.signal(signal.SIGINT, held.handler)
+    try:
+        held.act()
+        yield
+    finally:
+        signal.signal(signal.SIGINT, held)
+
+
+class _Held:
+    """Stands where the handler of SIGINT stood, and notes what it is called for."""
+
+    def __init__(self, handler: Callable[[int, FrameType | None], Any]) -> None:
+        self.handler = handler
+        self.frames: list[FrameType | None] = []
+
+    def __call__(self, _number: int, frame: FrameType | None) -> None:
+        self.frames.append(frame)
+
+    def act(self) -> None:
+        """Has the handler called for the first, if there was one."""
+        frames, self.frames = self.frames, []
+        if frames:
+            self.handler(signal.SIGINT, frames[0])

@@ -270,6 +270,30 @@ def test_an_interrupt_does_not_hide_that_the_step_has_failed() -> None:
     step(job.x, job.y)
 
 
+def test_an_interrupt_while_a_call_compiles_another_variant_acts_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    job, plain = Job(), Job()
+    step = job.compiled()
+    planned: list[int] = []
+    capture = fitstep.variants.VariantMaker.capture
+
+    def interrupted(*args: Any, **kwargs: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGINT)
+        return capture(*args, **kwargs)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(fitstep.variants.VariantMaker, "capture", interrupted)
+        patched.setattr(fitstep.session.Session, "plan", lambda *_: planned.append(1))
+        with pytest.raises(KeyboardInterrupt):
+            step(job.x[:8], job.y[:8])
+    assert not planned
+    for rows in (8, 16):
+        step(job.x[:rows], job.y[:rows])
+        plain.step(plain.x[:rows], plain.y[:rows])
+    assert equal(job.weights(), plain.weights())
+
+
 def test_an_interrupt_among_a_compile_s_moves_leaves_all_steps_right(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
