@@ -190,23 +190,33 @@ void DiskFile::forsake() {
 
 Status DiskFile::make() {
   constexpr int kMostNames = 1000;
-  const int flags = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC;
   process_ = getpid();
-  int failure = -EEXIST;
+  int failure = open_at(options_.folder, O_TMPFILE);
+  // Not every file system has files without a name, and old kernels take that for a folder.
+  const bool has_name = failure == -EOPNOTSUPP || failure == -EISDIR || failure == -EINVAL;
+  if (has_name) failure = -EEXIST;
   for (int i = 0; i < kMostNames && failure == -EEXIST; ++i) {
     const std::string path = fmt::format("{}/fitstep-{}-{}", options_.folder, getpid(), i);
-    file_ = options_.calls->open(path.c_str(), flags | O_DIRECT);
-    if (file_ == -EINVAL) {  // Not every file system can do without its cache.
-      is_direct_ = false;
-      options_.calls->unlink(path.c_str());  // Some make it before they refuse.
-      file_ = options_.calls->open(path.c_str(), flags);
-    }
-    failure = file_ < 0 ? file_ : options_.calls->unlink(path.c_str());
+    failure = open_at(path, O_CREAT | O_EXCL);
+    if (failure == 0) failure = options_.calls->unlink(path.c_str());
   }
   if (failure == 0) return Done{};
   return Error{ErrorCode::Device, fmt::format("cannot make a file in {} ({}); give a folder that "
                                               "can be written to",
                                               options_.folder, std::strerror(-failure))};
+}
+
+int DiskFile::open_at(const std::string& path, int flags) {
+  flags |= O_RDWR | O_CLOEXEC;
+  is_direct_ = true;
+  file_ = options_.calls->open(path.c_str(), flags | O_DIRECT);
+  if (file_ == -EINVAL) {  // Not every file system can do without its cache.
+    is_direct_ = false;
+    // Some make it before they refuse.
+    if ((flags & O_CREAT) != 0) options_.calls->unlink(path.c_str());
+    file_ = options_.calls->open(path.c_str(), flags);
+  }
+  return std::min(file_, 0);
 }
 
 Status DiskFile::make_staging() {
@@ -281,7 +291,7 @@ Error DiskFile::error(const Way& way, int64_t offset_bytes, int64_t size_bytes,
       ErrorCode::Device,
       fmt::format("cannot {} {} at byte {} of the file in {} ({})", way.verb,
                   format_bytes(size_bytes), offset_bytes, options_.folder,
-                  failure == 0 ? "nothing more comes" : std::strerror(static_cast<int>(-failure)))};
+                  failure >= 0 ? "nothing more comes" : std::strerror(static_cast<int>(-failure)))};
 }
 
 // All blocks of a piece, however many calls that takes. Direct calls go on from whole blocks.

@@ -65,7 +65,8 @@ struct DiskTraffic {
 
 class DiskFile {
  public:
-  // Makes the file and unlinks it at once. An error names the folder and says why it cannot be.
+  // Makes the file without a name, or unlinks it at once. An error names the folder and says why it
+  // cannot be.
   static Result<std::shared_ptr<DiskFile>> open(DiskFileOptions options);
 
   DiskFile(const DiskFile&) = delete;
@@ -146,6 +147,7 @@ class DiskFile {
   explicit DiskFile(DiskFileOptions options) : options_(std::move(options)) {}
 
   Status make();
+  int open_at(const std::string& path, int flags);  // 0, or minus the error.
   Status make_staging();
   Status fill(int64_t begin_bytes, int64_t end_bytes);
   Status move(Way& way, char* memory, int64_t offset_bytes, int64_t size_bytes);

@@ -85,6 +85,14 @@ Status FileCopies::read(int32_t position, int64_t begin_bytes, std::span<char> p
   return file_->read_coded(copy.code, part.data(), offset_bytes, size_bytes, record.pieces);
 }
 
+void FileCopies::sample_codes() {
+  constexpr auto kSize = static_cast<int64_t>(kSampleBytes);
+  const int64_t most_bytes =
+      std::max(most_coded_bytes(Code::ZeroValue, kSize), most_coded_bytes(Code::Zstd, kSize));
+  sampled_.resize(static_cast<size_t>(most_bytes));
+  is_sampling_ = true;
+}
+
 void FileCopies::sample(std::span<const char> part) {
   for (size_t begin = 0; begin < part.size(); begin += kSampledEvery) {
     const auto one = part.subspan(begin, std::min(kSampleBytes, part.size() - begin));
@@ -95,7 +103,6 @@ void FileCopies::sample(std::span<const char> part) {
 }
 
 int64_t FileCopies::sampled_bytes(Code code, std::span<const char> sample) {
-  sampled_.resize(static_cast<size_t>(most_coded_bytes(code, static_cast<int64_t>(kSampleBytes))));
   const int64_t coded_bytes = sampler_.encode(code, sample, sampled_);
   return coded_bytes < 0 ? static_cast<int64_t>(sample.size()) : coded_bytes;
 }

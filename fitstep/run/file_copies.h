@@ -37,7 +37,7 @@ class FileCopies {
   Status read(int32_t position, int64_t begin_bytes, std::span<char> part);
 
   // From a call of the first to one of the second, copies are looked at.
-  void sample_codes() { is_sampling_ = true; }
+  void sample_codes();
   void end_sampling() { is_sampling_ = false; }
 
   // Between steps, by position on DiskWrite.

@@ -72,8 +72,8 @@ TEST_F(FileMemoryTest, ShowsThroughBothWaysWhatEitherHasWritten) {
 }
 
 TEST_F(FileMemoryTest, ADriveThatFailsIsAnErrorOfTheCopy) {
-  for (int64_t n = 0; n < 5; ++n) {  // open, unlink, allocate, then two blocks.
-    open({.at = 3 + n});
+  for (int64_t n = 0; n < 5; ++n) {  // open, allocate, then two blocks.
+    open({.at = 2 + n});
     const std::vector<char> bytes(kHome, 'x');
     const Status written = memory_->write(home_, bytes.data(), kHome);
     EXPECT_EQ(written.has_value(), n >= 2) << n;
@@ -85,7 +85,7 @@ TEST_F(FileMemoryTest, ADriveThatFailsIsAnErrorOfTheCopy) {
 }
 
 TEST_F(FileMemoryTest, AFullDriveIsFoundBeforeAnythingLiesThere) {
-  const auto calls = std::make_shared<FaultyFiles>(FaultyFilesOptions{.at = 2, .error = ENOSPC});
+  const auto calls = std::make_shared<FaultyFiles>(FaultyFilesOptions{.at = 1, .error = ENOSPC});
   const auto memory =
       std::make_shared<FileMemory>(DiskFileOptions{.folder = folder_, .calls = calls});
   EXPECT_FALSE(Arena::make(memory, kBytes).has_value());

@@ -113,11 +113,13 @@ class Measurement {
     return std::max<int64_t>(0, median_ps(work) - bytes_ps);
   }
 
-  // Reads the first part again and again beside the writing of the second, and counts what of it
-  // came meanwhile.
+  // Reads the first part again and again beside the writing of the second, which begins when the
+  // reader has, and goes on until enough has come meanwhile.
   void measure_both(DiskMeasure& measure) {
+    constexpr int64_t kLeastBlocks = 4;
     std::atomic<bool> is_done = false;
-    std::atomic<int64_t> read_bytes = 0;
+    std::atomic<int64_t> blocks = 0;  // Asked for so far; each has come, but for a failure's.
+    std::atomic<bool> has_failed = false;
     std::optional<Error> read_failure;
     const uint64_t checksum = checksum_;
     std::jthread reader([&] {
@@ -125,19 +127,32 @@ class Measurement {
       while (!is_done && !read_failure.has_value()) {
         const Status read = file_.read(from_.data(), begin, options_.block_bytes, checksum);
         if (!read.has_value()) read_failure = read.error();
-        read_bytes += options_.block_bytes;
+        has_failed = read_failure.has_value();
+        ++blocks;
+        blocks.notify_one();
         begin = (begin + options_.block_bytes) % options_.file_bytes;
       }
     });
-    const int64_t both_ps = time_ps([&] { return write_all(options_.file_bytes); });
-    const int64_t read_meanwhile_bytes = read_bytes;
+    blocks.wait(0);
+    const int64_t blocks_before = blocks;
+    int64_t written_bytes = 0;
+    Status written = Done{};
+    const int64_t both_ps = time_ps([&] {
+      do {
+        written = write_all(options_.file_bytes);
+        written_bytes += options_.file_bytes;
+      } while (written.has_value() && !has_failed && blocks < blocks_before + kLeastBlocks);
+      return written;
+    });
+    const int64_t read_bytes = (blocks - blocks_before) * options_.block_bytes;
     is_done = true;
     reader.join();
     if (!failure_.has_value()) failure_ = std::move(read_failure);
+    if (failure_.has_value()) return;
     measure.evict.both_bytes_per_s =
-        std::min(measure.evict.alone_bytes_per_s, rate(options_.file_bytes, both_ps));
+        std::min(measure.evict.alone_bytes_per_s, rate(written_bytes, both_ps));
     measure.prefetch.both_bytes_per_s =
-        std::min(measure.prefetch.alone_bytes_per_s, rate(read_meanwhile_bytes, both_ps));
+        std::min(measure.prefetch.alone_bytes_per_s, rate(read_bytes, both_ps));
   }
 
   const DiskOptions& options_;

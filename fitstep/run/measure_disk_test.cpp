@@ -33,7 +33,7 @@ TEST(MeasureDisk, FindsRatesAndLeavesNothingBehind) {
   const Result<DiskMeasure> measure = measure_disk(small(folder));
   ASSERT_TRUE(measure.has_value()) << measure.error().message;
   for (const Rate& rate : {measure->evict, measure->prefetch}) {
-    EXPECT_GT(rate.both_bytes_per_s, 0);
+    EXPECT_GT(rate.both_bytes_per_s, int64_t{1} << 16);  // Some blocks have come, and soon.
     EXPECT_LE(rate.both_bytes_per_s, rate.alone_bytes_per_s);
     EXPECT_GE(rate.latency_ps, 0);
   }

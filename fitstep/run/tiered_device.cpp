@@ -30,8 +30,9 @@ void TieredDevice::close_disk() {
   disk_.reset();
 }
 
+// Without the lock: in a forked child, another thread may have held it, and is not there.
 void TieredDevice::forsake_disk() {
-  if (const std::shared_ptr<DiskFile> file = disk(); file != nullptr) file->forsake();
+  if (disk_ != nullptr) disk_->forsake();
 }
 
 Status TieredDevice::begin_recording() {

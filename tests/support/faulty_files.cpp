@@ -24,6 +24,7 @@ FaultyFiles::~FaultyFiles() { FITSTEP_CHECK(open_ == 0, "a file was not closed")
 int FaultyFiles::open(const char* path, int flags) {
   if (is_next()) return -options_.error;
   if (!options_.can_be_direct && (flags & O_DIRECT) != 0) return -EINVAL;
+  if (!options_.can_be_unnamed && (flags & O_TMPFILE) == O_TMPFILE) return -EOPNOTSUPP;
   const int file = FileCalls::open(path, flags);
   open_ += file >= 0 ? 1 : 0;
   return file;

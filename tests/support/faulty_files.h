@@ -22,6 +22,7 @@ struct FaultyFilesOptions {
   int64_t at = -1;  // Which call of all.
   int error = 5;    // EIO.
   bool can_be_direct = true;
+  bool can_be_unnamed = true;
   bool can_allocate = true;
 };
 
