@@ -1,4 +1,5 @@
-"""The profile on disk: one JSON file per machine, torch build and setting that changes kernels."""
+"""The profile on disk: one JSON file per machine, builds of torch and fitstep, and setting that
+changes kernels."""
 
 from __future__ import annotations
 
@@ -45,6 +46,12 @@ def _processor() -> str:
     return platform.processor()
 
 
+def _build() -> tuple[int, int]:
+    """Of fitstep's own module: what was found out about its operators holds for these."""
+    file = os.stat(_core.__file__)
+    return file.st_size, file.st_mtime_ns
+
+
 def _texts(found: object) -> dict[str, str]:
     if not isinstance(found, dict):
         return {}
@@ -66,6 +73,7 @@ class ProfileCache:
             str(part)
             for part in (
                 _FORMAT,
+                _build(),
                 _processor(),
                 torch.__version__,
                 torch.__config__.show(),

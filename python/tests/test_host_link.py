@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from fitstep.profile_cache import ProfileCache
 
 from fitstep import _core
@@ -36,3 +37,13 @@ def test_a_damaged_link_is_measured_anew(tmp_path: Path) -> None:
     content["host_links"] = dict.fromkeys(content["host_links"], "{")
     cache.path.write_text(json.dumps(content), encoding="utf-8")
     assert _core.is_link(ProfileCache(folder=tmp_path).host_link(MEBIBYTE))
+
+
+def test_what_another_build_of_fitstep_has_found_is_not_believed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "_core.so"
+    other.write_bytes(b"of another build")
+    path = ProfileCache(folder=tmp_path).path
+    monkeypatch.setattr(_core, "__file__", str(other))
+    assert ProfileCache(folder=tmp_path).path != path
