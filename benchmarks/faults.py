@@ -1,6 +1,6 @@
 """Faults: the n-th kernel, call to the disk tier's file, or call of a codec fails, for every n.
 
-    python benchmarks/faults.py [--small]
+    python benchmarks/faults.py [--small] [--case NAME ...]
 
 Method. Three small models train with a plan that evicts to a file whatever has a gap, a third of
 it as it is, the rest in the codes for copies; a fourth has parameters at home in a file. A library
@@ -9,9 +9,10 @@ calls on files, and the codecs; it makes the n-th call of a steady step throw or
 After each: a step that says nothing was changed must have left parameters, optimizer state and
 generator as they were; one that names what is unusable must have left all but as many tensors as
 they were, and gets its checkpoint back; either way the next step must have the bits of plain
-PyTorch beside it. Anything else counts as wrong. Then all
-calls are late at random, by 1,000 seeds, and each step must have the same bits. A step that hangs
-ends the benchmark. Files, threads and resident memory are counted before and after.
+PyTorch beside it. Anything else counts as wrong. Then all calls are late at random, by 1,000 seeds,
+and each step must have the same bits. A step that hangs ends the benchmark. Files, threads and
+resident memory are counted before and after. With --case, the rows of other models stay as they
+were kept.
 """
 
 import copy
@@ -32,7 +33,7 @@ from typing import Any
 import torch
 from fitstep.zoo.bits import differences, fingerprint
 from resident import resident_bytes
-from results import MIB, ROOT, Row, arguments, mib, save, show
+from results import MIB, ROOT, Row, arguments, kept_rows, mib, save, show
 
 import fitstep
 
@@ -54,6 +55,7 @@ FAULTS = {
 }
 VTABLE = "_ZTVN7fitstep5CoderE"
 HOMES = "weights on disk"  # A fourth, whose parameters and state are at home in the file.
+LATE = "late calls"
 SEEDS = 1000
 HANGS_AFTER_S = 120
 LEAK_BYTES = 4 * MIB  # In hundreds of failures; allocators keep some.
@@ -210,7 +212,7 @@ def run(kind: str, seeds: int) -> Row:
         faulthandler.cancel_dump_traceback_later()
         trial.shim.delay(0)
         trial.step.close()
-    found["late calls"] = {"calls": seeds, "ran on": seeds - wrong, "WRONG": wrong}
+    found[LATE] = {"calls": seeds, "ran on": seeds - wrong, "WRONG": wrong}
     return found
 
 
@@ -220,15 +222,17 @@ def main() -> int:
     parser.add_argument(
         "--only", choices=(*JOBS, HOMES), help="measure in this process, for the driver"
     )
+    parser.add_argument("--case", nargs="*", choices=(*JOBS, HOMES), default=[*JOBS, HOMES])
     args = parser.parse_args()
     seeds = 20 if args.small else SEEDS
     if args.only:
         print(json.dumps(run(args.only, seeds)))
         return 0
-    rows: list[Row] = []
+    measured = [f"{kind}, {fault}" for kind in args.case for fault in (*FAULTS, LATE)]
+    rows: list[Row] = kept_rows(Path(__file__).stem, measured, args.small)
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "LD_PRELOAD": build_shim(folder)}
-        for kind in (*JOBS, HOMES):
+        for kind in args.case:
             command = [sys.executable, __file__, "--only", kind, *(["--small"] * args.small)]
             answer = subprocess.run(
                 command, stdout=subprocess.PIPE, text=True, check=True, env=environment

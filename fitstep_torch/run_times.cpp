@@ -10,14 +10,22 @@ constexpr size_t kRuns = 3;
 constexpr size_t kMostRuns = 12;
 constexpr int64_t kMillisecondPs = int64_t{1000} * 1000 * 1000;
 constexpr int64_t kShortPs = 2 * kMillisecondPs;   // Less than a turn of a processor.
+constexpr int64_t kTickPs = 4 * kMillisecondPs;    // In which many systems count turns.
 constexpr int64_t kLongPs = 200 * kMillisecondPs;  // Of these one is enough.
+
+// Up to five, and little besides: then the kernel's threads may have waited in every run.
+bool are_whole_ticks(int64_t time_ps) {
+  constexpr int64_t kNearPs = kTickPs / 16;
+  const int64_t ticks = (time_ps + kNearPs) / kTickPs;
+  return ticks >= 1 && ticks <= 5 && (time_ps + kNearPs) % kTickPs <= 2 * kNearPs;
+}
 
 }  // namespace
 
 bool RunTimes::were_disturbed() const {
   if (times_ps_.size() < 3) return false;
   const auto [least, most] = std::minmax_element(times_ps_.begin() + 1, times_ps_.end());
-  return *least < kShortPs && *most > 2 * *least;
+  return (*least < kShortPs && *most > 2 * *least) || are_whole_ticks(*least);
 }
 
 bool RunTimes::are_enough() const {
