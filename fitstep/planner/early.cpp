@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "fitstep/base/id.h"
 #include "fitstep/machine/machine.h"
 #include "fitstep/plan/plan.h"
 #include "fitstep/planner/gaps.h"
