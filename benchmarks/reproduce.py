@@ -182,7 +182,8 @@ def host_bytes(_: bool) -> Iterator[Row]:
 
 def fragmentation(_: bool) -> Iterator[Row]:
     """8: the layout over the peak where there is no more room than that, beside an allocator's pool
-    for the same requests; of the policies that leave the most holes. And auto's at dyn's bytes."""
+    for the same requests; of the policies that leave the most holes, and of auto, asked again for
+    the peak that it has at dyn's bytes: where there is more room it does not look for less."""
     heights: dict[str, list[float]] = {"pool": [], "policy": [], "auto": []}
     for name, bars in VDNN.items():
         path = vdnn(name)
@@ -198,8 +199,10 @@ def fragmentation(_: bool) -> Iterator[Row]:
                 heights["policy"].append(tight.needs_bytes / peak_bytes)
         auto = auto_within(path, TITAN_X, bars.dyn_mib * MIB - weight_bytes(name))
         if auto is not None:
-            sizes = auto.said["certificate"]
-            heights["auto"].append(sizes["height_bytes"] / sizes["peak_bytes"])
+            peak_bytes = auto.said["certificate"]["peak_bytes"]
+            tight = made(path, TITAN_X, str(peak_bytes), "auto")
+            if tight.said:
+                heights["auto"].append(tight.needs_bytes / peak_bytes)
     is_complete = [len(heights[by]) for by in ("policy", "auto")] == [2 * len(VDNN), len(VDNN)]
     worst = {by: max(found, default=0.0) - 1 for by, found in heights.items()}
     verdict = judged(is_complete and max(worst["policy"], worst["auto"]) <= 0, False)
