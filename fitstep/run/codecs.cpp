@@ -10,6 +10,7 @@
 #include <cstring>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "fitstep/base/check.h"
 #include "fitstep/plan/plan.h"
@@ -113,6 +114,16 @@ int64_t most_coded_bytes(Code code, int64_t size_bytes) {
   if (code == Code::Zstd) return static_cast<int64_t>(ZSTD_compressBound(size));
   if (code == Code::ZeroValue) return static_cast<int64_t>(masks_size(size)) + size_bytes;
   return size_bytes;
+}
+
+bool Coder::prepare(Code code, int64_t most_bytes) {
+  if (code != Code::Zstd) return true;
+  const std::vector<char> zeros(static_cast<size_t>(most_bytes), 0);
+  std::vector<char> coded(ZSTD_compressBound(zeros.size()));
+  std::vector<char> decoded(zeros.size());
+  const int64_t coded_bytes = Coder::encode(code, zeros, coded);
+  return coded_bytes >= 0 &&
+         Coder::decode(code, std::span(coded).first(static_cast<size_t>(coded_bytes)), decoded);
 }
 
 int64_t Coder::encode(Code code, std::span<const char> from, std::span<char> to) {

@@ -32,8 +32,11 @@ class Coder {
   Coder& operator=(const Coder&) = delete;
   virtual ~Coder();
 
+  // Takes the memory that a code needs for so many bytes at once, so that neither of these
+  // allocates afterwards. False where there is none; they try again then.
+  bool prepare(Code code, int64_t most_bytes);
+
   // The bytes written to `to`; -1, with anything in `to`, where it is too small or coding failed.
-  // Neither allocates after the first call for a code.
   // REQUIRES: is_copy_code(code), the two do not overlap.
   virtual int64_t encode(Code code, std::span<const char> from, std::span<char> to);
 

@@ -94,6 +94,14 @@ class DiskFile {
   Status read_coded(Code code, char* target, int64_t offset_bytes, int64_t size_bytes,
                     std::span<CodedPiece> pieces);
 
+  // Before the first copy in that code, so that none allocates: a coder without memory now tries
+  // again then.
+  void prepare(Code code) {
+    for (Way* way : {&to_, &from_}) {
+      for (Hand& hand : way->hands) hand.coder->prepare(code, options_.piece_bytes);
+    }
+  }
+
   size_t pieces_of(int64_t size_bytes) const {
     return static_cast<size_t>((size_bytes + options_.piece_bytes - 1) / options_.piece_bytes);
   }

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -28,10 +29,12 @@ int64_t whole_blocks(int64_t size_bytes) {
 
 FileCopies::FileCopies(const LaneCopies& copies, std::shared_ptr<DiskFile> file, int64_t part_bytes)
     : copies_(copies), file_(std::move(file)), part_bytes_(part_bytes) {
+  std::set<Code> codes;
   for (const LaneCopy& copy : copies_.of(Lane::DiskWrite)) {
     const auto residency = static_cast<size_t>(copy.file_residency);
     records_.resize(std::max(records_.size(), residency + 1));
     sizes_.push_back({.size_bytes = copy.size_bytes});
+    if (copy.code != Code::None) codes.insert(copy.code);
     for (int64_t begin = 0; begin < copy.size_bytes;) {
       const int64_t size_bytes = std::min(part_bytes_, copy.size_bytes - begin);
       Record& record = records_[residency].emplace_back();
@@ -39,6 +42,7 @@ FileCopies::FileCopies(const LaneCopies& copies, std::shared_ptr<DiskFile> file,
       begin += size_bytes;
     }
   }
+  for (const Code code : codes) file_->prepare(code);
 }
 
 Status FileCopies::write(int32_t position, int64_t begin_bytes, std::span<const char> part) {
@@ -90,6 +94,7 @@ void FileCopies::sample_codes() {
   const int64_t most_bytes =
       std::max(most_coded_bytes(Code::ZeroValue, kSize), most_coded_bytes(Code::Zstd, kSize));
   sampled_.resize(static_cast<size_t>(most_bytes));
+  sampler_.prepare(Code::Zstd, kSize);
   is_sampling_ = true;
 }
 

@@ -236,7 +236,7 @@ class Step:
                 continue
             tried.append(variant)
             runs = variant.host.run()
-            formulas = tuple(run.formula for run in runs)
+            formulas = tuple([run.formula for run in runs])
             for candidate in found:
                 if (
                     candidate.formulas == formulas

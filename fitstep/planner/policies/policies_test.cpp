@@ -46,17 +46,20 @@ int64_t evicted_units(const Plan& plan) {
   return bytes / kLayerUnitBytes;
 }
 
-// Its name, and when it ends.
+const std::string& name_of(const Program& program, const Plan& plan, const Action& action) {
+  if (action.kind == Action::Kind::Run) return program.ops[action.run.op.index()].name;
+  const StorageId storage = plan.residencies[action.copy.source.index()].storage;
+  return program.storages[storage.index()].name;
+}
+
+// Its name, and when it starts.
 std::vector<std::string> timeline(const Program& program, const Plan& plan, Lane lane) {
   std::vector<std::string> result;
   for (const Span& span : simulate(program, plan, layer_machine()).spans) {
     if (span.lane != lane || span.begin_ps == span.end_ps) continue;
     const Action& action = plan.lane(lane)[static_cast<size_t>(span.position)];
-    const StorageId storage = plan.residencies[action.copy.source.index()].storage;
-    const std::string& name = action.kind == Action::Kind::Run
-                                  ? program.ops[action.run.op.index()].name
-                                  : program.storages[storage.index()].name;
-    result.push_back(name + "@" + std::to_string(span.begin_ps / kPicosecondsPerSecond));
+    result.push_back(name_of(program, plan, action) + "@" +
+                     std::to_string(span.begin_ps / kPicosecondsPerSecond));
   }
   return result;
 }

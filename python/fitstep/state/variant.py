@@ -89,10 +89,11 @@ class VariantFacts:
         """
         return VariantKey(
             _inputs(args, kwargs or {}, self._guarded),
-            tuple(map(operator.getitem, self._modules, repeat("training"))),
-            tuple(map(_requires_grad, self.leaves)),
+            # From lists: of tuples made of iterators Python keeps up to 2,000 of each size.
+            (*map(operator.getitem, self._modules, repeat("training")),),
+            (*map(_requires_grad, self.leaves),),
             tuple([leaf.grad is not None for leaf in self.leaves]),
-            tuple([tuple(map(len, o.state.values())) for o in self._optimizers]),
+            tuple([(*map(len, o.state.values()),) for o in self._optimizers]),
             ambient(),
         )
 
