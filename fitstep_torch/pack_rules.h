@@ -18,8 +18,8 @@ struct PackRule {
   bool may_take_first = false;    // The result may lie where the first argument does.
 };
 
-// None for most calls: not for hardtanh's (ReLU6), whose kernel's loops treat NaN in two ways. `op`:
-// where the call stands in `step`.
+// None for most calls: not for hardtanh's (ReLU6), whose kernel's loops treat NaN in two ways.
+// `op`: where the call stands in `step`.
 std::optional<PackRule> pack_rule(const StepProgram& step, size_t op);
 
 // Images whose planes follow each other, or have their channels last; from the storage's begin.
