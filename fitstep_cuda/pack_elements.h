@@ -75,7 +75,7 @@ struct ScaleUnflagged {
   Number* made;
 
   FITSTEP_ANYWHERE void operator()(int64_t i) const {
-    made[i] = is_set(bits, i) ? gradient[i] : gradient[i] * slope;  // NaN as it is.
+    made[i] = is_set(bits, i) ? gradient[i] : gradient[i] * slope;  // As PyTorch's kernel there.
   }
 };
 

@@ -65,8 +65,7 @@ template <class Number>
 inline void scale_unflagged(const Number* x, const uint8_t* flags, Number slope, int64_t count,
                             Number* out) {
 #pragma GCC ivdep
-  for (int64_t i = 0; i < count; ++i)
-    out[i] = flags[i] != 0 ? x[i] : x[i] * slope;  // NaN as it is.
+  for (int64_t i = 0; i < count; ++i) out[i] = x[i] * (flags[i] != 0 ? Number{1} : slope);
 }
 FITSTEP_VECTORISED void scale(const float* x, const uint8_t* flags, float slope, int64_t count,
                               float* out) {

@@ -15,7 +15,8 @@ class RunTimes {
  public:
   void add(int64_t time_ps) { times_ps_.push_back(time_ps); }
 
-  // A few behind the one that warms caches up; one if it is long, more where short ones differ.
+  // A few behind the one that warms caches up; one if it is long, more where short ones differ or
+  // all may have been waiting for a turn.
   bool are_enough() const;
 
   // The median; of runs that were disturbed, a short one. REQUIRES: are_enough().

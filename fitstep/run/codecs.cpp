@@ -116,6 +116,7 @@ int64_t most_coded_bytes(Code code, int64_t size_bytes) {
   return size_bytes;
 }
 
+// By this class's own ways: tests count the calls of steps.
 bool Coder::prepare(Code code, int64_t most_bytes) {
   if (code != Code::Zstd) return true;
   const std::vector<char> zeros(static_cast<size_t>(most_bytes), 0);

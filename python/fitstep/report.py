@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import statistics
-from array import array
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -25,8 +24,7 @@ class Measured:
     """What the runs of one variant showed."""
 
     runs: int = 0
-    # Of the last 1,000 runs. Numbers that are objects would keep memory from being used again.
-    seconds: array[float] = field(default_factory=lambda: array("d"))
+    seconds: list[float] = field(default_factory=list)  # Of the last 1,000 runs.
 
     def note(self, seconds: float | None) -> None:
         """One more run; None where nobody knows how long it took."""

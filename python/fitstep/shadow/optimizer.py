@@ -167,7 +167,7 @@ class ShadowOptimizer:
         random = torch.default_generator
         was = _core.generator_state(random) if self._draws else None
         runs = tuple(
-            ClassRun(one.members, one.replica.step()) for one in self._classes if one.masks[index]
+            [ClassRun(one.members, one.replica.step()) for one in self._classes if one.masks[index]]
         )
         if was is not None:
             _core.set_generator_state(random, was)
