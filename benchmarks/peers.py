@@ -22,7 +22,7 @@ import matplotlib.pyplot as plt
 from results import RESULTS, Row, arguments, kept_rows, machine, mib, save, show
 from workers import WorkerProcess
 
-CASES = ("resnet50_16_channels_last", "vgg16", "unet", "gpt")
+CASES = ("resnet50_16_nchw", "resnet50_16_channels_last", "vgg16", "unet", "gpt", "lstm")
 RIVALS = (
     "checkpoint:1", "checkpoint:2", "checkpoint:4",
     "memory_budget:0.7", "memory_budget:0.3", "memory_budget:0.0", "inductor:0.3", "spill",

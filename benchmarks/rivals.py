@@ -1,7 +1,8 @@
 """What else trains in less memory with PyTorch, as plans of our own would have to beat it.
 
     checkpoint:N     torch.utils.checkpoint around every N consecutive layers; what works in place
-                     stays with the layer in front, whose output would else be lost to recompute
+                     stays with the layer in front, whose output would else be lost to recompute;
+                     an LSTM's layers are split into modules that share its weights
     memory_budget:F  torch.compile that may keep the share F of what it would save, recomputing the
                      rest; with the backend that needs no C++ compiler
     inductor:F       the same with its own compiler, whose kernels have other bits
@@ -34,10 +35,38 @@ class Group(nn.Sequential):
         return checkpoint(super().forward, x, use_reentrant=False)
 
 
+class Recurrent(nn.Sequential):
+    """An LSTM whose layers are modules, called as nn.LSTM is; its last state is not asked for."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, None]:
+        """Outputs of the last layer; positions stand in front meanwhile, as nn.LSTM has them."""
+        outputs: Tensor = super().forward(x.transpose(0, 1))  # type: ignore[no-untyped-call]
+        return outputs.transpose(0, 1), None
+
+
+class RecurrentLayer(nn.Module):
+    """One layer of an LSTM, with its weights, and the dropout behind it."""
+
+    def __init__(self, lstm: nn.LSTM, index: int) -> None:
+        super().__init__()
+        size = lstm.input_size if index == 0 else lstm.hidden_size
+        self.layer = nn.LSTM(size, lstm.hidden_size)
+        for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"):
+            setattr(self.layer, f"{name}_l0", getattr(lstm, f"{name}_l{index}"))
+        self.dropout = nn.Dropout(lstm.dropout if index + 1 < lstm.num_layers else 0.0)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Outputs at every position."""
+        outputs: Tensor = self.dropout(self.layer(x)[0])
+        return outputs
+
+
 def checkpointed(workload: Workload, size: int) -> None:
     """Groups of `size` layers."""
     for name in LAYERS:
         layers = getattr(workload.model, name, None)
+        if isinstance(layers, nn.LSTM):
+            layers = Recurrent(*(RecurrentLayer(layers, i) for i in range(layers.num_layers)))
         if isinstance(layers, nn.Sequential | nn.ModuleList):
             if name in SINGLE and size > 1:
                 raise ValueError(f"{name} has other layers between its own")
