@@ -42,9 +42,10 @@ Status add_disk(const std::string& folder, Machine& machine) {
   machine.sources.push_back(
       {.figure = "links[1].compute_slowdown",
        .source = "measured: work of that many threads beside copies to the file, against alone"});
-  FITSTEP_TRY(machine.codecs, measure_codecs({}));
+  FITSTEP_TRY(machine.codecs, measure_codecs({.threads = machine.threads}));
   machine.sources.push_back(
-      {.figure = "codecs", .source = "measured: one thread, numbers of which half are zero"});
+      {.figure = "codecs",
+       .source = "measured: one thread beside work of that many, numbers of which half are zero"});
   return Done{};
 }
 

@@ -75,13 +75,13 @@ std::string measure_drive(int32_t threads, const py::object& file, int64_t file_
 }
 
 // As the text of a machine that has only them: what options["codecs"] takes.
-std::string measure_copy_codecs(int64_t piece_bytes) {
+std::string measure_copy_codecs(int32_t threads, int64_t piece_bytes) {
   constexpr int32_t kPieces = 4;
   const auto measure = [&] {
     const py::gil_scoped_release release;
-    return measure_codecs({.piece_bytes = piece_bytes, .pieces = kPieces});
+    return measure_codecs({.piece_bytes = piece_bytes, .pieces = kPieces, .threads = threads});
   };
-  Machine machine = local_machine(1);
+  Machine machine = local_machine(threads);
   machine.codecs = unwrap(measure());
   return print_machine(machine);
 }
@@ -130,7 +130,8 @@ py::tuple run_counts(const Plan& plan, const StepProgram& step) {
   return py::make_tuple(std::ranges::count(runs, 1), again);
 }
 
-// (name of the value, its bytes, those of what it is held as) of each that the plan packs.
+// (name of the value, operator that packs it, its bytes, those of what it is held as) of each that
+// the plan packs.
 py::list packed(const Plan& plan, const StepProgram& step) {
   py::list made;
   std::vector<bool> seen(step.program.ops.size(), false);
@@ -139,10 +140,11 @@ py::list packed(const Plan& plan, const StepProgram& step) {
     const size_t op = action.run.op.index();
     if (!step.program.ops[op].is_optional || seen[op]) continue;
     seen[op] = true;
-    const Form& form = step.program.ops[op].forms.front();
+    const Op& packer = step.program.ops[op];
+    const Form& form = packer.forms.front();
     const Storage& value = step.program.storages[form.reads.front().storage.index()];
     const Storage& code = step.program.storages[form.writes.front().storage.index()];
-    made.append(py::make_tuple(value.name, value.size_bytes, code.size_bytes));
+    made.append(py::make_tuple(value.name, packer.name, value.size_bytes, code.size_bytes));
   }
   return made;
 }

@@ -42,6 +42,12 @@ void read_tiers(JsonFields& fields, Machine& machine) {
   if (machine.tiers.empty()) fields.fail("tiers is empty; a machine has at least a device");
 }
 
+double read_slowdown(JsonFields& fields) {
+  const double slowdown = fields.real("compute_slowdown");
+  if (slowdown < 1) fields.fail(fields.at("compute_slowdown") + " is less than 1");
+  return slowdown;
+}
+
 void read_links(JsonFields& fields, Machine& machine) {
   const auto tiers = static_cast<int64_t>(machine.tiers.size());
   fields.each("links", [&](JsonFields& link) {
@@ -56,8 +62,7 @@ void read_links(JsonFields& fields, Machine& machine) {
     const Link read = {.upper = TierId(upper),
                        .evict = read_rate(link, "evict"),
                        .prefetch = read_rate(link, "prefetch"),
-                       .compute_slowdown = link.real("compute_slowdown")};
-    if (read.compute_slowdown < 1) link.fail(link.at("compute_slowdown") + " is less than 1");
+                       .compute_slowdown = read_slowdown(link)};
     link.allow_only({"upper", "evict", "prefetch", "compute_slowdown"});
     machine.links.push_back(read);
   });
@@ -65,10 +70,12 @@ void read_links(JsonFields& fields, Machine& machine) {
 
 void read_codecs(JsonFields& fields, Machine& machine) {
   fields.each("codecs", [&](JsonFields& codec) {
-    machine.codecs.push_back(Codec{.name = codec.text("name"),
-                                   .encode_bytes_per_s = codec.number("encode_bytes_per_s"),
-                                   .decode_bytes_per_s = codec.number("decode_bytes_per_s")});
-    codec.allow_only({"name", "encode_bytes_per_s", "decode_bytes_per_s"});
+    machine.codecs.push_back(
+        Codec{.name = codec.text("name"),
+              .encode_bytes_per_s = codec.number("encode_bytes_per_s"),
+              .decode_bytes_per_s = codec.number("decode_bytes_per_s"),
+              .compute_slowdown = codec.has("compute_slowdown") ? read_slowdown(codec) : 1.0});
+    codec.allow_only({"name", "encode_bytes_per_s", "decode_bytes_per_s", "compute_slowdown"});
   });
 }
 
@@ -169,7 +176,8 @@ std::string print_machine(const Machine& machine) {
   for (const Codec& codec : machine.codecs) {
     codecs.push_back({{"name", codec.name},
                       {"encode_bytes_per_s", codec.encode_bytes_per_s},
-                      {"decode_bytes_per_s", codec.decode_bytes_per_s}});
+                      {"decode_bytes_per_s", codec.decode_bytes_per_s},
+                      {"compute_slowdown", codec.compute_slowdown}});
   }
   Json root = {{"format", kFormat},
                {"name", machine.name},

@@ -50,6 +50,7 @@ struct Codec {
   std::string name;
   int64_t encode_bytes_per_s = 0;
   int64_t decode_bytes_per_s = 0;
+  double compute_slowdown = 1.0;  // Op time while one thread codes without a pause / op time alone.
 
   bool operator==(const Codec&) const = default;
 };

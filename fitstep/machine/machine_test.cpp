@@ -26,7 +26,10 @@ Machine full_machine() {
   machine.tiers[1].is_closed = true;
   machine.links[1].evict = {.alone_bytes_per_s = 7, .both_bytes_per_s = 5, .latency_ps = 3};
   machine.links[1].compute_slowdown = 1.625;
-  machine.codecs = {{.name = "signs", .encode_bytes_per_s = 11, .decode_bytes_per_s = 13}};
+  machine.codecs = {{.name = "signs",
+                     .encode_bytes_per_s = 11,
+                     .decode_bytes_per_s = 13,
+                     .compute_slowdown = 1.375}};
   machine.roofline = {.fp32_flops_per_s = 17,
                       .memory_bytes_per_s = 19,
                       .flops_efficiency = 0.5,
@@ -91,6 +94,7 @@ TEST(Machine, NamesTheFaultyField) {
       {"1.625", "0.5", "links[1].compute_slowdown is less than 1"},
       {"1.625", "\"1.625\"", "links[1].compute_slowdown is not a number"},
       {"\"signs\"", "[]", "codecs[0].name is not a string"},
+      {"1.375", "0.5", "codecs[0].compute_slowdown is less than 1"},
       {"\"links\": [", "\"links\": [3,", "links[0] is not an object"},
       {"\"fp32_flops_per_s\": 17", "\"fp32_flops_per_s\": 0",
        "roofline.fp32_flops_per_s is 0, outside 1 .."},

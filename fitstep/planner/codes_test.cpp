@@ -104,6 +104,21 @@ TEST(ChooseCodes, LeavesAPlanAsItIsWhereCodingIsSlowerThanTheDisk) {
   EXPECT_EQ(plan, before);
 }
 
+TEST(ChooseCodes, CodesLessWhereThatHoldsUpTheOpsBeside) {
+  Program program = half_sparse(1);
+  for (Op& op : program.ops) {
+    for (Form& form : op.forms) form.time_ps *= 20;  // Ops and copies take about as long.
+  }
+  Machine machine = machine_with(0.4, 3);
+  Plan plan = plan_for(program, machine);
+  Plan held_up = plan;
+  choose_codes(program, machine, plan);
+  machine.codecs[0].compute_slowdown = 20;
+  choose_codes(program, machine, held_up);
+  EXPECT_LT(count_of(held_up, Code::ZeroValue), count_of(plan, Code::ZeroValue));
+  EXPECT_GT(simulate(program, plan, machine).total_ps, held_up.certificate.predicted_ps);
+}
+
 TEST(ChooseCodes, LeavesAPlanAsItIsWhereNobodyHasLookedOrTheMachineHasNoCodecs) {
   const Machine machine = machine_with(0.1, 0.1);
   const Program unknown = random_program(1, {.unit_bytes = kUnitBytes});

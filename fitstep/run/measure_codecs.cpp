@@ -1,12 +1,13 @@
 #include "fitstep/run/measure_codecs.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <random>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "fitstep/base/check.h"
@@ -14,6 +15,7 @@
 #include "fitstep/machine/machine.h"
 #include "fitstep/plan/plan.h"
 #include "fitstep/run/codecs.h"
+#include "fitstep/run/measure_slowdown.h"
 
 namespace fitstep {
 namespace {
@@ -35,50 +37,74 @@ std::vector<Bytes> make_pieces(const CodecOptions& options) {
   return pieces;
 }
 
-template <class Work>
-double seconds_of(const Work& work) {
-  const auto begin = std::chrono::steady_clock::now();
-  work();
-  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
-  return std::max(passed.count(), 1e-9);
-}
+// Pieces in one code, and what one thread needs to make them and read them.
+class Pieces {
+ public:
+  Pieces(Code code, const CodecOptions& options, const std::vector<Bytes>& pieces)
+      : code_(code),
+        pieces_(&pieces),
+        coded_(pieces.size(),
+               Bytes(static_cast<size_t>(most_coded_bytes(code, options.piece_bytes)))),
+        sizes_(pieces.size()),
+        decoded_(static_cast<size_t>(options.piece_bytes)) {}
 
-// The least of the rounds: what else the machine does only makes them longer.
-Codec measure(Code code, const char* name, const CodecOptions& options,
-              const std::vector<Bytes>& pieces) {
-  Coder coder;
-  const auto room = static_cast<size_t>(most_coded_bytes(code, options.piece_bytes));
-  std::vector<Bytes> coded(pieces.size(), Bytes(room));
-  std::vector<size_t> sizes(pieces.size());
-  Bytes decoded(static_cast<size_t>(options.piece_bytes));
-  double encode_s = 1e9;
-  double decode_s = 1e9;
-  for (int32_t round = 0; round <= options.rounds; ++round) {  // The first one touches all pages.
-    encode_s = std::min(encode_s, seconds_of([&] {
-                          for (size_t i = 0; i < pieces.size(); ++i) {
-                            sizes[i] = static_cast<size_t>(coder.encode(code, pieces[i], coded[i]));
-                          }
-                        }));
-    decode_s = std::min(decode_s, seconds_of([&] {
-                          for (size_t i = 0; i < pieces.size(); ++i) {
-                            const bool is_whole =
-                                coder.decode(code, std::span(coded[i]).first(sizes[i]), decoded);
-                            FITSTEP_CHECK(is_whole, "a code that does not come back");
-                          }
-                        }));
+  void encode() {
+    for (size_t i = 0; i < pieces_->size(); ++i) {
+      sizes_[i] = static_cast<size_t>(coder_.encode(code_, pieces_->at(i), coded_[i]));
+    }
   }
-  const auto bytes = static_cast<double>(options.piece_bytes) * options.pieces;
-  return {.name = name,
-          .encode_bytes_per_s = std::max<int64_t>(1, static_cast<int64_t>(bytes / encode_s)),
-          .decode_bytes_per_s = std::max<int64_t>(1, static_cast<int64_t>(bytes / decode_s))};
+
+  void decode() {
+    for (size_t i = 0; i < coded_.size(); ++i) {
+      const bool is_whole = coder_.decode(code_, std::span(coded_[i]).first(sizes_[i]), decoded_);
+      FITSTEP_CHECK(is_whole, "a code that does not come back");
+    }
+  }
+
+ private:
+  Code code_;
+  const std::vector<Bytes>* pieces_;
+  Coder coder_;
+  std::vector<Bytes> coded_;
+  std::vector<size_t> sizes_;
+  Bytes decoded_;
+};
+
+Codec measure(Code code, const char* name, const CodecOptions& options,
+              const std::vector<Bytes>& made) {
+  Pieces pieces(code, options, made);
+  pieces.encode();  // All pages are touched.
+  pieces.decode();
+  const SlowdownOptions ops{.threads = options.threads, .rounds = options.rounds};
+  const double bytes = static_cast<double>(options.piece_bytes) * options.pieces;
+  const auto rate = [&](const std::function<void()>& work) {
+    std::vector<int64_t> durations_ps;
+    for (int32_t i = 0; i < options.rounds; ++i) durations_ps.push_back(duration_ps(work));
+    const auto time_ps = static_cast<double>(median(std::move(durations_ps)));
+    return std::max<int64_t>(1, static_cast<int64_t>(bytes / time_ps * kPicosecondsPerSecond));
+  };
+  Codec codec{.name = name};
+  {
+    const Repeater beside(make_work(ops));
+    codec.encode_bytes_per_s = rate([&] { pieces.encode(); });
+    codec.decode_bytes_per_s = rate([&] { pieces.decode(); });
+  }
+  codec.compute_slowdown = measure_slowdown(ops, [&] {
+    pieces.encode();
+    pieces.decode();
+  });
+  return codec;
 }
 
 }  // namespace
 
 Result<std::vector<Codec>> measure_codecs(const CodecOptions& options) {
-  if (options.piece_bytes <= 0 || options.pieces <= 0 || options.rounds <= 0) {
-    return Error{ErrorCode::BadInput,
-                 "codes are measured on at least one piece of one byte, in at least one round"};
+  if (options.piece_bytes <= 0 || options.pieces <= 0 || options.rounds <= 0 ||
+      options.threads <= 0) {
+    return Error{
+        ErrorCode::BadInput,
+        "codes are measured on at least one piece of one byte, in at least one round, beside "
+        "at least one thread"};
   }
   const std::vector<Bytes> pieces = make_pieces(options);
   return std::vector<Codec>{measure(Code::ZeroValue, "zero_value", options, pieces),

@@ -20,6 +20,7 @@ TEST(MeasureCodecs, FindsARateInEachDirectionOfEachCode) {
   for (const Codec& codec : *found) {
     EXPECT_GT(codec.encode_bytes_per_s, 1'000'000) << codec.name;
     EXPECT_GT(codec.decode_bytes_per_s, 1'000'000) << codec.name;
+    EXPECT_GE(codec.compute_slowdown, 1) << codec.name;
   }
 }
 
@@ -27,6 +28,7 @@ TEST(MeasureCodecs, RefusesNothingToMeasure) {
   EXPECT_FALSE(measure_codecs({.piece_bytes = 0}).has_value());
   EXPECT_FALSE(measure_codecs({.pieces = 0}).has_value());
   EXPECT_FALSE(measure_codecs({.rounds = 0}).has_value());
+  EXPECT_FALSE(measure_codecs({.threads = 0}).has_value());
 }
 
 }  // namespace

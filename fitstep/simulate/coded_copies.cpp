@@ -45,6 +45,7 @@ void put_code(const Storage& storage, Code code, const Machine& machine, Work& w
   const Rate rate{.alone_bytes_per_s =
                       is_evict ? codec->encode_bytes_per_s : codec->decode_bytes_per_s};
   work.code_ps = transfer_ps(work.size_bytes, rate, /*is_shared=*/false);
+  work.code_slowdown = codec->compute_slowdown;
 }
 
 }  // namespace fitstep

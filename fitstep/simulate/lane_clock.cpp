@@ -160,9 +160,9 @@ bool LaneClock::is_other_way_busy(size_t lane, const Link& link) const {
   return false;
 }
 
-// The worst of the links that copy beside the op.
+// The worst of the links that copy beside the op, and of coding.
 double LaneClock::slowdown_now(size_t lane) const {
-  double slowdown = 1.0;
+  double slowdown = coding_slowdown_now();
   for (const Link& link : machine_->links) {
     if (link.compute_slowdown <= 1) continue;
     const double use =
@@ -170,6 +170,20 @@ double LaneClock::slowdown_now(size_t lane) const {
     const bool is_full = use >= 1;  // Not rounded then: most copies cross one link.
     slowdown =
         std::max(slowdown, is_full ? link.compute_slowdown : 1 + (link.compute_slowdown - 1) * use);
+  }
+  return slowdown;
+}
+
+// What all threads that code cost the op beside them: each copy's code for a part of its time.
+double LaneClock::coding_slowdown_now() const {
+  double slowdown = 1.0;
+  for (size_t lane = 0; lane < running_.size(); ++lane) {
+    const Work& work = running_[lane].work;
+    if (!running_[lane].is_running || work.coded_bytes < 0 || work.code_slowdown <= 1) continue;
+    const int64_t whole_ps = copy_ps(lane);
+    if (whole_ps == 0) continue;
+    const double use = static_cast<double>(work.code_ps) / static_cast<double>(whole_ps);
+    slowdown += (work.code_slowdown - 1) * use;
   }
   return slowdown;
 }

@@ -16,7 +16,8 @@
 // for a part of its time only.
 //
 // A copy in a code goes in pieces that two threads encode and hand to the lower link in turns: it
-// takes as long as that link alone, or half of what coding and that link take after each other.
+// takes as long as that link alone, or half of what coding and that link take after each other. Ops
+// beside it are slower as far as its threads code.
 //
 // An action whose speed changes keeps the share of it that is done. Who may start, and when, is
 // the caller's question.
@@ -53,6 +54,7 @@ struct Work {
   // Of a copy in a code: bytes on links below the first, and the time of one thread that codes.
   int64_t coded_bytes = -1;  // None: there is no code.
   int64_t code_ps = 0;
+  double code_slowdown = 1.0;  // Of ops while one thread codes without a pause.
 };
 
 // Time of one copy over one link; `is_shared` while the other direction is busy too.
@@ -93,6 +95,7 @@ class LaneClock {
   bool is_other_way_busy(size_t lane, const Link& link) const;
   std::optional<size_t> lane_beside(size_t lane, const Link& link) const;
   double slowdown_now(size_t lane) const;
+  double coding_slowdown_now() const;
   double use_now(size_t lane, const Link& link, Direction direction) const;
 
   const Machine* machine_;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <limits>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -253,6 +254,24 @@ TEST(Simulate, TakesForACodedCopyWhatTheFileOrTheCodingTakes) {
   program.storages[1].zero_value_bytes = 0;  // Nobody knows: both bytes.
   machine.codecs.clear();
   EXPECT_EQ(simulate(program, plan, machine).total_ps, 6 * kSecond);
+}
+
+// Encoding 2 s and the file 1 s: 1.5 s for the copy, in which 4/3 threads code.
+TEST(Simulate, SlowsOpsDownWhileCopiesAreCoded) {
+  Program program = program_of(kOffload);
+  program.storages[1].zero_value_bytes = 1;
+  Plan plan = disk_plan(program);
+  plan.residencies[5].code = Code::ZeroValue;
+  Machine machine = unit_machine();
+  machine.links[0].evict.alone_bytes_per_s = 1'000'000'000;
+  machine.links[0].prefetch.alone_bytes_per_s = 1'000'000'000;
+  machine.codecs = {{.name = "zero_value",
+                     .encode_bytes_per_s = 1,
+                     .decode_bytes_per_s = std::numeric_limits<int64_t>::max(),
+                     .compute_slowdown = 1.75}};
+  // 1 + 0.75 * 4/3: the op beside it is half as fast for its 1.5 s, so it has done 0.75 of its 1 s.
+  EXPECT_EQ(span_of(simulate(program, plan, machine), Lane::Compute, 1).end_ps,
+            2 * kSecond + 3 * kSecond / 4);
 }
 
 // x goes to the host while a goes to the disk (not valid, but time is all that is asked for here).

@@ -152,10 +152,12 @@ class ProfileCache:
     def codecs(self, piece_bytes: int) -> str:
         """What codes of copies to the disk tier cost here, for the planner; measured if need be, in
         a fraction of a second."""
-        known = self._codecs.get(str(piece_bytes))
+        threads = torch.get_num_threads()
+        of = f"{piece_bytes} bytes, beside {threads} threads"
+        known = self._codecs.get(of)
         if known is None:
-            known = _core.measure_codecs(piece_bytes)
-            self._codecs[str(piece_bytes)] = known
+            known = _core.measure_codecs(threads, piece_bytes)
+            self._codecs[of] = known
             self._write()
         return known
 

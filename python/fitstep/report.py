@@ -67,6 +67,16 @@ class CodedCopy:
 
 
 @dataclass
+class PackedValue:
+    """A value that is held in fewer bytes of the arena from its last whole use until it is read."""
+
+    name: str
+    code: str  # The operator that packs it: what the bytes are is in its documentation.
+    size_bytes: int
+    packed_bytes: int
+
+
+@dataclass
 class VariantReport:
     """One variant. Bytes unless said otherwise; seconds are of one step."""
 
@@ -74,8 +84,7 @@ class VariantReport:
     ops: int
     kept_ops: int  # Run once; their results stay until nobody reads them any more.
     recomputed_ops: int  # Runs beyond the first.
-    packed_values: int  # Held in fewer bytes while nobody needs all of them,
-    packed_saved_bytes: int  # and how many fewer that is, for all of them.
+    packed: list[PackedValue]  # Held in fewer bytes while nobody needs all of them.
     evicted_bytes: int  # Copied to the host tier in one step,
     prefetched_bytes: int  # and from there.
     host_tier_bytes: int  # What the host tier must hold for it.
@@ -161,11 +170,7 @@ class Report:
             )
             if one.moves:
                 lines.append(f"  plan   {one.moves}")
-            if one.packed_values:
-                lines.append(
-                    f"  packed {one.packed_values} values, {size(one.packed_saved_bytes)} less "
-                    f"while they wait"
-                )
+            lines += _packed_lines(one.packed)
             if self.host_budget_bytes:
                 lines.append(
                     f"  host   evicted {size(one.evicted_bytes)}, prefetched "
@@ -197,13 +202,31 @@ def _coded_lines(copies: list[CodedCopy]) -> list[str]:
         return []
     size = _core.format_bytes
     whole, written = sum(c.size_bytes for c in copies), sum(c.written_bytes for c in copies)
-    lines = [f"  codes  {len(copies)} values, {size(written)} written of {size(whole)}"]
-    most = sorted(copies, key=lambda c: c.written_bytes - c.size_bytes)
-    for copy in most[:_CODED_LINES]:
-        lines.append(
-            f"         {copy.name}: {size(copy.written_bytes)} of {size(copy.size_bytes)} "
-            f"({copy.code})"
-        )
+    return [
+        f"  codes  {len(copies)} values, {size(written)} written of {size(whole)}",
+        *_most_saved([(c.name, c.code, c.size_bytes, c.written_bytes) for c in copies]),
+    ]
+
+
+def _packed_lines(values: list[PackedValue]) -> list[str]:
+    """The same of what is held in fewer bytes in the arena."""
+    if not values:
+        return []
+    saved = _core.format_bytes(sum(v.size_bytes - v.packed_bytes for v in values))
+    return [
+        f"  packed {len(values)} values, {saved} less while they wait",
+        *_most_saved([(v.name, v.code, v.size_bytes, v.packed_bytes) for v in values]),
+    ]
+
+
+def _most_saved(values: list[tuple[str, str, int, int]]) -> list[str]:
+    """A line each for those (name, code, bytes, bytes in the code) that save most."""
+    size = _core.format_bytes
+    most = sorted(values, key=lambda value: value[3] - value[2])
+    lines = [
+        f"         {name}: {size(coded)} of {size(whole)} ({code})"
+        for name, code, whole, coded in most[:_CODED_LINES]
+    ]
     if len(most) > _CODED_LINES:
         lines.append(f"         and {len(most) - _CODED_LINES} more")
     return lines
@@ -217,7 +240,7 @@ def _variant_report(variant: Variant, measured: Measured | None, session: Sessio
     external = planned.external_bytes
     kept, recomputed = planned.plan.run_counts(variant.step)
     offloaded = session.below.tiers_of(planned.plan.offloaded())
-    packed = planned.plan.packed(variant.step)
+    packed = [PackedValue(*value) for value in planned.plan.packed(variant.step)]
     core = planned.variant
     graph = core.graph() if core is not None else None
     coded = [CodedCopy(*copy) for copy in core.coded_copies()] if core is not None else []
@@ -227,8 +250,7 @@ def _variant_report(variant: Variant, measured: Measured | None, session: Sessio
         ops=variant.step.op_count() - variant.step.optional_op_count() + len(packed),
         kept_ops=kept,
         recomputed_ops=recomputed,
-        packed_values=len(packed),
-        packed_saved_bytes=sum(whole - code for _, whole, code in packed),
+        packed=packed,
         evicted_bytes=offloaded["evicted_bytes"],
         prefetched_bytes=offloaded["prefetched_bytes"],
         host_tier_bytes=offloaded["host_bytes"],

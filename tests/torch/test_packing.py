@@ -247,12 +247,14 @@ def test_tight_budgets_are_met_by_packing_with_the_bits_of_plain_pytorch(
         with contextlib.suppress(fitstep.BudgetTooSmall):
             step = fitstep.compile(job.step, example=(job.x,), budget=f"{share}%")
             planned = step.report().variants[-1]
-            if planned.packed_values > 0:
+            if planned.packed:
                 break
             step.close()
-    assert planned.packed_values > 0
-    assert planned.packed_saved_bytes >= planned.packed_values * 60_000
-    assert "packed" in str(step.report())
+    assert planned.packed
+    assert all(one.packed_bytes + 60_000 <= one.size_bytes for one in planned.packed)
+    most = max(planned.packed, key=lambda one: one.size_bytes - one.packed_bytes)
+    assert f"{most.name}: " in str(step.report())
+    assert f"({most.code})" in str(step.report())
     assert differences(job.train(step), expected) == []
     report = step.report()
     assert (report.misplaced_results, report.violations) == (0, 0)
@@ -269,7 +271,7 @@ def test_some_budgets_are_too_small_for_recompute_alone() -> None:
         least[policy] = too_small.value.least_found_bytes or 0
     assert least["auto"] < least["recompute"]
     step = fitstep.compile(job.step, example=(job.x,), budget=least["auto"])
-    assert step.report().variants[-1].packed_values > 0
+    assert step.report().variants[-1].packed
     step.close()
     with pytest.raises(fitstep.BudgetTooSmall):
         fitstep.compile(job.step, example=(job.x,), budget=least["auto"], policy="recompute")
