@@ -2,8 +2,8 @@
 
     python benchmarks/run.py [NAME ...] [--small] [OPTION ...]
 
-Names: same_bits memory speed step_time peers peak_promise capture layout disk faults constancy
-prediction, all of them by default; and plan and traces (`make bench-plan`), verify
+Names: same_bits memory speed step_time peers peak_promise exact_peak capture layout disk faults
+constancy prediction, all of them by default; and plan and traces (`make bench-plan`), verify
 (`make bench-verify`), densities and reproduce (`make reproduce`), untaken, pools, and beyond_ram,
 which takes up to an hour. Each is a script of its own. Its command, its raw output and the machine
 go to benchmarks/results/NAME.txt, its figures to NAME.json.
@@ -20,8 +20,8 @@ import time
 from results import RESULTS, ROOT, arguments, machine
 
 NAMES = (
-    "same_bits", "memory", "speed", "step_time", "peers", "peak_promise", "capture", "layout",
-    "disk", "faults", "constancy", "prediction",
+    "same_bits", "memory", "speed", "step_time", "peers", "peak_promise", "exact_peak", "capture",
+    "layout", "disk", "faults", "constancy", "prediction",
 )  # fmt: skip
 MORE = ("plan", "traces", "verify", "densities", "reproduce", "untaken", "pools", "beyond_ram")
 

@@ -6,14 +6,17 @@ HOW is "plain", a rival (rivals.py), or a budget in bytes, with ":disk" behind i
 the folder of temporary files. It answers every line with one line of JSON: first how compiling
 went, then to `step` the seconds of one training step and its loss, to `turn` the seconds per step
 of as many as fill a tenth of a second, to `peak` the bytes it needed, to `predicted` the seconds
-that its plan says, to `bits` the hashes of everything it trained. Two workers that take turns share
-the machine's moods, and neither sees the other's memory.
+that its plan says, to `touched` how much of the arena two steps wrote, to `bits` the hashes of
+everything it trained. Two workers that take turns share the machine's moods, and neither sees the
+other's memory.
 """
 
 import json
 import statistics
 import sys
 import time
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -23,6 +26,10 @@ from rivals import install
 from workloads import Workload, build
 
 import fitstep
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "torch"))
+
+from touched import touched
 
 Answer = dict[str, Any]
 DISK_BUDGET = "16GiB"
@@ -75,6 +82,10 @@ class Worker:
     def do_predicted(self) -> Answer:
         """What the plan of the steps that ran last says that one of them takes."""
         return {"seconds": self.step.report().variants[-1].predicted_s}
+
+    def do_touched(self) -> Answer:
+        """What two steps write, in bytes, beside what their plan says."""
+        return asdict(touched(self.step, self.do_step))
 
     def do_bits(self) -> Answer:
         random = torch.get_rng_state()

@@ -1,7 +1,7 @@
 // What codes of copies (codecs.h) cost, measured here and now: by one thread beside work as ops do
-// it, on pieces of a copy's size of which half of the words are zero and the rest are the numbers of
-// a normal distribution, as behind a ReLU; and how much slower that work is beside such a thread.
-// Decoding counts from the first byte of the code to the last of the content.
+// it, on pieces of a copy's size of which half of the words are zero and the rest are the numbers
+// of a normal distribution, as behind a ReLU; and how much slower that work is beside such a
+// thread. Decoding counts from the first byte of the code to the last of the content.
 #pragma once
 
 #include <cstdint>

@@ -10,6 +10,7 @@ import pytest
 import torch
 from cases import CASES, build
 from equal_bits import Watched, close_all, compile_all, plain_peak, share_of_plain_peak
+from touched import touched
 
 # Variants are mixed: a short batch every fourth step, validation after every second. Kernels in
 # bfloat16 request scratch from their worker threads.
@@ -47,6 +48,22 @@ def test_held_bytes_never_exceed_the_budget_with_variants_mixed(
     assert max(step.excess_bytes for step in watched) <= report.host_bytes, "what capture takes"
     assert held[-1] == held[-16], "a late step holds what an early one held"
     assert report.violations == 0
+
+
+@pytest.mark.parametrize("case", ["mlp", "gpt", "resnet18", "unet", "lstm"])
+@pytest.mark.parametrize("share", [1.0, 0.8])
+def test_steps_write_all_that_their_plans_say_and_not_a_byte_above(case: str, share: float) -> None:
+    """Kernels of convolutions and LSTMs need not fill what they ask for."""
+    trainee = build(CASES[case], tiny=True)
+    steps = compile_all(trainee, share_of_plain_peak(case, share))
+    for index in range(2):
+        trainee.drive(index, steps)
+    found = touched(steps[0], lambda: trainee.drive(2, steps))
+    close_all(steps)
+    assert found.end_bytes <= found.height_bytes
+    if case in ("mlp", "gpt"):
+        assert found.end_bytes == found.height_bytes
+    assert found.end_bytes > 0.9 * found.height_bytes
 
 
 def test_the_thread_count_may_change_after_operators_were_measured(
