@@ -33,7 +33,7 @@ from typing import Any
 import torch
 from fitstep.zoo.bits import differences, fingerprint
 from resident import resident_bytes
-from results import MIB, ROOT, Row, arguments, kept_rows, mib, save, show
+from results import MIB, ROOT, Row, arguments, kept_rows, machine, mib, save, show
 
 import fitstep
 
@@ -222,23 +222,25 @@ def main() -> int:
     parser.add_argument(
         "--only", choices=(*JOBS, HOMES), help="measure in this process, for the driver"
     )
-    parser.add_argument("--case", nargs="*", choices=(*JOBS, HOMES), default=[*JOBS, HOMES])
+    parser.add_argument("--case", action="append", choices=(*JOBS, HOMES))
     args = parser.parse_args()
+    cases = args.case or [*JOBS, HOMES]
     seeds = 20 if args.small else SEEDS
     if args.only:
         print(json.dumps(run(args.only, seeds)))
         return 0
-    measured = [f"{kind}, {fault}" for kind in args.case for fault in (*FAULTS, LATE)]
+    measured = [f"{kind}, {fault}" for kind in cases for fault in (*FAULTS, LATE)]
     rows: list[Row] = kept_rows(Path(__file__).stem, measured, args.small)
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "LD_PRELOAD": build_shim(folder)}
-        for kind in args.case:
+        for kind in cases:
             command = [sys.executable, __file__, "--only", kind, *(["--small"] * args.small)]
             answer = subprocess.run(
                 command, stdout=subprocess.PIPE, text=True, check=True, env=environment
             )
             for fault, row in json.loads(answer.stdout.splitlines()[-1]).items():
-                rows.append({"case": f"{kind}, {fault}", **row})
+                here = {"case": f"{kind}, {fault}", "commit": machine()["commit"]}
+                rows.append(here | row)
     outcomes = ("did not happen", "named what is unusable", "ran on", "WRONG")
     table = [
         {

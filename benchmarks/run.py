@@ -3,8 +3,8 @@
     python benchmarks/run.py [NAME ...] [--small] [OPTION ...]
 
 Names: same_bits memory speed step_time peers peak_promise exact_peak capture layout disk faults
-constancy prediction, all of them by default; and plan and traces (`make bench-plan`), verify
-(`make bench-verify`), densities and reproduce (`make reproduce`), untaken, pools, and beyond_ram,
+constancy prediction, all of them by default; and plan and traces (`make bench-plan`), verify (`make
+bench-verify`), densities and reproduce (`make reproduce`), untaken, pools, codes, and beyond_ram,
 which takes up to an hour. Each is a script of its own. Its command, its raw output and the machine
 go to benchmarks/results/NAME.txt, its figures to NAME.json.
 With --small everything runs in a few minutes and nothing is written. Options that this script does
@@ -23,7 +23,17 @@ NAMES = (
     "same_bits", "memory", "speed", "step_time", "peers", "peak_promise", "exact_peak", "capture",
     "layout", "disk", "faults", "constancy", "prediction",
 )  # fmt: skip
-MORE = ("plan", "traces", "verify", "densities", "reproduce", "untaken", "pools", "beyond_ram")
+MORE = (
+    "plan",
+    "traces",
+    "verify",
+    "densities",
+    "reproduce",
+    "untaken",
+    "pools",
+    "codes",
+    "beyond_ram",
+)
 
 
 def run(name: str, options: list[str], keep: bool) -> int:

@@ -1,10 +1,14 @@
-"""Ways that plans do not take, with what they would gain: copies of weights, scratch in the cache.
+"""Ways that plans do not take: weights copied, batches split, scratch that no cache has.
 
     python benchmarks/untaken.py [--small]
 
 Weights. Layers of ResNet-50 and of a transformer, with the weight as it is and with a copy of it in
 the other memory format: whether results, strides and gradients are the same, and the time of the
 second over the first, forward and backward, medians over rounds in which both take turns.
+
+Batches. The same convolutions, all images at once and in two halves, whose results stay apart (to
+put them together would take a copy, which is not counted): bits, times, and what the kernels ask
+for beside their result. The gradient of the weight is a sum over all images and is not asked for.
 
 Scratch. The same plan twice, of a step at 100 %: as the layout has it, and with every block of
 scratch at an address that nothing has touched for as long as the region beside the arena is large,
@@ -19,12 +23,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from results import MIB, ROOT, Row, arguments, save, show
+from fitstep.zoo.plain import plain_peak_bytes
+from results import MIB, ROOT, Row, arguments, mib, save, show
 from torch import Tensor
 
 import fitstep
@@ -95,12 +101,53 @@ def convolution(shape: tuple[int, int, int, int], is_last: bool, rounds: int) ->
         rounds,
     )
     return {
-        "case": f"convolution {channels} to {made}, {kernel}x{kernel}, side {side}, "
-        f"{'channels last' if is_last else 'planes'}",
+        "case": name_of(shape, is_last),
         "equal bits": is_same(*results) and all(map(is_same, *gradients)),
         "forward": forward,
         "backward": ratio(lambda: back(weight), lambda: back(copy), rounds),
     }
+
+
+def halves(shape: tuple[int, int, int, int], is_last: bool, rounds: int) -> Row:
+    """The same layer on all images and on half of them twice."""
+    channels, made, kernel, side = shape
+    x = torch.randn(16, channels, side, side)
+    x = x.contiguous(memory_format=LAST) if is_last else x
+    weight = torch.randn(made, channels, kernel, kernel)
+    weight = weight.contiguous(memory_format=LAST) if is_last else weight
+    gradient = torch.randn_like(F.conv2d(x, weight, None, 1, kernel // 2))
+
+    def forward(of: slice) -> Tensor:
+        return F.conv2d(x[of], weight, None, 1, kernel // 2)
+
+    def back(of: slice) -> Tensor:
+        found: tuple[Tensor, ...] = torch.ops.aten.convolution_backward(
+            gradient[of], x[of], weight, None, [1, 1], [kernel // 2] * 2, [1, 1], False, [0, 0], 1,
+            [True, False, False],
+        )  # fmt: skip
+        return found[0]
+
+    row: Row = {"case": name_of(shape, is_last), "equal bits": True}
+    every, two = slice(None), (slice(8), slice(8, None))
+    for name, way in (("forward", forward), ("gradient", back)):
+        parts, whole = [way(half) for half in two], way(every)
+        row["equal bits"] &= torch.equal(torch.cat(parts), whole)
+        at_once, split = partial(way, every), partial(list_of, way, two)
+        row[name] = ratio(at_once, split, rounds)
+        scratch = plain_peak_bytes(at_once) - whole.nbytes
+        of_half = plain_peak_bytes(partial(way, two[0])) - parts[0].nbytes
+        row[f"{name}, scratch"] = f"{mib(scratch)}, {mib(of_half)}"
+    return row
+
+
+def list_of(way: Callable[[slice], Tensor], parts: tuple[slice, ...]) -> list[Tensor]:
+    return [way(part) for part in parts]
+
+
+def name_of(shape: tuple[int, int, int, int], is_last: bool) -> str:
+    channels, made, kernel, side = shape
+    how = "channels last" if is_last else "planes"
+    return f"convolution {channels} to {made}, {kernel}x{kernel}, side {side}, {how}"
 
 
 def product(shape: tuple[int, int, int], rounds: int) -> Row:
@@ -192,11 +239,13 @@ def main() -> None:
     args = arguments(__doc__).parse_args()
     rounds = 1 if args.small else 15
     torch.manual_seed(0)
-    weights = [
-        convolution(shape, is_last, rounds)
+    layers = [
+        (shape, is_last)
         for is_last in (False, True)
         for shape in (CONVOLUTIONS[:1] if args.small else CONVOLUTIONS)
     ]
+    weights = [convolution(*layer, rounds) for layer in layers]
+    split = [halves(*layer, rounds) for layer in layers]
     weights += [product(shape, rounds) for shape in (PRODUCTS[-1:] if args.small else PRODUCTS)]
     with tempfile.TemporaryDirectory() as name:
         cases = {"resnet-18, 32 of 64x64": (18, 32, 64), "resnet-50, 16 of 224x224": (50, 16, 224)}
@@ -206,11 +255,12 @@ def main() -> None:
         ]
     for title, rows in (
         ("a copy of the weight in the other format, over the weight as it is", weights),
+        ("all images in two halves, over all at once", split),
         ("scratch that no cache has, over scratch as planned", moved),
     ):
         show(title, [{k: f"{v:.3f}" if isinstance(v, float) else v for k, v in row.items()}
                      for row in rows])  # fmt: skip
-    save("untaken", {"weights": weights, "scratch": moved}, args.small)
+    save("untaken", {"weights": weights, "batches": split, "scratch": moved}, args.small)
 
 
 if __name__ == "__main__":

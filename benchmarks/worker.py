@@ -3,12 +3,12 @@
     python benchmarks/worker.py WORKLOAD HOW SMALL
 
 HOW is "plain", a rival (rivals.py), or a budget in bytes, with ":disk" behind it for a disk tier in
-the folder of temporary files. It answers every line with one line of JSON: first how compiling
-went, then to `step` the seconds of one training step and its loss, to `turn` the seconds per step
-of as many as fill a tenth of a second, to `peak` the bytes it needed, to `predicted` the seconds
-that its plan says, to `touched` how much of the arena two steps wrote, to `bits` the hashes of
-everything it trained. Two workers that take turns share the machine's moods, and neither sees the
-other's memory.
+the folder of temporary files, ":disk-as-is" for one without codes. It answers every line with one
+line of JSON: first how compiling went, then to `step` the seconds of one training step and its
+loss, to `turn` the seconds per step of as many as fill a tenth of a second, to `peak` the bytes it
+needed, to `predicted` the seconds that its plan says, to `disk` what it writes there, to `touched`
+how much of the arena two steps wrote, to `bits` the hashes of everything it trained. Two workers
+that take turns share the machine's moods, and neither sees the other's memory.
 """
 
 import json
@@ -49,7 +49,8 @@ class Worker:
                 workload.train_step,
                 example=workload.batch(0),
                 budget=int(budget),
-                disk_budget=DISK_BUDGET if below == "disk" else None,
+                disk_budget=DISK_BUDGET if below.startswith("disk") else None,
+                disk_codes=below != "disk-as-is",
             )
         else:
             install(workload, how)
@@ -82,6 +83,12 @@ class Worker:
     def do_predicted(self) -> Answer:
         """What the plan of the steps that ran last says that one of them takes."""
         return {"seconds": self.step.report().variants[-1].predicted_s}
+
+    def do_disk(self) -> Answer:
+        """What the plan of the steps that ran last copies there in one of them."""
+        variant = self.step.report().variants[-1]
+        coded = len(variant.coded_copies)
+        return {"written_bytes": variant.disk_written_bytes, "coded_copies": coded}
 
     def do_touched(self) -> Answer:
         """What two steps write, in bytes, beside what their plan says."""
