@@ -241,6 +241,8 @@ def main() -> int:
             for fault, row in json.loads(answer.stdout.splitlines()[-1]).items():
                 here = {"case": f"{kind}, {fault}", "commit": machine()["commit"]}
                 rows.append(here | row)
+            save(Path(__file__).stem, {"rows": rows}, args.small)
+            print(f"{kind}: done", flush=True)
     outcomes = ("did not happen", "named what is unusable", "ran on", "WRONG")
     table = [
         {
@@ -254,7 +256,6 @@ def main() -> int:
         for row in rows
     ]
     show("the n-th call of a step goes wrong, for every n", table)
-    save(Path(__file__).stem, {"rows": rows}, args.small)
     is_right = all(
         not row.get("WRONG")
         and row.get("files", 0) <= 0
