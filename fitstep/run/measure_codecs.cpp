@@ -79,6 +79,7 @@ Codec measure(Code code, const char* name, const CodecOptions& options,
   const double bytes = static_cast<double>(options.piece_bytes) * options.pieces;
   const auto rate = [&](const std::function<void()>& work) {
     std::vector<int64_t> durations_ps;
+    durations_ps.reserve(static_cast<size_t>(options.rounds));
     for (int32_t i = 0; i < options.rounds; ++i) durations_ps.push_back(duration_ps(work));
     const auto time_ps = static_cast<double>(median(std::move(durations_ps)));
     return std::max<int64_t>(1, static_cast<int64_t>(bytes / time_ps * kPicosecondsPerSecond));
