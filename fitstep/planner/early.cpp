@@ -64,8 +64,8 @@ class Hurry {
     std::vector<Gap> gaps = timed_.gaps;
     bool has_changed = false;
     for (size_t i = end - length; i < end; ++i) {
-      const int32_t gap = timed_.timing.lane(lane)[i].gap;
-      has_changed |= make_early(timed_.timing.left_at[index(gap)], gaps[index(gap)]);
+      const size_t gap = index(timed_.timing.lane(lane)[i].gap);
+      has_changed |= make_early(timed_.timing.left_at[gap], gaps, gap);
     }
     if (!has_changed || tries_-- <= 0) return false;
     TimingTask task = task_;
@@ -78,11 +78,15 @@ class Hurry {
   }
 
   // If there is a use that the copy can run beside, and an op behind it, or itself, that can wait.
-  static bool make_early(Moment left_at, Gap& gap) {
+  static bool make_early(Moment left_at, std::vector<Gap>& gaps, size_t i) {
+    Gap& gap = gaps[i];
     const int32_t waits = left_at / 2 - 1;  // In front of the first that has the room.
     if (gap.kind != Gap::Kind::Idle || gap.evict_beside != kNone) return false;
-    if (gap.written >= gap.before || waits < gap.before || gap.after - waits < 2) return false;
-    gap.evict_beside = gap.written + 1;
+    // What was on another tier before is here again for certain once an op has used it.
+    const bool came_back = i > 0 && gaps[i - 1].stay == gap.stay;
+    const int32_t there = came_back ? std::max(gap.written, gaps[i - 1].after) : gap.written;
+    if (there >= gap.before || waits < gap.before || gap.after - waits < 2) return false;
+    gap.evict_beside = there + 1;
     gap.before = waits;
     return true;
   }

@@ -78,5 +78,29 @@ TEST_F(Early, IsLeftAloneWhereNobodyWaits) {
   EXPECT_EQ(found.gaps[0].evict_beside, kNone);
 }
 
+// a is on the disk first: 1 x is long enough for both ways. 2 and 3 read it, 5 needs its room.
+TEST_F(Early, IsNotWhatHasYetToComeBackFromAnotherTier) {
+  const std::vector<int64_t> duration_ps = {kSecond, 20 * kSecond, 4 * kSecond, 4 * kSecond,
+                                            kSecond, kSecond,      kSecond,     kSecond};
+  const std::vector<int64_t> load_bytes = {4 * kUnit, 4 * kUnit, 4 * kUnit, 4 * kUnit,
+                                           4 * kUnit, 8 * kUnit, 8 * kUnit, 4 * kUnit};
+  const std::vector<int64_t> boundary_bytes = {0,         4 * kUnit, 4 * kUnit, 4 * kUnit,
+                                               4 * kUnit, 4 * kUnit, 4 * kUnit, 4 * kUnit};
+  TimingTask task{.duration_ps = duration_ps,
+                  .load_bytes = load_bytes,
+                  .boundary_bytes = boundary_bytes,
+                  .limit_bytes = 6 * kUnit};
+  TimedGaps found;
+  found.gaps = {
+      {.before = 0, .after = 2, .written = 0, .size_bytes = 4 * kUnit, .tier = kDiskTier},
+      {.before = 3, .after = 7, .written = 0, .size_bytes = 4 * kUnit, .tier = kHostTier}};
+  task.gaps = found.gaps;
+  found.timing = time_offload(task, machine_).value();
+  const int64_t before_ps = found.timing.total_ps;
+  evict_early(task, machine_, found);
+  EXPECT_LT(found.timing.total_ps, before_ps);
+  EXPECT_EQ(found.gaps[1].evict_beside, 3);
+}
+
 }  // namespace
 }  // namespace fitstep
