@@ -65,8 +65,7 @@ def compile(  # noqa: A001 - the word that PyTorch's users know.
         disk_budget: the same in a file, whose blocks are taken before the first step.
         disk_dir: the folder of that file, where it has no name; None: that of temporary files.
         disk_checksums: compare what comes back from the file with what was written there.
-        disk_codes: encode it, without loss, where samples of the first step say that this pays;
-            zstd has 1.3 MiB of memory for itself then, which like threads' stacks is in no budget.
+        disk_codes: encode it, without loss, where samples of the first step say that this pays.
         cuda_graph: give steps to the GPU as one graph where numbers stay and nothing needs the
             CPU; inputs and outputs take their bytes twice. `step.report()` says where it is not so.
         plan: a file from `step.plan.save(path)`: run this plan instead of making one.
