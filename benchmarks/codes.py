@@ -14,8 +14,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 from prediction import peak_bytes
 from results import Row, arguments, kept_rows, machine, mib, save, show
@@ -44,10 +44,11 @@ def measure(name: str, budget: int, drive: int | None, rounds: int, small: bool)
         if drive is not None:
             env |= {"LD_PRELOAD": build_shim(folder), "SLOW_DRIVE": str(drive * 10**6)}
         seconds: dict[str, list[float]] = {way: [] for way in WAYS}
-        workers: dict[str, Any] = {}
-        try:
-            for way, below in WAYS.items():
-                workers[way] = WorkerProcess(name, f"{budget}{below}", small, env)
+        with ExitStack() as stack:
+            workers = {
+                way: stack.enter_context(WorkerProcess(name, f"{budget}{below}", small, env))
+                for way, below in WAYS.items()
+            }
             for index in range(WARM + 1 + rounds):
                 for way, worker in workers.items():
                     taken = worker.ask("step")["seconds"]
@@ -56,12 +57,8 @@ def measure(name: str, budget: int, drive: int | None, rounds: int, small: bool)
             for way, worker in workers.items():
                 row[way] = worker.ask("disk") | {"seconds": statistics.median(seconds[way])}
                 row[way]["predicted_s"] = worker.ask("predicted")["seconds"]
-            row["same_bits"] = (
-                len({str(sorted(w.ask("bits").items())) for w in workers.values()}) == 1
-            )
-        finally:
-            for worker in workers.values():
-                worker.__exit__(None, None, None)
+            coded, plain = (worker.ask("bits") for worker in workers.values())
+            row["same_bits"] = coded == plain
     return row | {"commit": machine()["commit"]}
 
 

@@ -24,16 +24,8 @@ NAMES = (
     "layout", "disk", "faults", "constancy", "prediction",
 )  # fmt: skip
 MORE = (
-    "plan",
-    "traces",
-    "verify",
-    "densities",
-    "reproduce",
-    "untaken",
-    "pools",
-    "codes",
-    "beyond_ram",
-)
+    "plan", "traces", "verify", "densities", "reproduce", "untaken", "pools", "codes", "beyond_ram",
+)  # fmt: skip
 
 
 def run(name: str, options: list[str], keep: bool) -> int:

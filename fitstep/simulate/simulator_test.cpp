@@ -237,15 +237,32 @@ TEST(Simulate, SlowsOpsAsFarAsALinkIsInUse) {
             3 * kSecond);
 }
 
-// One of a's 2 bytes is left in the code; the host's link takes no time worth mentioning.
-TEST(Simulate, TakesForACodedCopyWhatTheFileOrTheCodingTakes) {
+// One of a's 2 bytes is left in the code,
+Program half_coded() {
   Program program = program_of(kOffload);
   program.storages[1].zero_value_bytes = 1;
+  return program;
+}
+
+// which both of its copies are made in,
+Plan coded_plan(const Program& program) {
   Plan plan = disk_plan(program);
   plan.residencies[5].code = Code::ZeroValue;
+  return plan;
+}
+
+// and the host's link takes no time worth mentioning.
+Machine quick_host() {
   Machine machine = unit_machine();
   machine.links[0].evict.alone_bytes_per_s = 1'000'000'000;
   machine.links[0].prefetch.alone_bytes_per_s = 1'000'000'000;
+  return machine;
+}
+
+TEST(Simulate, TakesForACodedCopyWhatTheFileOrTheCodingTakes) {
+  Program program = half_coded();
+  const Plan plan = coded_plan(program);
+  Machine machine = quick_host();
   // f 1 s, 1 byte down 1 s, 1 byte up 1 s, b 1 s.
   EXPECT_EQ(simulate(program, plan, machine).total_ps, 4 * kSecond);
   machine.codecs = {{.name = "zero_value", .encode_bytes_per_s = 1, .decode_bytes_per_s = 4}};
@@ -258,13 +275,9 @@ TEST(Simulate, TakesForACodedCopyWhatTheFileOrTheCodingTakes) {
 
 // Encoding 2 s and the file 1 s: 1.5 s for the copy, in which 4/3 threads code.
 TEST(Simulate, SlowsOpsDownWhileCopiesAreCoded) {
-  Program program = program_of(kOffload);
-  program.storages[1].zero_value_bytes = 1;
-  Plan plan = disk_plan(program);
-  plan.residencies[5].code = Code::ZeroValue;
-  Machine machine = unit_machine();
-  machine.links[0].evict.alone_bytes_per_s = 1'000'000'000;
-  machine.links[0].prefetch.alone_bytes_per_s = 1'000'000'000;
+  Program program = half_coded();
+  const Plan plan = coded_plan(program);
+  Machine machine = quick_host();
   machine.codecs = {{.name = "zero_value",
                      .encode_bytes_per_s = 1,
                      .decode_bytes_per_s = std::numeric_limits<int64_t>::max(),

@@ -251,7 +251,8 @@ def test_tight_budgets_are_met_by_packing_with_the_bits_of_plain_pytorch(
                 break
             step.close()
     assert planned.packed
-    assert all(one.packed_bytes + 60_000 <= one.size_bytes for one in planned.packed)
+    saved = sum(one.size_bytes - one.packed_bytes for one in planned.packed)
+    assert saved >= len(planned.packed) * 60_000
     most = max(planned.packed, key=lambda one: one.size_bytes - one.packed_bytes)
     assert f"{most.name}: " in str(step.report())
     assert f"({most.code})" in str(step.report())
