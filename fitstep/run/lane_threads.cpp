@@ -72,27 +72,24 @@ void LaneThreads::serve(Lane lane) {
     mine.woken.wait(lock, [&] { return mine.has_step || is_closing_; });
     if (is_closing_) return;
     mine.has_step = false;
-    run_step(lock, lane);
+    lock.unlock();
+    run_step(lane);
+    lock.lock();
     --busy_lanes_;
     if (busy_lanes_ == 0) of(Lane::Compute).woken.notify_one();
   }
 }
 
-void LaneThreads::run_step(Lock& lock, Lane lane) {
+void LaneThreads::run_step(Lane lane) {
   int32_t position = 0;
   for (const LaneCopy& copy : copies_->of(lane)) {
     for (const Mark mark : copy.waits) {
-      if (!sleep_until(lock, lane, mark)) return;
+      if (!sleep_until(lane, mark)) return;
     }
     if (is_stopped_) return;
-    lock.unlock();
     const Status copied = copy.size_bytes > 0 ? work_->copy(lane, position) : Status(Done{});
-    lock.lock();
     if (!copied.has_value()) {
-      if (!failure_.has_value()) {
-        failure_ = LaneFailure{.lane = lane, .position = position, .error = copied.error()};
-      }
-      stop_all();
+      fail(LaneFailure{.lane = lane, .position = position, .error = copied.error()});
       return;
     }
     end_action(lane);
@@ -100,20 +97,31 @@ void LaneThreads::run_step(Lock& lock, Lane lane) {
   }
 }
 
-bool LaneThreads::sleep_until(Lock& lock, Lane sleeper, Mark mark) {
-  Progress& mine = of(sleeper);
+void LaneThreads::fail(const LaneFailure& failure) {
+  const Lock lock(mutex_);
+  if (!failure_.has_value()) failure_ = failure;
+  stop_all();
+}
+
+bool LaneThreads::sleep_until(Lane sleeper, Mark mark) {
   const Progress& other = of(mark.lane);
-  mine.needs = mark;
-  mine.woken.wait(lock, [&] { return is_stopped_ || other.ended >= mark.count; });
-  mine.needs.reset();
+  if (other.ended < mark.count) {
+    Progress& mine = of(sleeper);
+    Lock lock(mutex_);
+    mine.needs = mark;
+    mine.woken.wait(lock, [&] { return is_stopped_ || other.ended >= mark.count; });
+    mine.needs = kNever;
+  }
   return !is_stopped_;
 }
 
 void LaneThreads::end_action(Lane lane) {
   const int32_t ended = ++of(lane).ended;
   for (Progress& other : progress_) {
-    const bool is_it = other.needs.has_value() && other.needs->lane == lane;
-    if (is_it && other.needs->count <= ended) other.woken.notify_one();
+    const Mark needs = other.needs;
+    if (needs.lane != lane || needs.count > ended) continue;
+    const Lock lock(mutex_);  // He is about to sleep, or does.
+    other.woken.notify_one();
   }
 }
 
@@ -142,15 +150,9 @@ Status LaneThreads::begin(const LaneCopies& copies, LaneWork& work) {
   return Done{};
 }
 
-void LaneThreads::compute_ended() {
-  const Lock lock(mutex_);
-  end_action(Lane::Compute);
-}
+void LaneThreads::compute_ended() { end_action(Lane::Compute); }
 
-bool LaneThreads::wait(Mark mark) {
-  Lock lock(mutex_);
-  return sleep_until(lock, Lane::Compute, mark);
-}
+bool LaneThreads::wait(Mark mark) { return sleep_until(Lane::Compute, mark); }
 
 void LaneThreads::stop() {
   const Lock lock(mutex_);

@@ -5,15 +5,20 @@
 //   evict         `.......... `[ memcpy ]---.     /             /
 //   prefetch      `........................ `[ memcpy ]--------'      . asleep
 //
-// One mutex guards the progress of all lanes. Who waits has written down for which mark, so nobody
-// is woken before what he waits for has happened. Where a copy fails, all lanes stop.
+// How far each lane is, is a number that all lanes may read. Who finds it too small writes down for
+// which mark he waits, looks once more and sleeps; who ends an action looks for such notes after he
+// has counted it. So one of the two sees the other, nobody is woken before what he waits for has
+// happened, and the mutex is for those who sleep and wake alone. Where a copy fails, all lanes
+// stop.
 #pragma once
 
 #include <pthread.h>
 
 #include <array>
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -53,14 +58,16 @@ class LaneThreads {
   std::optional<LaneFailure> drain();
 
  private:
+  static constexpr Mark kNever = {.count = std::numeric_limits<int32_t>::max()};
+
   // What belongs to one lane; the compute lane's sleeper is the caller.
   struct Progress {
     std::condition_variable woken;
-    std::optional<Mark> needs;  // What its sleeper waits for.
-    int32_t ended = 0;          // Actions of this step.
-    bool has_step = false;      // A copy lane's thread has a step to run.
-    pthread_t thread = {};      // Of a copy lane.
-    bool is_started = false;    // Whether that thread is there.
+    std::atomic<Mark> needs = kNever;  // What its sleeper waits for.
+    std::atomic<int32_t> ended = 0;    // Actions of this step.
+    bool has_step = false;             // A copy lane's thread has a step to run.
+    pthread_t thread = {};             // Of a copy lane.
+    bool is_started = false;           // Whether that thread is there.
   };
   struct Entry {  // What a new thread is told.
     LaneThreads* threads = nullptr;
@@ -74,9 +81,10 @@ class LaneThreads {
   static void leave(LaneThreads* threads);
   static void* run_thread(void* entry);
   void serve(Lane lane);
-  void run_step(Lock& lock, Lane lane);
+  void run_step(Lane lane);
+  void fail(const LaneFailure& failure);
   void stop_all();
-  bool sleep_until(Lock& lock, Lane sleeper, Mark mark);
+  bool sleep_until(Lane sleeper, Mark mark);
   void end_action(Lane lane);
   Progress& of(Lane lane) { return progress_[static_cast<size_t>(lane)]; }
 
@@ -87,7 +95,7 @@ class LaneThreads {
   LaneWork* work_ = nullptr;            // The same.
   std::optional<LaneFailure> failure_;  // The step's first.
   int32_t busy_lanes_ = 0;              // Copy lanes that have not ended the step.
-  bool is_stopped_ = false;
+  std::atomic<bool> is_stopped_ = false;
   bool is_closing_ = false;
   pid_t process_ = 0;  // Threads do not survive a fork.
 };

@@ -109,6 +109,37 @@ TEST(LaneThreads, StopAllWhereACopyFailsAndRunTheNextStep) {
   }
 }
 
+// A wake-up that is lost is a hang: who ends an action and who begins to sleep meet in every way.
+TEST(LaneThreads, LoseNoWakeUpInManyMeetings) {
+  constexpr int32_t kMeetings = 20'000;
+  char value = 0;
+  std::vector<char> down(kMeetings);
+  std::vector<char> up(kMeetings);
+  LaneCopies copies;
+  for (int32_t i = 0; i < kMeetings; ++i) {
+    const Mark computed = {.lane = Lane::Compute, .count = i + 1};
+    const Mark evicted = {.lane = Lane::Evict, .count = i + 1};
+    const size_t at = static_cast<size_t>(i);
+    copies.of(Lane::Evict)
+        .push_back({.source = &value, .target = &down[at], .size_bytes = 1, .waits = {computed}});
+    copies.of(Lane::Prefetch)
+        .push_back({.source = &down[at], .target = &up[at], .size_bytes = 1, .waits = {evicted}});
+  }
+  ByteWork work(copies);
+  const auto threads = started(copies);
+  ASSERT_TRUE(threads->begin(copies, work).has_value());
+  for (int32_t i = 0; i < kMeetings; ++i) {
+    value = static_cast<char>(i);
+    threads->compute_ended();
+    const bool is_back = i % 3 != 0;
+    const Lane awaited = is_back ? Lane::Prefetch : Lane::Evict;
+    ASSERT_TRUE(threads->wait({.lane = awaited, .count = i + 1}));
+    const size_t at = static_cast<size_t>(i);
+    ASSERT_EQ(is_back ? up[at] : down[at], value);
+  }
+  EXPECT_FALSE(threads->drain().has_value());
+}
+
 TEST(LaneThreads, RefuseAStepInAForkedChildInsteadOfHanging) {
   std::vector<char> bytes = {'a', '-', '-'};
   const LaneCopies copies = there_and_back(bytes);
