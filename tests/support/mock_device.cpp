@@ -69,7 +69,8 @@ class MockLanes final : public CopyLanes {
       const bool is_at_end = of(lane).position == copies_.of(lane).size();
       if (!is_at_end && !is_stopped_) fail(lane, "waits for what never ends");
     }
-    device_.end_step();
+    for (const CopyLane& lane : lanes_) now_ = std::max(now_, lane.end);
+    device_.end_step(now_);
     return failure_;
   }
 
@@ -220,6 +221,7 @@ Result<std::unique_ptr<CopyLanes>> MockDevice::open_lanes(LaneCopies copies) {
 
 // Some actions take no time at all, and one in eight takes ten times as long as the others.
 int64_t MockDevice::ticks(Lane lane, int32_t position) const {
+  if (options_.ticks) return options_.ticks(lane, position);
   Fingerprint dice;
   for (const int64_t part : {static_cast<int64_t>(options_.seed), static_cast<int64_t>(lane),
                              int64_t{position}, int64_t{steps_}}) {
@@ -233,6 +235,11 @@ int64_t MockDevice::ticks(Lane lane, int32_t position) const {
 Status MockDevice::end_copy() {
   if (copies_++ == options_.failing_copy) return Error{ErrorCode::Device, "the copy failed"};
   return Done{};
+}
+
+void MockDevice::end_step(int64_t now) {
+  is_running_ = false;
+  step_ticks_ = now;
 }
 
 bool MockDevice::begin_step() {

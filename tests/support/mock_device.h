@@ -12,12 +12,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "fitstep/base/result.h"
+#include "fitstep/plan/plan.h"
 #include "fitstep/run/device.h"
 
 namespace fitstep {
@@ -25,6 +27,8 @@ namespace fitstep {
 struct MockOptions {
   uint64_t seed = 0;
   int64_t most_ticks = 20;    // Of one action; by dice between nothing and this.
+  // Ticks of the action at a position of a lane, in place of dice.
+  std::function<int64_t(Lane, int32_t)> ticks = {};
   int32_t failing_copy = -1;  // The n-th of the device, over all its lanes and steps.
   int32_t failing_reserve = -1;
 };
@@ -43,6 +47,8 @@ class MockDevice final : public Device {
 
   // What has been asked for so far.
   int32_t copies() const { return copies_; }
+  // When the last step was at the end of all its lanes.
+  int64_t step_ticks() const { return step_ticks_; }
 
   // Of one action of one step.
   int64_t ticks(Lane lane, int32_t position) const;
@@ -50,7 +56,7 @@ class MockDevice final : public Device {
   Status end_copy();
   // For lanes: a step begins; false if one is running.
   bool begin_step();
-  void end_step() { is_running_ = false; }
+  void end_step(int64_t now);
   char* file() { return file_.data(); }
 
  private:
@@ -59,6 +65,7 @@ class MockDevice final : public Device {
   int32_t reserves_ = 0;
   int32_t copies_ = 0;
   int32_t steps_ = 0;
+  int64_t step_ticks_ = 0;
   bool is_running_ = false;
   std::vector<char> file_;
 };

@@ -4,12 +4,14 @@ at budgets that are too tight for the whole values."""
 import contextlib
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
 from fitstep.zoo.bits import Fingerprint, differences, fingerprint
+from known_times import profiled_once
 from torch import Tensor, nn
 
 import fitstep
@@ -237,11 +239,15 @@ def gpt() -> tuple[nn.Module, Tensor]:
     [(make, (40, 42, 45, 48, 53, 58, 62, 65, 71, 75)) for make in (vgg, gpt, unet)],
 )
 def test_tight_budgets_are_met_by_packing_with_the_bits_of_plain_pytorch(
-    make: Callable[[], tuple[nn.Module, Tensor]], shares: tuple[int, ...]
+    make: Callable[[], tuple[nn.Module, Tensor]],
+    shares: tuple[int, ...],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
-    """At which of them it pays is a matter of times."""
     plain = Job(make)
     expected = plain.train(plain.step)
+    with profiled_once(monkeypatch, tmp_path):
+        fitstep.compile(plain.step, example=(plain.x,), budget=1)
     for share in shares:
         job = Job(make)
         with contextlib.suppress(fitstep.BudgetTooSmall):
