@@ -101,7 +101,8 @@ def by_hand(family: str, base: int, batch: int) -> str:
 
 # TF-swap's factors of the batch: a family, and whether it takes more than minutes.
 FACTORS = {
-    12: {"tf-nmt-50": (3.14, True), "tf-nmt-100": (6.11, True), "tf-nmt-200": (11.5, True)},
+    12: {"tf-nmt-50": (3.14, True), "tf-nmt-100": (6.11, True), "tf-nmt-200": (11.5, True),
+         "tf-nmt-400": (30.0, True)},
     13: {"tf-lm-1": (1.67, False), "tf-lm-4": (2.0, False), "tf-lm-8": (2.57, True),
          "tf-lm-16": (3.73, True)},
 }  # fmt: skip
@@ -113,9 +114,6 @@ def recurrent(target: int, full: bool) -> Iterator[Row]:
     """12, 13: our policy is the model that keeps less by hand."""
     for family, (factor, is_slow) in FACTORS[target].items():
         yield factor_row(target, family, factor, WANTED[target], is_slow and not full, "by hand")
-    if target == 12:
-        why = "not run: 100,000 ops"
-        yield row(12, "tf-nmt-400", "arena", "x30 at 0.99", "-", why, "-", "short")
 
 
 # TF-swap's MB by depth; 2000 layers are deeper than Layrub's 1517, too.

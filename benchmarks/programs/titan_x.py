@@ -46,6 +46,9 @@ OP = re.compile(
     r"(?: flops (?P<flops>\d+))?(?: bytes (?P<bytes>\d+))?"
 )
 
+# Of a form: the storages of which it moves bytes, so not those of which it reads the shape alone.
+MOVED = re.compile(r" (\d+)\.\d+(?!\S*:shape)(?=[ :<]|$)")
+
 
 @dataclass(frozen=True)
 class Work:
@@ -114,16 +117,23 @@ def errors(works: Sequence[Work], rates: Rates) -> list[float]:
 
 
 def timed(text: str, rates: dict[Key, Rates]) -> str:
-    """The program with a time for each form; all forms of an op take the same."""
+    """The program with a time for each form. Forms of an op take the same but for bytes: where one
+    reads a code in place of a whole value, it moves as many fewer."""
     lines = text.splitlines()
-    time_ps = 0
+    sizes = dict(re.findall(r'^storage (\d+) "[^"]*" (\d+)', text, re.MULTILINE))
+    op: re.Match[str] | None = None
+    default_bytes = 0  # That the op's first form moves.
     for i, line in enumerate(lines):
         if found := OP.match(line):
-            flops, size_bytes = int(found["flops"] or 0), int(found["bytes"] or 0)
-            key = CLASSES.get(found["name"])
+            op, default_bytes = found, 0
+        elif line.startswith("form ") and op is not None:
+            moved = sum(int(sizes[storage]) for storage in MOVED.findall(line))
+            default_bytes = default_bytes or moved
+            flops = int(op["flops"] or 0)
+            size_bytes = max(0, int(op["bytes"] or 0) + moved - default_bytes)
+            key = CLASSES.get(op["name"])
             seconds = rates[key].seconds(flops, size_bytes) if key else 0.0
             time_ps = round(1e12 * (LAUNCH_S + max(seconds, size_bytes / MEMORY_BYTES_PER_S)))
-        elif line.startswith("form "):
             lines[i] = re.sub(
                 r'^(form "[^"]*"(?: call \d+)?)(?: time \d+)?', rf"\1 time {time_ps}", line
             )

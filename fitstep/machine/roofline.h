@@ -15,8 +15,9 @@
 namespace fitstep {
 
 // The program with other times. The default form of an op takes max(flops, bytes) by the machine's
-// roofline; the op's other forms are scaled alike, and equal the default where that was not
-// measured. An op of no flops and no bytes takes nothing beside the machine's launch_ps.
+// roofline; the op's other forms are scaled alike. Where that was not measured they move as many
+// bytes more or fewer as their operands have: one that reads a code moves few. An op of no flops
+// and no bytes takes nothing beside the machine's launch_ps.
 //
 // REQUIRES: machine.roofline.
 Program with_roofline_times(Program program, const Machine& machine);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "fitstep/base/check.h"
+#include "fitstep/base/id.h"
 #include "fitstep/machine/machine.h"
 #include "fitstep/program/program.h"
 
@@ -53,6 +54,22 @@ TEST(Roofline, ScalesOtherFormsAlike) {
 
 TEST(Roofline, GivesFormsOfAnUnmeasuredOpEqualTimes) {
   EXPECT_EQ(times(40, 0, {0, 2}), (std::vector<int64_t>{10 * kSecond, 10 * kSecond}));
+}
+
+// f reads 6 bytes of y and writes 6, at 2 bytes per second, or reads 2 of a code and writes 6.
+TEST(Roofline, MovesFewerBytesInAFormThatReadsACode) {
+  Program program;
+  for (const int64_t size_bytes : {6, 2, 6}) program.storages.push_back({.size_bytes = size_bytes});
+  Form whole;
+  whole.reads = {{.storage = StorageId(0)}};
+  whole.writes = {{.storage = StorageId(2)}};
+  Form packed = whole;
+  packed.reads = {{.storage = StorageId(0), .kind = ReadKind::ShapeOnly},
+                  {.storage = StorageId(1)}};
+  program.ops.push_back({.bytes = 12, .forms = {whole, packed}});
+  program = with_roofline_times(program, test_machine());
+  EXPECT_EQ(program.ops[0].forms[0].time_ps, 6 * kSecond);
+  EXPECT_EQ(program.ops[0].forms[1].time_ps, 4 * kSecond);
 }
 
 TEST(Roofline, KeepsSumsInRange) {

@@ -70,7 +70,7 @@ TimeBound TimeBounds::at(int64_t capacity_bytes) const {
 TimeBound TimeBounds::best_of(const Needs& needs, const CutBounds& cuts, const CoverBounds& covers,
                               int64_t room_bytes) const {
   const std::string which = describe(moves_, away_);
-  TimeBound best{.ps = needs.time_ps(0, needs.tick_count()),
+  TimeBound best{.ps = needs.time_ps(0, needs.tick_count()) + needs.optional_ps(),
                  .name = fmt::format("compute (any order, moves: {})", which)};
   const auto raise = [&](int64_t ps, const std::string& name, Tick tick) {
     if (ps <= best.ps) return;

@@ -117,6 +117,62 @@ TEST(TimeBound, TakesTheCheaperOfCopyingAndMakingAgain) {
   EXPECT_EQ(bound.tick, 1);
 }
 
+// `wide` takes 1 s with 4 bytes of scratch, for which a has to go as above, or longer without.
+TEST(TimeBound, TakesTheCheaperFormOfTheOpAtACut) {
+  constexpr double kSecond = 1e12;
+  const auto bound_ps = [](int64_t slow_ps) {
+    const Program program = program_of(fmt::format(R"(fitstep program 1
+storage 0 "a" 4 temporary
+storage 1 "wide" 2 temporary
+storage 2 "end" 1 output
+op 0 "a" matmul
+form "default" time 1000000000000 pure writes 0.1
+op 1 "wide" matmul
+form "fast" time 1000000000000 writes 1.1 requests 4@0-1
+form "slow" time {} writes 1.1
+op 2 "end" matmul
+form "default" time 1000000000000 reads 0.1 writes 2.1
+end calls 0 storages 3 ops 3
+)",
+                                                   slow_ps));
+    const Values values(program, given_order(program));
+    const Moves both{.recompute = true, .offload = true};
+    return static_cast<double>(
+        time_bound(values, unit_machine(), make_homes(program, {}), 8, both).ps);
+  };
+  EXPECT_NEAR(bound_ps(9'000'000'000'000), 3.4 * kSecond, 2);
+  EXPECT_NEAR(bound_ps(1'200'000'000'000), 3.2 * kSecond, 2);
+}
+
+// b takes 3 s, or 1 s from a code that takes 1 s to make; c the same. One code serves both.
+TEST(TimeBound, CountsRunsOfOptionalOpsThatFormsNeed) {
+  constexpr std::string_view kTwoReaders = R"(fitstep program 1
+storage 0 "y" 4 temporary
+storage 1 "code" 1 temporary
+storage 2 "b" 1 output
+storage 3 "c" 1 output
+op 0 "y" matmul
+form "default" time 1000000000000 writes 0.1
+op 1 "pack" copy optional
+form "default" time 1000000000000 pure reads 0.1 writes 1.1
+op 2 "b" matmul
+form "default" time 3000000000000 reads 0.1 writes 2.1
+form "from code" time 1000000000000 reads 1.1 writes 2.1
+op 3 "c" matmul
+form "default" time {} reads 0.1 writes 3.1
+form "from code" time 1000000000000 reads 1.1 writes 3.1
+end calls 0 storages 4 ops 4
+)";
+  const auto bound_ps = [&](int64_t whole_ps) {
+    const Program program = program_of(fmt::format(fmt::runtime(kTwoReaders), whole_ps));
+    const Values values(program, given_order(program));
+    return time_bound(values, test_machine(), make_homes(program, {}), 100).ps;
+  };
+  constexpr int64_t kSecond = kPicosecondsPerSecond;
+  EXPECT_EQ(bound_ps(3 * kSecond), 4 * kSecond);                        // y, the code, b, c.
+  EXPECT_EQ(bound_ps(kSecond * 5 / 4), 3 * kSecond + kSecond * 3 / 4);  // Half of it, a quarter.
+}
+
 TEST(TimeBound, KnowsWhatTheHostCannotHold) {
   const Program program = program_of(kOneSpan);
   const Values values(program, given_order(program));

@@ -168,7 +168,7 @@ std::optional<int64_t> least_cover_bytes(std::span<const Offer> offers,
 }
 
 CoverBounds::CoverBounds(const Needs& needs, bool may_recompute)
-    : once_ps_(needs.time_ps(0, needs.tick_count())) {
+    : once_ps_(needs.time_ps(0, needs.tick_count()) + needs.optional_ps()) {
   const std::vector<Tick> rows = needs.fullest_ticks(0, needs.tick_count(), kRows);
   for (const Tick row : rows) row_load_bytes_.push_back(needs.load_bytes(row));
   const auto row_of = [&](Tick tick) {

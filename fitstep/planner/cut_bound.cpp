@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -25,14 +26,18 @@ constexpr int kRefinements = 4;
 
 struct Line {
   double at_zero_ps = 0;
-  double slope = 0;  // Picoseconds per byte held off the device.
+  double slope = 0;        // Picoseconds per byte held off the device.
+  bool is_copies = false;  // What a copy lane takes; else what the compute lane does.
 
   double at(double y) const { return at_zero_ps + slope * y; }
 };
 
-double highest(const std::vector<Line>& lines, double y) {
+// The first is one of ops.
+double highest(const std::vector<Line>& lines, double y, bool of_ops = false) {
   double most = lines.front().at(y);
-  for (const Line& line : lines) most = std::max(most, line.at(y));
+  for (const Line& line : lines) {
+    if (!of_ops || !line.is_copies) most = std::max(most, line.at(y));
+  }
   return most;
 }
 
@@ -58,7 +63,9 @@ class Sides {
   // Copies of what of y is not among the bytes that need not be copied.
   void add_copies(const Away& away, int64_t copied_bytes, int64_t staying_bytes) {
     const auto line = [](double slope, int64_t free_bytes) {
-      return Line{.at_zero_ps = -slope * static_cast<double>(free_bytes), .slope = slope};
+      return Line{.at_zero_ps = -slope * static_cast<double>(free_bytes),
+                  .slope = slope,
+                  .is_copies = true};
     };
     front_.push_back(line(away.host.evict_ps_per_byte, copied_bytes));
     behind_.push_back(line(away.host.prefetch_ps_per_byte, staying_bytes));
@@ -101,18 +108,33 @@ class Sides {
     slow(behind_, line_count - copies, away.host.prefetch_ps_per_byte, staying_bytes);
   }
 
-  double least_ps(double from_y, double most_y) const {
+  // `optional_ps`: of ops that run on one side or the other.
+  double least_ps(double from_y, double most_y, int64_t optional_ps) const {
+    const auto together = [&](double y) {
+      return highest(front_, y, true) + highest(behind_, y, true) +
+             static_cast<double>(optional_ps);
+    };
+    const auto apart = [&](double y) { return highest(front_, y) + highest(behind_, y); };
     std::vector<double> corners = {from_y, most_y};
     add_corners(front_, from_y, most_y, corners);
     add_corners(behind_, from_y, most_y, corners);
-    double least = at(from_y);
-    for (const double y : corners) least = std::min(least, at(y));
+    std::ranges::sort(corners);
+    double least = std::max(apart(corners[0]), together(corners[0]));
+    for (size_t i = 1; i < corners.size(); ++i) {
+      const double from = corners[i - 1];
+      const double to = corners[i];
+      least = std::min(least, std::max(apart(to), together(to)));
+      // Both are straight in between, so the higher of them may turn where they cross.
+      const double before = apart(from) - together(from);
+      const double after = apart(to) - together(to);
+      if (before * after >= 0) continue;
+      const double share = before / (before - after);
+      least = std::min(least, apart(from) + share * (apart(to) - apart(from)));
+    }
     return least;
   }
 
  private:
-  double at(double y) const { return highest(front_, y) + highest(behind_, y); }
-
   std::vector<Line> front_;
   std::vector<Line> behind_;
 };
@@ -220,7 +242,13 @@ CutBounds::CutBounds(const Needs& needs, bool may_recompute) : valleys_(find_val
     const Tick begin = valleys_[from];
     const Tick end = valleys_[to];
     Part part{.from = from, .to = to, .once_ps = needs.time_ps(begin, end), .cuts = {}};
-    for (const Tick cut : needs.fullest_ticks(begin, end, cut_count)) {
+    if (from == 0 && to + 1 == valleys_.size()) part.once_ps += needs.optional_ps();
+    std::vector<Tick> ticks = needs.fullest_ticks(begin, end, cut_count);
+    std::ranges::copy(needs.fullest_ticks(begin, end, cut_count, Needs::Forms::Fastest),
+                      std::back_inserter(ticks));
+    std::ranges::sort(ticks);
+    ticks.erase(std::unique(ticks.begin(), ticks.end()), ticks.end());
+    for (const Tick cut : ticks) {
       const Section section{.begin = begin, .cut = cut, .end = end};
       part.cuts.push_back(make_cut(needs, section, may_recompute));
     }
@@ -238,12 +266,16 @@ CutBounds::CutBounds(const Needs& needs, bool may_recompute) : valleys_(find_val
 
 CutBounds::Cut CutBounds::make_cut(const Needs& needs, const Section& section, bool may_recompute) {
   ChainCharge charge(needs, section, may_recompute);
+  const bool is_whole = section.begin == 0 && section.end == needs.tick_count();
+  std::vector<FormNeed> forms(needs.forms(section.cut).begin(), needs.forms(section.cut).end());
+  if (forms.empty()) forms.emplace_back();  // An optional op takes nothing.
+  for (FormNeed& form : forms) form.optional_ps = is_whole ? form.optional_ps : 0;
   return {.tick = section.cut,
           .op_count = section.end - section.begin,
           .front_ps = needs.time_ps(section.begin, section.cut),
-          .op_ps = needs.time_ps(section.cut, section.cut + 1),
           .behind_ps = needs.time_ps(section.cut + 1, section.end),
-          .working_bytes = needs.working_bytes(section.cut),
+          .optional_ps = is_whole ? needs.optional_ps() - needs.optional_ps(section.cut) : 0,
+          .forms = std::move(forms),
           .needed_bytes = charge.needed_bytes(),
           .fixed_bytes = charge.fixed_bytes(),
           .copied_bytes = charge.copied_bytes(),
@@ -253,10 +285,20 @@ CutBounds::Cut CutBounds::make_cut(const Needs& needs, const Section& section, b
 }
 
 int64_t CutBounds::bound_ps(const Cut& cut, int64_t room_bytes, const Away& away) {
-  const int64_t once_ps = cut.front_ps + cut.op_ps + cut.behind_ps;
+  int64_t least = bound_ps(cut, cut.forms.front(), room_bytes, away);
+  for (size_t i = 1; i < cut.forms.size(); ++i) {
+    least = std::min(least, bound_ps(cut, cut.forms[i], room_bytes, away));
+  }
+  return least;
+}
+
+int64_t CutBounds::bound_ps(const Cut& cut, const FormNeed& form, int64_t room_bytes,
+                            const Away& away) {
+  const int64_t optional_ps = cut.optional_ps + form.optional_ps;
+  const int64_t once_ps = cut.front_ps + form.time_ps + cut.behind_ps + optional_ps;
   // Where not even that fits there is no plan, and what holds for a little more room holds too.
   const int64_t held_bytes =
-      std::max({room_bytes - cut.working_bytes, int64_t{0}, cut.fixed_bytes - away.most_bytes()});
+      std::max({room_bytes - form.working_bytes, int64_t{0}, cut.fixed_bytes - away.most_bytes()});
   const int64_t excess_bytes = cut.needed_bytes - held_bytes;
   if (excess_bytes <= 0) return once_ps;
   const int64_t from_bytes = std::max<int64_t>(0, cut.fixed_bytes - held_bytes);
@@ -268,8 +310,8 @@ int64_t CutBounds::bound_ps(const Cut& cut, int64_t room_bytes, const Away& away
     sides.add_slowing(away, cut.copied_bytes, cut.staying_bytes, cut.op_count);
   }
   const double least_ps =
-      static_cast<double>(cut.op_ps) +
-      sides.least_ps(static_cast<double>(from_bytes), static_cast<double>(most_bytes));
+      static_cast<double>(form.time_ps) +
+      sides.least_ps(static_cast<double>(from_bytes), static_cast<double>(most_bytes), optional_ps);
   // More than every run behind the cut and every byte away means that there is no plan.
   const double copy_ps = away.is_possible
                              ? away.host.evict_ps_per_byte + away.host.prefetch_ps_per_byte +

@@ -19,6 +19,12 @@
 // all below it, and the sum of two maxima of lines has its least value at a corner, so the minimum
 // is exact.
 //
+// The op at the cut runs in one of its forms, so the least over these is a bound. Optional ops that
+// others need run on either side; what is sure of both sides together, however their runs are
+// shared, is that ops do not overlap:
+//
+//   time >= ops in front + op + ops behind + F(y) + optional ops
+//
 // Of the y bytes, those on the host since the step before need not leave, and those that nobody
 // needs before the next step need not return.
 //
@@ -52,9 +58,9 @@ class CutBounds {
     Tick tick = 0;
     Tick op_count = 0;  // Of its section.
     int64_t front_ps = 0;
-    int64_t op_ps = 0;
     int64_t behind_ps = 0;
-    int64_t working_bytes = 0;
+    int64_t optional_ps = 0;      // For other ops than that at the cut, on either side.
+    std::vector<FormNeed> forms;  // Of the op at the cut.
     int64_t needed_bytes = 0;
     int64_t fixed_bytes = 0;
     int64_t copied_bytes = 0;
@@ -71,6 +77,8 @@ class CutBounds {
 
   static Cut make_cut(const Needs& needs, const Section& section, bool may_recompute);
   static int64_t bound_ps(const Cut& cut, int64_t room_bytes, const Away& away);
+  static int64_t bound_ps(const Cut& cut, const FormNeed& form, int64_t room_bytes,
+                          const Away& away);
 
   std::vector<Tick> valleys_;
   std::vector<Part> parts_;  // By `to`.

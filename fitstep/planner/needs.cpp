@@ -88,8 +88,46 @@ void Needs::Rows::add(std::span<const ValueId> row) {
 Needs::Needs(const Values& values, const Machine& machine, std::span<const char> is_mobile,
              int64_t room_bytes)
     : values_(&values), is_mobile_(is_mobile.begin(), is_mobile.end()), room_bytes_(room_bytes) {
+  count_readers(machine.launch_ps);
   for (Tick tick = 0; tick < values.tick_count(); ++tick) add_op(tick, machine.launch_ps);
   find_spans();
+}
+
+// One run of an optional op serves all who read what it makes, so each carries its part.
+void Needs::count_readers(int64_t launch_ps) {
+  share_ps_.assign(static_cast<size_t>(tick_count()), 0);
+  std::vector<int64_t> readers(share_ps_.size(), 0);
+  std::vector<Tick> last_reader(share_ps_.size(), -1);
+  for (Tick tick = 0; tick < tick_count(); ++tick) {
+    for (const Form& form : values_->op_at(tick).forms) {
+      for (const Read& read : form.reads) {
+        const Tick made = (*values_)[values_->id(read.storage, read.version)].made;
+        if (made < 0 || last_reader[static_cast<size_t>(made)] == tick) continue;
+        last_reader[static_cast<size_t>(made)] = tick;
+        ++readers[static_cast<size_t>(made)];
+      }
+    }
+  }
+  for (Tick tick = 0; tick < tick_count(); ++tick) {
+    const Op& op = values_->op_at(tick);
+    const auto i = static_cast<size_t>(tick);
+    if (!op.is_optional || readers[i] == 0) continue;
+    share_ps_[i] = (least_ps(usable_forms(op)) + launch_ps) / readers[i];
+  }
+}
+
+// Of runs of optional ops that the form needs.
+int64_t Needs::optional_ps_of(const Form& form) const {
+  std::vector<Tick> makers;
+  for (const Read& read : form.reads) {
+    const Tick made = (*values_)[values_->id(read.storage, read.version)].made;
+    if (made >= 0 && read.kind != ReadKind::ShapeOnly) makers.push_back(made);
+  }
+  std::ranges::sort(makers);
+  makers.erase(std::unique(makers.begin(), makers.end()), makers.end());
+  int64_t sum_ps = 0;
+  for (const Tick made : makers) sum_ps += share_ps_[static_cast<size_t>(made)];
+  return sum_ps;
 }
 
 int64_t Needs::size_bytes(ValueId value) const {
@@ -131,6 +169,7 @@ void Needs::add_op(Tick tick, int64_t launch_ps) {
   if (op.is_optional) {
     before_ps_.push_back(before_ps_.back());
     working_bytes_.push_back(0);
+    forms_.emplace_back();
     again_.emplace_back();
     reads_.add({});
     again_reads_.add({});
@@ -142,15 +181,7 @@ void Needs::add_op(Tick tick, int64_t launch_ps) {
   const std::vector<ValueId> sure =
       sure_reads(values, usable, [&](ValueId value) { return size_bytes(value) > 0; });
   reads_.add(sure);
-  int64_t least_bytes = std::numeric_limits<int64_t>::max();
-  for (const Form* form : usable) {
-    // What only some forms read lies in a span of its own, if anybody needs it later.
-    least_bytes =
-        std::min(least_bytes, working_set_bytes(values.program(), *form, [&](const Read& read) {
-                   return std::ranges::binary_search(sure, values.id(read.storage, read.version));
-                 }));
-  }
-  working_bytes_.push_back(least_bytes + mobile_bytes(tick));
+  add_forms(tick, usable, launch_ps);
 
   const std::vector<const Form*> forms =
       fitting_forms(values.program(), again_forms(values, op), room_bytes_);
@@ -162,6 +193,38 @@ void Needs::add_op(Tick tick, int64_t launch_ps) {
   again_.push_back(again);
   again_reads_.add(
       sure_reads(values, forms, [&](ValueId value) { return values[value].size_bytes > 0; }));
+}
+
+void Needs::add_forms(Tick tick, const std::vector<const Form*>& usable, int64_t launch_ps) {
+  const std::span<const ValueId> sure = reads(tick);
+  const int64_t least_mobile_bytes = mobile_bytes(tick);
+  int64_t least_bytes = std::numeric_limits<int64_t>::max();
+  std::vector<FormNeed>& kept = forms_.emplace_back();
+  for (const Form* form : usable) {
+    // What only some forms read lies in a span of its own, if anybody needs it later.
+    const int64_t own_bytes = working_set_bytes(values_->program(), *form, [&](const Read& read) {
+      return std::ranges::binary_search(sure, values_->id(read.storage, read.version));
+    });
+    const FormNeed need{.time_ps = form->time_ps + launch_ps,
+                        .optional_ps = optional_ps_of(*form),
+                        .working_bytes = own_bytes + least_mobile_bytes};
+    least_bytes = std::min(least_bytes, need.working_bytes);
+    if (std::ranges::any_of(kept, [&](const FormNeed& it) { return it.is_within(need); })) continue;
+    std::erase_if(kept, [&](const FormNeed& it) { return need.is_within(it); });
+    kept.push_back(need);
+  }
+  working_bytes_.push_back(least_bytes);
+  optional_ps_ += optional_ps(tick);
+}
+
+int64_t Needs::optional_ps(Tick tick) const {
+  int64_t alone_ps = kNeverAgain;
+  int64_t together_ps = kNeverAgain;
+  for (const FormNeed& need : forms(tick)) {
+    alone_ps = std::min(alone_ps, need.time_ps);
+    together_ps = std::min(together_ps, need.time_ps + need.optional_ps);
+  }
+  return together_ps - alone_ps;
 }
 
 void Needs::find_spans() {
@@ -207,14 +270,22 @@ void Needs::find_spans() {
   }
 }
 
-std::vector<Tick> Needs::fullest_ticks(Tick begin, Tick end, size_t count) const {
+int64_t Needs::fastest_load_bytes(Tick tick) const {
+  const auto fastest = std::ranges::min_element(forms(tick), {}, &FormNeed::time_ps);
+  return idle_bytes(tick) + (fastest == forms(tick).end() ? 0 : fastest->working_bytes);
+}
+
+std::vector<Tick> Needs::fullest_ticks(Tick begin, Tick end, size_t count, Forms forms) const {
+  const auto load_at = [&](Tick tick) {
+    return forms == Forms::Least ? load_bytes(tick) : fastest_load_bytes(tick);
+  };
   std::vector<Tick> fullest;
   const Tick length = end - begin;
   const Tick parts = std::min(length, static_cast<Tick>(count));
   for (Tick part = 0; part < parts; ++part) {
     Tick best = begin + length * part / parts;
     for (Tick tick = best; tick < begin + length * (part + 1) / parts; ++tick) {
-      if (load_bytes(tick) > load_bytes(best)) best = tick;
+      if (load_at(tick) > load_at(best)) best = tick;
     }
     fullest.push_back(best);
   }

@@ -15,8 +15,9 @@
 //
 // A plan may choose forms of equal bits, so an op's time and bytes are the least over those that
 // have room by themselves, and only what every one of them reads counts as read. Optional ops need
-// not run, so they take no time and hold nothing. Ops come in order for the first time; runs that
-// make values again may stand anywhere behind the first one.
+// not run, so they take no time and hold nothing; where a form needs one, the run of it counts
+// apart, as nothing says where it falls. Ops come in order for the first time; runs that make
+// values again may stand anywhere behind the first one.
 #pragma once
 
 #include <cstddef>
@@ -48,6 +49,18 @@ struct Again {
   Tick until = kNever;  // From this tick on it is impossible: what it reads at home has changed.
 };
 
+// What an op's obligatory run takes in one of its forms.
+struct FormNeed {
+  int64_t time_ps = 0;
+  int64_t optional_ps = 0;  // Of runs of optional ops that it needs, anywhere in the step.
+  int64_t working_bytes = 0;
+
+  bool is_within(const FormNeed& other) const {
+    return time_ps <= other.time_ps && optional_ps <= other.optional_ps &&
+           working_bytes <= other.working_bytes;
+  }
+};
+
 class Needs {
  public:
   // For plans that hold at most `room_bytes` besides what never leaves. `is_mobile` is by storage;
@@ -62,17 +75,28 @@ class Needs {
   int64_t time_ps(Tick begin, Tick end) const {
     return before_ps_[static_cast<size_t>(end)] - before_ps_[static_cast<size_t>(begin)];
   }
+  // What runs of optional ops add at least to time_ps() of the whole step, and of that what the op
+  // at this tick does: its fastest form may take longer with what it needs than another.
+  int64_t optional_ps() const { return optional_ps_; }
+  int64_t optional_ps(Tick tick) const;
+  // What the op takes in its forms, without those that take as much as another or more. None for
+  // an optional op.
+  std::span<const FormNeed> forms(Tick tick) const { return forms_[static_cast<size_t>(tick)]; }
   // Least bytes of the arena that belong to the op while it runs.
   int64_t working_bytes(Tick tick) const { return working_bytes_[static_cast<size_t>(tick)]; }
   // Bytes of all spans across the tick.
   int64_t idle_bytes(Tick tick) const { return idle_bytes_[static_cast<size_t>(tick)]; }
   int64_t load_bytes(Tick tick) const { return working_bytes(tick) + idle_bytes(tick); }
+  int64_t fastest_load_bytes(Tick tick) const;
 
   // In order of begin, then value.
   std::span<const IdleSpan> spans() const { return spans_; }
 
-  // Where most must be held, once in each of at most `count` parts of [begin, end), rising.
-  std::vector<Tick> fullest_ticks(Tick begin, Tick end, size_t count) const;
+  // Where most must be held, or would be with the op in its fastest form, once in each of at most
+  // `count` parts of [begin, end), rising.
+  enum class Forms { Least, Fastest };
+  std::vector<Tick> fullest_ticks(Tick begin, Tick end, size_t count,
+                                  Forms forms = Forms::Least) const;
 
   const Again& again(Tick tick) const { return again_[static_cast<size_t>(tick)]; }
   // Values without a home or place outside that every run of the op again reads.
@@ -98,13 +122,19 @@ class Needs {
   int64_t size_bytes(ValueId value) const;
   Tick home_until(const Form& form) const;
   int64_t mobile_bytes(Tick tick) const;
+  void count_readers(int64_t launch_ps);
+  int64_t optional_ps_of(const Form& form) const;
   void add_op(Tick tick, int64_t launch_ps);
+  void add_forms(Tick tick, const std::vector<const Form*>& usable, int64_t launch_ps);
   void find_spans();
 
   const Values* values_;
   std::vector<char> is_mobile_;  // By storage; empty if none is.
   int64_t room_bytes_;
   std::vector<int64_t> before_ps_ = {0};
+  std::vector<int64_t> share_ps_;  // By tick of an optional op: its run, for each that may read it.
+  int64_t optional_ps_ = 0;
+  std::vector<std::vector<FormNeed>> forms_;
   std::vector<int64_t> working_bytes_;
   std::vector<int64_t> idle_bytes_;
   std::vector<IdleSpan> spans_;

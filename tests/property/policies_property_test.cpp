@@ -150,8 +150,8 @@ int64_t seconds_on_mock(const Program& program, const Plan& plan) {
   std::map<std::pair<Lane, int32_t>, int64_t> seconds;
   for (const Span& span : timeline.spans)
     seconds[{span.lane, span.position}] = (span.end_ps - span.begin_ps) / kPicosecondsPerSecond;
-  const auto device = std::make_shared<MockDevice>(MockOptions{
-      .ticks = [&](Lane lane, int32_t position) { return seconds[{lane, position}]; }});
+  const auto device = std::make_shared<MockDevice>(
+      MockOptions{.ticks = [&](Lane lane, int32_t position) { return seconds[{lane, position}]; }});
   auto step = HashStep::make(program, plan, device);
   EXPECT_TRUE(step.has_value());
   (*step)->fill();

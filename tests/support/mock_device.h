@@ -26,7 +26,7 @@ namespace fitstep {
 
 struct MockOptions {
   uint64_t seed = 0;
-  int64_t most_ticks = 20;    // Of one action; by dice between nothing and this.
+  int64_t most_ticks = 20;  // Of one action; by dice between nothing and this.
   // Ticks of the action at a position of a lane, in place of dice.
   std::function<int64_t(Lane, int32_t)> ticks = {};
   int32_t failing_copy = -1;  // The n-th of the device, over all its lanes and steps.
