@@ -1,8 +1,10 @@
 #include "fitstep/run/word_groups.h"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
@@ -44,6 +46,64 @@ void unpack(uint32_t mask, const char* from, char* to) {
 
 #if FITSTEP_HAS_WIDE_WORDS
 
+constexpr size_t kPartWords = 8;  // Of four in a group.
+
+// By a mask of eight words: for each place of the result, which word goes there.
+struct Moves {
+  std::array<std::array<uint8_t, kPartWords>, 256> together{};  // Those kept, in a row.
+  std::array<std::array<uint8_t, kPartWords>, 256> apart{};     // Back to where they were.
+};
+
+constexpr Moves make_moves() {
+  Moves moves;
+  for (size_t mask = 0; mask < moves.together.size(); ++mask) {
+    uint8_t kept = 0;
+    for (uint8_t i = 0; i < kPartWords; ++i) {
+      if ((mask >> i & 1U) == 0) continue;
+      moves.together[mask][kept] = i;
+      moves.apart[mask][i] = kept++;
+    }
+  }
+  return moves;
+}
+
+constexpr Moves kMoves = make_moves();
+
+__attribute__((target("avx2"))) __m256i moved(__m256i words,
+                                              const std::array<uint8_t, kPartWords>& moves) {
+  const __m128i from = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(moves.data()));
+  return _mm256_permutevar8x32_epi32(words, _mm256_cvtepu8_epi32(from));
+}
+
+__attribute__((target("avx2,popcnt"))) uint32_t pack_parts(const char* from, char*& to) {
+  uint32_t mask = 0;
+  for (size_t i = 0; i < kGroupWords; i += kPartWords) {
+    const __m256i words =
+        _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i * kWordBytes));
+    const __m256i are_zero = _mm256_cmpeq_epi32(words, _mm256_setzero_si256());
+    const auto kept =
+        ~static_cast<uint32_t>(_mm256_movemask_ps(_mm256_castsi256_ps(are_zero))) & 0xFFU;
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), moved(words, kMoves.together[kept]));
+    to += static_cast<size_t>(_mm_popcnt_u32(kept)) * kWordBytes;
+    mask |= kept << i;
+  }
+  return mask;
+}
+
+__attribute__((target("avx2,popcnt"))) void unpack_parts(uint32_t mask, const char* from,
+                                                         char* to) {
+  const __m256i bits = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+  for (size_t i = 0; i < kGroupWords; i += kPartWords) {
+    const uint32_t kept = mask >> i & 0xFFU;
+    const __m256i words = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+    const __m256i set = _mm256_and_si256(_mm256_set1_epi32(static_cast<int>(kept)), bits);
+    const __m256i are_kept = _mm256_cmpeq_epi32(set, bits);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i * kWordBytes),
+                        _mm256_and_si256(moved(words, kMoves.apart[kept]), are_kept));
+    from += static_cast<size_t>(_mm_popcnt_u32(kept)) * kWordBytes;
+  }
+}
+
 constexpr size_t kHalfWords = 16;
 
 __attribute__((target("avx512f,popcnt"))) uint32_t pack_wide(const char* from, char*& to) {
@@ -73,15 +133,25 @@ __attribute__((target("avx512f,popcnt"))) void unpack_wide(uint32_t mask, const 
 
 }  // namespace
 
-WordGroups plain_word_groups() { return {.pack = &pack, .unpack = &unpack}; }
-
-WordGroups word_groups() {
+std::optional<WordGroups> word_groups(WordWidth width) {
+  if (width == WordWidth::Plain) return WordGroups{.pack = &pack, .unpack = &unpack};
 #if FITSTEP_HAS_WIDE_WORDS
-  if (__builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("popcnt") != 0) {
-    return {.pack = &pack_wide, .unpack = &unpack_wide};
+  const bool has_popcnt = __builtin_cpu_supports("popcnt") != 0;
+  if (width == WordWidth::Bits256 && has_popcnt && __builtin_cpu_supports("avx2") != 0) {
+    return WordGroups{.pack = &pack_parts, .unpack = &unpack_parts};
+  }
+  if (width == WordWidth::Bits512 && has_popcnt && __builtin_cpu_supports("avx512f") != 0) {
+    return WordGroups{.pack = &pack_wide, .unpack = &unpack_wide};
   }
 #endif
-  return plain_word_groups();
+  return std::nullopt;
+}
+
+WordGroups word_groups() {
+  for (const WordWidth width : {WordWidth::Bits512, WordWidth::Bits256}) {
+    if (const std::optional<WordGroups> groups = word_groups(width)) return *groups;
+  }
+  return {.pack = &pack, .unpack = &unpack};
 }
 
 }  // namespace fitstep

@@ -3,12 +3,13 @@
 //   pack     1.5  0.0  0.0 -0.0 ...  ->  1.5 -0.0 ...   and a mask with their bits set
 //   unpack   the other way
 //
-// In two ways with equal results: in plain C++, and with the wide instructions that most x86
-// machines have. The machine that runs this says which.
+// In three ways with equal results: in plain C++, and with the wide instructions that x86 machines
+// have. The machine that runs this says which.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 namespace fitstep {
 
@@ -25,9 +26,12 @@ struct WordGroups {
   void (*unpack)(uint32_t mask, const char* from, char* to);
 };
 
-WordGroups plain_word_groups();
+enum class WordWidth { Plain, Bits256, Bits512 };
 
-// The fastest here; perhaps the plain ones.
+// Nothing where this machine has no such instructions; the plain ones are always there.
+std::optional<WordGroups> word_groups(WordWidth width);
+
+// The widest that are here.
 WordGroups word_groups();
 
 }  // namespace fitstep
