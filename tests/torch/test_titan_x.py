@@ -125,3 +125,17 @@ def test_the_first_input_waits_for_its_backward_pass_as_long_as_the_paper_says(
     waits_ms = sum(ps for _, ps in times[first + 1 : last]) / 1e9
     assert waits_ms > at_least_ms
     assert waits_ms == pytest.approx(ours_ms, rel=0.01)
+
+
+def test_a_form_that_reads_a_code_moves_as_many_bytes_fewer() -> None:
+    program = """fitstep program 1
+storage 0 "y" 6000000 temporary
+storage 1 "code" 1000000 temporary
+storage 2 "gradient" 6000000 temporary
+op 0 "aten::threshold_backward" activation bytes 18000000
+form "default" call 0 reads 0.1:sign 2.1 writes 2.2
+form "from packed y" call 1 reads 0.1:shape 1.1 2.1 writes 2.2
+"""
+    found = [int(ps) for ps in re.findall(r" time (\d+) ", timed(program, {}))]
+    seconds = [LAUNCH_S + size_bytes / MEMORY_BYTES_PER_S for size_bytes in (18e6, 13e6)]
+    assert found == [round(1e12 * it) for it in seconds]
