@@ -46,10 +46,11 @@ target_compile_definitions(_core PRIVATE
   FMT_HEADER_ONLY=1)  # torch has its own fmt, of another version, among its headers.
 # g++ 12 sees uninitialised memory in torch's headers wherever an optional tensor is copied.
 target_compile_options(_core PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
-# Their loops are what they are for: vectorised in every build.
+# Their loops, and PyTorch's threads, are what they are for: vectorised and parallel in every build.
 set_source_files_properties(
-  fitstep_torch/bernoulli.cpp fitstep_torch/max_pool.cpp fitstep_torch/pack_masks.cpp
-  fitstep_torch/pack_pool.cpp fitstep_torch/pack_signs.cpp fitstep_torch/read_codes.cpp
+  fitstep_torch/awake_threads.cpp fitstep_torch/bernoulli.cpp fitstep_torch/max_pool.cpp
+  fitstep_torch/pack_masks.cpp fitstep_torch/pack_pool.cpp fitstep_torch/pack_signs.cpp
+  fitstep_torch/read_codes.cpp
   PROPERTIES COMPILE_OPTIONS "-O3;-fopenmp")
 target_link_libraries(_core PRIVATE
   fitstep_planner fitstep_report

@@ -14,6 +14,7 @@
 #include <span>
 #include <string>
 
+#include "fitstep_torch/awake_threads.h"
 #include "fitstep_torch/hashes.h"
 #include "fitstep_torch/in_place.h"
 #include "fitstep_torch/made_up.h"
@@ -249,6 +250,7 @@ Status Bench::run_timed(const TorchCall& call, Fill fill, Overwritten overwritte
   std::vector<uint64_t> first_bits;
   for (int i = 0; !times.are_enough(); ++i) {
     torch::jit::Stack stack = inputs.stack(call);
+    if (place_.device.is_cpu()) wake_threads();
     place_.device.answers().start_log();
     const auto begin = std::chrono::steady_clock::now();
     const Status status = run(call, offered, stack);
