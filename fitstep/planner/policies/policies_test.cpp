@@ -127,6 +127,20 @@ TEST(VdnnPlusPlus, SavesWhatEachQuickLayerWaits) {
   EXPECT_GT(seconds(by_layer), seconds(deferred) + 10);
 }
 
+// Copies of 2 s cannot keep up with layers of 1 s, so each second that the first begins sooner is
+// one less in the end: beside the layer that uses its map.
+//
+//   compute   |f1|f2|f3|f4|f5|f6|....
+//   evict        |- y1 -|- y2 -|- y3 -|
+TEST(VdnnPlusPlus, BeginsCopiesBesideTheLayerThatUsesAMap) {
+  const Program program = layer_program(std::vector<LayerOfTest>(6, {.seconds = 1, .units = 2}));
+  const Plan plan = plan_of(program, "vdnn++-conv-p");
+  const Names gone = timeline(program, plan, Lane::Evict);
+  ASSERT_GE(gone.size(), 3U);
+  EXPECT_EQ((Names{gone[0], gone[1], gone[2]}), (Names{"y1@1", "y2@3", "y3@5"}));
+  EXPECT_EQ(forward(program, plan).back(), "f6@5");
+}
+
 // With the least room that it can do with, ops wait for what copies have not freed yet.
 TEST(VdnnPlusPlus, WaitsForRoomWhereThePoolIsFull) {
   const Program program = pairs(5);

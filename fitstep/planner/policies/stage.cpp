@@ -14,6 +14,7 @@
 #include "fitstep/plan/plan.h"
 #include "fitstep/planner/candidate.h"
 #include "fitstep/planner/cutter.h"
+#include "fitstep/planner/early.h"
 #include "fitstep/planner/forms.h"
 #include "fitstep/planner/gaps.h"
 #include "fitstep/planner/offload.h"
@@ -106,7 +107,7 @@ Candidate Stage::keep(std::string says) const {
   return result;
 }
 
-std::optional<Candidate> Stage::play(std::vector<Gap> gaps, std::string says) const {
+std::optional<Candidate> Stage::play(std::vector<Gap> gaps, std::string says, Evicts evicts) const {
   constexpr int32_t kMostRounds = 6;  // In each of which the limit falls by what was too much.
   if (gaps.empty()) return keep(std::move(says));
   Candidate result = base_;
@@ -119,14 +120,16 @@ std::optional<Candidate> Stage::play(std::vector<Gap> gaps, std::string says) co
   const int64_t least_bytes = least_limit_bytes(gaps);
   int64_t limit = std::max(limit_bytes(), least_bytes);
   for (int32_t round = 0; round < kMostRounds; ++round) {
-    const std::optional<Timing> timing = time_offload({.gaps = gaps,
-                                                       .duration_ps = duration_ps_,
-                                                       .load_bytes = base_.space.live_bytes,
-                                                       .boundary_bytes = base_.space.boundary_bytes,
-                                                       .limit_bytes = limit},
-                                                      task_.machine);
+    const TimingTask task{.gaps = gaps,
+                          .duration_ps = duration_ps_,
+                          .load_bytes = base_.space.live_bytes,
+                          .boundary_bytes = base_.space.boundary_bytes,
+                          .limit_bytes = limit};
+    std::optional<Timing> timing = time_offload(task, task_.machine);
     if (!timing) break;
-    result.schedule = cut_stays(base_.schedule, gaps, *timing);
+    TimedGaps timed{.gaps = gaps, .timing = std::move(*timing)};
+    if (evicts == Evicts::BesideLastUse) evict_early(task, task_.machine, timed);
+    result.schedule = cut_stays(base_.schedule, timed.gaps, timed.timing);
     if (inputs_ == Inputs::HeldByLayer) hold_inputs(result.schedule);
     result.space = make_space(task_.values, result.schedule);
     place(result);

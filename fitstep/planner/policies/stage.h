@@ -23,6 +23,9 @@ enum class Inputs {
   HeldByLayer,  // The input of a layer stays until all of its backward part is done.
 };
 
+// When copies down begin, where a gap does not say: a use that only reads may run beside one.
+enum class Evicts { BehindLastUse, BesideLastUse };
+
 class Stage {
  public:
   Stage(const Task& task, FormRule forms, Inputs inputs);
@@ -38,7 +41,8 @@ class Stage {
   // The candidate in which these gaps leave, placed: within the capacity, or else as low as copies
   // in their order allow. Nothing if the tiers below have no room for them. `says`: what the policy
   // did, for the certificate.
-  std::optional<Candidate> play(std::vector<Gap> gaps, std::string says) const;
+  std::optional<Candidate> play(std::vector<Gap> gaps, std::string says,
+                                Evicts evicts = Evicts::BehindLastUse) const;
 
   // The candidate in which nothing leaves, placed.
   Candidate keep(std::string says) const;

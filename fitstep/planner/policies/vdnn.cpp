@@ -94,7 +94,8 @@ std::string say(const Layers& layers, Maps maps, Waits waits, size_t count) {
 // Keeps everything instead where the tiers below are too small for what should go there.
 Candidate play(const Stage& stage, Maps maps, Waits waits) {
   Moved moved = move_maps(stage.layers(), maps, waits);
-  std::optional<Candidate> candidate = stage.play(std::move(moved.gaps), moved.says);
+  const Evicts evicts = waits == Waits::Deferred ? Evicts::BesideLastUse : Evicts::BehindLastUse;
+  std::optional<Candidate> candidate = stage.play(std::move(moved.gaps), moved.says, evicts);
   if (!candidate) {
     candidate = stage.play(
         {}, "keeps everything: the tiers below have no room for " + std::string(name_of(maps)));

@@ -11,8 +11,9 @@
 //          slower forms where that is needed, all (m)
 //
 // In the backward part a layer looks for what comes next, as far as the next convolution, and
-// waits for it at its end. vDNN++ shares what leaves and what is looked for; its copies begin when
-// the layer's use of the map has ended, and nobody waits for them but who needs the room.
+// waits for it at its end. vDNN++ shares what leaves and what is looked for; its copies begin
+// beside the layer's use of the map where that makes a step faster (early.h), and else behind it,
+// and nobody waits for them but who needs the room.
 #pragma once
 
 #include <cstdint>
