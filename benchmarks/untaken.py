@@ -9,6 +9,7 @@ second over the first, forward and backward, medians over rounds in which both t
 Batches. The same convolutions, all images at once and in two halves, whose results stay apart (to
 put them together would take a copy, which is not counted): bits, times, and what the kernels ask
 for beside their result. The gradient of the weight is a sum over all images and is not asked for.
+And what plans of whole trainings would gain by such halves: floors and predicted times.
 
 Scratch. The same plan twice, of a step at 100 %: as the layout has it, and with every block of
 scratch at an address that nothing has touched for as long as the region beside the arena is large,
@@ -23,14 +24,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
+import in_halves
 import torch
 import torch.nn.functional as F
-from fitstep.zoo.plain import plain_peak_bytes
-from results import MIB, ROOT, Row, arguments, mib, save, show
+from results import MIB, ROOT, Row, arguments, save, show
 from torch import Tensor
 
 import fitstep
@@ -54,6 +54,7 @@ PRODUCTS = (
     (640, 1024, 4096),
     (64, 784, 256),
 )
+WITH_PLANES = ("resnet50_16_nchw", "vgg16", "unet")
 ALIGNMENT = 64
 REGION_BYTES = 1024 * MIB
 
@@ -106,42 +107,6 @@ def convolution(shape: tuple[int, int, int, int], is_last: bool, rounds: int) ->
         "forward": forward,
         "backward": ratio(lambda: back(weight), lambda: back(copy), rounds),
     }
-
-
-def halves(shape: tuple[int, int, int, int], is_last: bool, rounds: int) -> Row:
-    """The same layer on all images and on half of them twice."""
-    channels, made, kernel, side = shape
-    x = torch.randn(16, channels, side, side)
-    x = x.contiguous(memory_format=LAST) if is_last else x
-    weight = torch.randn(made, channels, kernel, kernel)
-    weight = weight.contiguous(memory_format=LAST) if is_last else weight
-    gradient = torch.randn_like(F.conv2d(x, weight, None, 1, kernel // 2))
-
-    def forward(of: slice) -> Tensor:
-        return F.conv2d(x[of], weight, None, 1, kernel // 2)
-
-    def back(of: slice) -> Tensor:
-        found: tuple[Tensor, ...] = torch.ops.aten.convolution_backward(
-            gradient[of], x[of], weight, None, [1, 1], [kernel // 2] * 2, [1, 1], False, [0, 0], 1,
-            [True, False, False],
-        )  # fmt: skip
-        return found[0]
-
-    row: Row = {"case": name_of(shape, is_last), "equal bits": True}
-    every, two = slice(None), (slice(8), slice(8, None))
-    for name, way in (("forward", forward), ("gradient", back)):
-        parts, whole = [way(half) for half in two], way(every)
-        row["equal bits"] &= torch.equal(torch.cat(parts), whole)
-        at_once, split = partial(way, every), partial(list_of, way, two)
-        row[name] = ratio(at_once, split, rounds)
-        scratch = plain_peak_bytes(at_once) - whole.nbytes
-        of_half = plain_peak_bytes(partial(way, two[0])) - parts[0].nbytes
-        row[f"{name}, scratch"] = f"{mib(scratch)}, {mib(of_half)}"
-    return row
-
-
-def list_of(way: Callable[[slice], Tensor], parts: tuple[slice, ...]) -> list[Tensor]:
-    return [way(part) for part in parts]
 
 
 def name_of(shape: tuple[int, int, int, int], is_last: bool) -> str:
@@ -245,7 +210,9 @@ def main() -> None:
         for shape in (CONVOLUTIONS[:1] if args.small else CONVOLUTIONS)
     ]
     weights = [convolution(*layer, rounds) for layer in layers]
-    split = [halves(*layer, rounds) for layer in layers]
+    split = [
+        {"case": name_of(*it)} | in_halves.layer(*it, rounds=rounds, ratio=ratio) for it in layers
+    ]
     weights += [product(shape, rounds) for shape in (PRODUCTS[-1:] if args.small else PRODUCTS)]
     with tempfile.TemporaryDirectory() as name:
         cases = {"resnet-18, 32 of 64x64": (18, 32, 64), "resnet-50, 16 of 224x224": (50, 16, 224)}
@@ -253,14 +220,20 @@ def main() -> None:
             scratch(case, shape, rounds, Path(name))
             for case, shape in list(cases.items())[: 1 if args.small else 2]
         ]
+        of_steps = [in_halves.plans(step, args.small, Path(name)) for step in WITH_PLANES]
     for title, rows in (
         ("a copy of the weight in the other format, over the weight as it is", weights),
         ("all images in two halves, over all at once", split),
+        ("plans with convolutions in halves, over those without", of_steps),
         ("scratch that no cache has, over scratch as planned", moved),
     ):
         show(title, [{k: f"{v:.3f}" if isinstance(v, float) else v for k, v in row.items()}
                      for row in rows])  # fmt: skip
-    save("untaken", {"weights": weights, "batches": split, "scratch": moved}, args.small)
+    save(
+        "untaken",
+        {"weights": weights, "batches": split, "plans": of_steps, "scratch": moved},
+        args.small,
+    )
 
 
 if __name__ == "__main__":
