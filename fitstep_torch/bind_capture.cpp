@@ -316,6 +316,7 @@ void bind_capture(py::module_& module) {
              for (const OpId op : step.unrepeatable) ops.push_back(op.index());
              return ops;
            })
+      .def("left_out", [](const StepProgram& step) { return step.left_out; })
       .def("op", [](const StepProgram& step, size_t op) {
         const Op& of = step.program.ops.at(op);
         return py::make_tuple(of.name, of.source.module, of.source.file, of.source.line);

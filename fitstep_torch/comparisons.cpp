@@ -14,11 +14,14 @@ Result<std::vector<std::string>> test_shape_only(const Bench& bench, const Torch
   const std::vector<size_t> arguments = shape_only_arguments(call);
   if (arguments.empty()) return refuted;
   FITSTEP_TRY(const std::vector<uint64_t> expected, bench.hash_results(call, {}));
-  FITSTEP_TRY(const std::vector<uint64_t> all, bench.hash_results(call, arguments));
-  if (all == expected) return refuted;
+  // A kernel that does not take them has looked at them.
+  const auto are_same = [&](const std::vector<size_t>& poisoned) {
+    const auto made = bench.hash_results(call, poisoned);
+    return made && made.value() == expected;
+  };
+  if (are_same(arguments)) return refuted;
   for (const size_t argument : arguments) {
-    FITSTEP_TRY(const std::vector<uint64_t> one, bench.hash_results(call, {argument}));
-    if (one != expected) refuted.push_back(shape_only_claim(call, argument));
+    if (!are_same({argument})) refuted.push_back(shape_only_claim(call, argument));
   }
   return refuted;
 }

@@ -52,7 +52,8 @@ struct StepProgram {
   std::vector<Replaced> replaced;
   std::vector<Recoded> recoded;
   std::vector<Packed> packed;
-  std::vector<OpId> unrepeatable;  // Do not repeat their own bits from run to run.
+  std::vector<std::string> left_out;  // Claims whose test failed, and how.
+  std::vector<OpId> unrepeatable;     // Do not repeat their own bits from run to run.
 };
 
 // The tape as small ops: views dropped, lists and joint gradients split, rebindings and outputs

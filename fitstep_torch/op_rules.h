@@ -87,8 +87,16 @@ class Claims {
   }
   const std::set<std::string>& refuted() const { return refuted_; }
 
+  // Refutes a claim whose test has failed itself, and keeps for the report how.
+  void leave_out(const std::string& signature, const std::string& claim, const std::string& why) {
+    refute(signature, claim);
+    left_out_.push_back(claim + ": " + why);
+  }
+  const std::vector<std::string>& left_out() const { return left_out_; }
+
  private:
   std::set<std::string> refuted_;
+  std::vector<std::string> left_out_;
 };
 
 }  // namespace fitstep::torch_side

@@ -105,6 +105,7 @@ class VariantReport:
     moves: str = ""  # What the policy did.
     graph_runs: int = 0  # Of the runs, those that went to the GPU as one graph.
     graph_refusal: str = ""  # Why others did not, where that was asked for.
+    left_out: list[str] = field(default_factory=list)  # Ways whose test failed, and how.
 
 
 @dataclass
@@ -187,6 +188,7 @@ class Report:
             if one.graph_runs or one.graph_refusal:
                 why = f"; others one by one: {one.graph_refusal}" if one.graph_refusal else ""
                 lines.append(f"  graph  {one.graph_runs} runs went to the GPU as one{why}")
+            lines += [f"  unused {why}" for why in one.left_out]
             lines += [
                 f"  bytes  peak {size(one.peak_bytes)}, height {size(one.height_bytes)}, "
                 f"inputs and outputs {size(one.external_bytes)}, in all {size(one.total_bytes)}",
@@ -271,6 +273,7 @@ def _variant_report(variant: Variant, measured: Measured | None, session: Sessio
         moves=certificate["moves"],
         graph_runs=graph[0] if graph else 0,
         graph_refusal=graph[1] if graph else "",
+        left_out=variant.step.left_out(),
     )
 
 
