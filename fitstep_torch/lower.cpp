@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -14,6 +15,13 @@
 
 namespace fitstep::torch_side {
 namespace {
+
+// Whether numbers next to zero count as zero here. In threads that help this one they do not, so
+// bits depend on who makes which element, and only kernels of PyTorch's share that out as it does.
+bool flushes_denormals() {
+  const volatile float least = std::numeric_limits<float>::denorm_min();
+  return !(least > 0.0F);
+}
 
 class Lowering {
  public:
@@ -29,8 +37,10 @@ class Lowering {
     for (TensorRef& output : tape_.outputs) output.storage = storage(output.storage).value();
     result_.outputs = tape_.outputs;
     finish_lifetimes();
-    recode_pools(result_, claims_);
-    add_packing(result_, claims_);
+    if (has_own_) {
+      recode_pools(result_, claims_);
+      add_packing(result_, claims_);
+    }
     FITSTEP_TRY_STATUS(validate(result_.program));
     return std::move(result_);
   }
@@ -237,7 +247,7 @@ class Lowering {
     FITSTEP_TRY_STATUS(check(from));
     TorchCall call = std::move(from.call);
     renumber(call);
-    if (std::optional<TorchCall> ours = faster(call);
+    if (std::optional<TorchCall> ours = has_own_ ? faster(call) : std::nullopt;
         ours.has_value() && has_kernel(ours->handle, device_of(call)) &&
         claims_.holds(signature_of(call, sizes()), kFasterClaim)) {
       result_.replaced.push_back(
@@ -299,6 +309,7 @@ class Lowering {
   Tape tape_;
   const Claims& claims_;
   std::vector<TapeOp> ops_;
+  const bool has_own_ = !flushes_denormals();  // Operators of ours.
   StepProgram result_;
   std::vector<int32_t> versions_;
   std::map<c10::GeneratorImpl*, StorageId> generators_;

@@ -321,6 +321,41 @@ def test_a_way_whose_test_fails_is_left_out_and_reported(
         assert "threshold_backward_packed" in str(step.program)
 
 
+class NextToZero(nn.Module):
+    """Activations that count as zero where such numbers are flushed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.linspace(-4e-38, 4e-38, 1 << 16, dtype=torch.bfloat16))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (self.weight.relu() * x).relu() + self.weight.relu() * 2
+
+
+def next_to_zero() -> tuple[nn.Module, Tensor]:
+    return NextToZero(), torch.linspace(-1, 1, 1 << 16, dtype=torch.bfloat16)
+
+
+def test_where_numbers_next_to_zero_are_flushed_only_kernels_of_pytorch_run() -> None:
+    """Signs by their bits would not be those that its kernels see."""
+    if not torch.set_flush_denormal(True):
+        pytest.skip("this processor does not flush")
+    try:
+        plain = Job(next_to_zero)
+        expected = plain.train(plain.step)
+        job = Job(next_to_zero)
+        step = fitstep.compile(job.step, example=(job.x,), budget="100%")
+        assert "fitstep::" not in str(step.program)
+        assert differences(job.train(step), expected) == []
+        before = len(step.report().variants)
+        torch.set_flush_denormal(False)
+        step(job.x)
+        assert "fitstep::pack_signs" in str(step.program)
+        assert len(step.report().variants) == before + 1
+    finally:
+        torch.set_flush_denormal(False)
+
+
 def test_some_budgets_are_too_small_for_recompute_alone() -> None:
     """Its two largest maps are there at once, in every order of ops and whatever the times."""
     least = {}

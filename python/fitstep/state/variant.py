@@ -45,6 +45,7 @@ class VariantKey(NamedTuple):
     ambient: tuple[object, ...]
 
 
+_LEAST = 5e-324  # Of all numbers above 0.
 _AMBIENT = (
     "grad mode",
     "inference mode",
@@ -68,6 +69,7 @@ _AMBIENT = (
     "efficient attention",
     "plain attention",
     "default dtype",
+    "flushing of denormal numbers",
 )
 
 
@@ -149,6 +151,7 @@ def ambient() -> tuple[object, ...]:
         torch._C._get_mem_efficient_sdp_enabled(),
         torch._C._get_math_sdp_enabled(),
         torch.get_default_dtype(),
+        not _LEAST > 0.0,  # torch.set_flush_denormal() has no other trace.
     )
 
 
