@@ -69,6 +69,7 @@ class Profile {
   class Applying;
 
   std::map<std::string, Measurement> known_;
+  std::set<std::string> ran_;  // Signatures whose kernels a GPU has loaded for us.
   std::map<std::string, Measurement> corrections_;
   std::set<std::string> applied_;  // Signatures whose corrections were known when it began.
 };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 
 #include "fitstep_cuda/cuda.h"
 
@@ -17,6 +18,9 @@ bool wait_for_kernels();
 // in the graph is `kernel`.
 bool is_recording();
 void record(std::function<void()> kernel);
+
+// A kernel that runs is loaded first, and takes FITSTEP_STAND_IN_KERNEL_BYTES from then on.
+void note_kernel(const std::string& name);
 
 // Whether the runtime has given that memory, of the GPU or page-locked.
 bool owns(const void* address);

@@ -2,8 +2,8 @@
 // this process, in any order that their events allow (tests/support/fake_cuda.h).
 //
 // To be loaded before the runtime's own library, whose calls these then replace. The environment
-// says by which dice and what fails: FITSTEP_STAND_IN_SEED, _FAILING_CALL, _FAILING_COPY,
-// _FAILING_ALLOCATION.
+// says by which dice, what fails and what a kernel's code takes: FITSTEP_STAND_IN_SEED,
+// _FAILING_CALL, _FAILING_COPY, _FAILING_ALLOCATION, _KERNEL_BYTES.
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
@@ -11,6 +11,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <mutex>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "fitstep/base/result.h"
@@ -44,6 +47,14 @@ FakeCuda& fake() {
   return made;
 }
 
+std::mutex kernels_mutex;
+std::set<std::string> kernels;  // That have run, and so been loaded.
+
+size_t loaded_bytes() {
+  const std::lock_guard guard(kernels_mutex);
+  return kernels.size() * static_cast<size_t>(number("FITSTEP_STAND_IN_KERNEL_BYTES", 0));
+}
+
 cudaError_t code_of(const Status& status) { return status ? cudaSuccess : cudaErrorUnknown; }
 
 template <class T, class Out>
@@ -69,6 +80,11 @@ bool wait_for_kernels() {
 bool is_recording() { return fake().is_recording(); }
 
 void record(std::function<void()> kernel) { fake().launch(compute_stream(), std::move(kernel)); }
+
+void note_kernel(const std::string& name) {
+  const std::lock_guard guard(kernels_mutex);
+  kernels.insert(name);
+}
 
 bool owns(const void* address) { return fake().owns(static_cast<const char*>(address)); }
 
@@ -97,7 +113,7 @@ const char* cudaGetErrorName(cudaError_t) { return "stand-in"; }
 
 cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
   const auto memory = fake().memory();
-  *free_bytes = static_cast<size_t>(memory->free_bytes);
+  *free_bytes = static_cast<size_t>(memory->free_bytes) - loaded_bytes();
   *total_bytes = static_cast<size_t>(memory->total_bytes);
   return cudaSuccess;
 }

@@ -19,13 +19,14 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from gpu_packing import GPU, bytes_of, packing
 from offloaded_plan import offloaded, with_peak
 from torch import Tensor, nn
 
 import fitstep
+from fitstep.device import open_device
 
 STEPS = 4
-GPU = torch.device("cuda", 0)
 
 
 class Net(nn.Module):
@@ -98,11 +99,6 @@ class Training:
                 if isinstance(value, Tensor):
                     found[f"{name} of {i}"] = bytes_of(value)
         return found
-
-
-def bytes_of(tensor: Tensor) -> bytes:
-    """Of its elements, wherever they are."""
-    return bytes(tensor.detach().cpu().reshape(-1).view(torch.uint8).numpy().tobytes())
 
 
 def batches(device: str) -> list[tuple[Tensor, Tensor]]:
@@ -194,6 +190,18 @@ def coded() -> dict[str, Any]:
         return train("sgd", "cuda", Still, budget="900%", plan=path, **below)
 
 
+def outside() -> dict[str, Any]:
+    """What the GPU holds beside tensors, when a budget is shared out and after some steps."""
+    training, data = Training("adamw"), batches("cuda")
+    step = fitstep.compile(training.step, data[0], "100%", progress=False)
+    for batch in data:
+        step(*batch)
+    planned = step.report().outside_bytes
+    grown = open_device(GPU).outside_bytes() - planned
+    report = {"violations": 0, "outside": planned, "grown": grown}
+    return {"differs": [], "report": report}
+
+
 def learning_rates() -> dict[str, Any]:
     """Numbers that change now and then."""
     plain, ours = Training("sgd", Still), Training("sgd", Still)
@@ -209,55 +217,6 @@ def learning_rates() -> dict[str, Any]:
     last = step.report().variants[-1]
     report = {"violations": 0, "graph_runs": last.graph_runs, "graph_refusal": last.graph_refusal}
     return {"differs": differs + differences(ours, plain), "report": report}
-
-
-def packing() -> dict[str, Any]:
-    """Our operators on both devices."""
-    ops = torch.ops.fitstep
-    torch.manual_seed(5)
-    differs = []
-
-    def compare(name: str, op: Callable[..., Tensor], *args: Any) -> Tensor:
-        on_cpu = op(*args)
-        on_gpu = op(*(a.to(GPU) if isinstance(a, Tensor) else a for a in args))
-        same = on_gpu.device == GPU and on_gpu.stride() == on_cpu.stride()
-        if not same or bytes_of(on_gpu) != bytes_of(on_cpu):
-            differs.append(name)
-        return on_cpu
-
-    special = torch.tensor([0.0, -0.0, float("nan"), float("inf"), -float("inf"), 1e-45, -1e-45])
-    for dtype, size in itertools.product((torch.float32, torch.float64), (1, 7, 8, 4099)):
-        x = torch.randn(size, dtype=dtype)
-        x[: min(size, 7)] = special[:size].to(dtype)
-        gradient = torch.randn(size, dtype=dtype)
-        for nan_counts in (False, True):
-            bits = compare(f"pack_signs {dtype} {size}", ops.pack_signs, x, nan_counts)
-        compare(f"threshold {dtype} {size}", ops.threshold_backward_packed, gradient, bits, 0)
-        leaky = ops.leaky_relu_backward_packed
-        compare(f"leaky {dtype} {size}", leaky, gradient, bits, 0.1, False)
-        mask = compare(f"pack_bools {dtype} {size}", ops.pack_bools, x > 0)
-        dropout = ops.native_dropout_backward_packed
-        compare(f"dropout {dtype} {size}", dropout, gradient, mask, 1.25)
-    formats = (torch.contiguous_format, torch.channels_last)
-    windows = (([2], [2], [0], [1]), ([3], [2], [1], [1]), ([3, 2], [1, 2], [1, 0], [2, 1]))
-    for dtype, form, window in itertools.product((torch.float32, torch.float64), formats, windows):
-        images = torch.randn(2, 3, 13, 12, dtype=dtype)
-        images[torch.rand(images.shape) < 0.1] = float("nan")
-        images[torch.rand(images.shape) < 0.1] = -float("inf")
-        images = images.contiguous(memory_format=form)
-        for part in range(2):
-            compare(
-                f"max_pool {dtype} {form} {window} {part}",
-                lambda *args, part=part: ops.max_pool2d_with_codes(*args)[part],
-                *(images, *window, False, form == torch.channels_last),
-            )
-        pooled, indices = torch.ops.aten.max_pool2d_with_indices(images, *window)
-        name = f"pool {dtype} {form} {window}"
-        codes = compare(name, ops.pack_pool_indices, indices, 13, 12, *window)
-        gradient = torch.randn_like(pooled)
-        back = ops.max_pool2d_backward_packed
-        compare(f"{name}, backward", back, gradient, images, *window, False, codes)
-    return {"differs": differs, "report": {"violations": 0}}
 
 
 def refused() -> dict[str, Any]:
@@ -318,6 +277,7 @@ def cases() -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
         ),
     )  # fmt: skip
     yield "codes on a disk", coded
+    yield "outside", outside
     yield "dropout in a graph", lambda: train("sgd", "cuda", budget="80%", cuda_graph=True)
     yield "learning rates in a graph", learning_rates
     folder = tempfile.gettempdir()

@@ -16,14 +16,16 @@ BUILD = ROOT / "build" / "dev"
 STAND_IN = BUILD / "gpu_stand_in.so"
 
 
-def run(*wanted: str, **of_stand_in: int) -> Any:
-    """What gpu_steps.py says, in a process of its own."""
+def run(*wanted: str, cache: Path | None = None, **of_stand_in: int) -> Any:
+    """What gpu_steps.py says, in a process of its own; `cache`: where it keeps its profile."""
     if torch.version.cuda:
         pytest.skip("this torch has its own idea of a GPU")
     if not STAND_IN.exists() or not list(BUILD.glob("_cuda.*.so")):
         pytest.skip("fitstep._cuda is not built: make test does it where the CUDA toolkit is")
     env = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "LD_PRELOAD": str(STAND_IN)}
     env |= {f"FITSTEP_STAND_IN_{name.upper()}": str(n) for name, n in of_stand_in.items()}
+    if cache is not None:
+        env["FITSTEP_CACHE"] = str(cache)
     script = str(Path(__file__).with_name("gpu_steps.py"))
     done = subprocess.run(
         [sys.executable, script, str(BUILD), *wanted],
@@ -52,6 +54,7 @@ CASES = [
     *(f"{one} in a graph" for one in ("sgd", "fused", "adamw", "offloading", "dropout")),
     "learning rates in a graph",
     "codes on a disk",
+    "outside",
 ]
 
 
@@ -93,6 +96,15 @@ def test_in_any_order_that_events_allow_the_bits_are_the_same(seed: int) -> None
     for name, found in run(*names, seed=seed).items():
         assert found.get("error") is None, f"{name}: {found['error']}"
         assert found["differs"] == []
+
+
+def test_what_kernels_take_is_counted_also_where_their_times_are_known(tmp_path: Path) -> None:
+    """A kernel's code is there from its first run on, which the profile on the disk spares."""
+    kernel_bytes = 1 << 16
+    for _ in range(2):
+        report = run("outside", cache=tmp_path, kernel_bytes=kernel_bytes)["outside"]["report"]
+        assert report["outside"] > 20 * kernel_bytes
+        assert report["grown"] < kernel_bytes
 
 
 def test_a_call_that_fails_is_an_error_and_never_another_number() -> None:
