@@ -33,6 +33,8 @@ void append_tensor(std::string& text, const TensorRef& tensor, std::vector<int32
   if (is_new) seen.push_back(tensor.storage);
   fmt::format_to(std::back_inserter(text), "#{} {}[{}]s[{}]", ordinal, c10::toString(tensor.dtype),
                  fmt::join(tensor.sizes, ","), fmt::join(tensor.strides, ","));
+  if (tensor.device != c10::DeviceType::CPU)
+    text += " " + c10::DeviceTypeName(tensor.device, /*lower_case=*/true);
   if (tensor.is_conjugate) text += " conjugate";
   if (tensor.is_negative) text += " negative";
   if (tensor.offset != 0) fmt::format_to(std::back_inserter(text), "+{}", tensor.offset);

@@ -8,6 +8,7 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
+#include <c10/core/DeviceType.h>
 
 #include <cstdint>
 #include <optional>
@@ -25,6 +26,7 @@ struct TensorRef {
   c10::ScalarType dtype = c10::ScalarType::Float;
   bool is_conjugate = false;  // Its bytes are to be read as their conjugates,
   bool is_negative = false;   // or with the other sign: views that PyTorch resolves late.
+  c10::DeviceType device = c10::DeviceType::CPU;
 
   bool operator==(const TensorRef&) const = default;
 };
@@ -53,10 +55,10 @@ struct TorchCall {
 // "aten::add_.Tensor"
 std::string full_name(const c10::OperatorHandle& handle);
 
-// All that decides what the kernel does except the bytes: operator, constants, geometries, which
-// tensors share a storage and how large it is, grad mode. Equal text means equal calls, but for
-// floating-point numbers of an optimizer, which are not in it: a program is the same at any
-// learning rate and step count.
+// All that decides what the kernel does except the bytes: operator, constants, geometries, devices
+// other than the CPU, which tensors share a storage and how large it is, grad mode.
+// Equal text means equal calls, but for floating-point numbers of an optimizer, which are not in
+// it: a program is the same at any learning rate and step count.
 // `size_bytes` is indexed by storage number.
 std::string signature_of(const TorchCall& call, const std::vector<int64_t>& size_bytes);
 

@@ -42,7 +42,8 @@ TensorRef Recorder::reference(const at::Tensor& fake) {
           .offset = fake.storage_offset(),
           .dtype = fake.scalar_type(),
           .is_conjugate = fake.is_conj(),
-          .is_negative = fake.is_neg()};
+          .is_negative = fake.is_neg(),
+          .device = fake.device().type()};
 }
 
 void Recorder::sweep_dead() {

@@ -177,7 +177,8 @@ std::multimap<int64_t, TapeOp> make_literals_anew(Tape& tape) {
                    .sizes = literal.sizes().vec(),
                    .strides = literal.strides().vec(),
                    .offset = literal.storage_offset(),
-                   .dtype = literal.scalar_type()};
+                   .dtype = literal.scalar_type(),
+                   .device = literal.device().type()};
     TensorRef source = made;
     source.storage = static_cast<int32_t>(tape.storages.size());
     if (!tape.storages[i].is_persistent) tape.storages[i].kind = StorageKind::Temporary;

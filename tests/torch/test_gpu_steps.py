@@ -105,6 +105,8 @@ def test_what_kernels_take_is_counted_also_where_their_times_are_known(tmp_path:
         report = run("outside", cache=tmp_path, kernel_bytes=kernel_bytes)["outside"]["report"]
         assert report["outside"] > 20 * kernel_bytes
         assert report["grown"] < kernel_bytes
+        # The same call takes other times on the CPU, and is measured there.
+        assert [("cuda" in call) for call in report["counting"]] == [True, False]
 
 
 def test_a_call_that_fails_is_an_error_and_never_another_number() -> None:
