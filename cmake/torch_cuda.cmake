@@ -38,7 +38,8 @@ endif()
 # With the toolkit it runs steps as well (tests/torch/test_gpu_steps.py).
 if(TARGET gpu_stand_in)
   target_sources(gpu_stand_in PRIVATE
-    tests/gpu/stand_in_runtime_tool.cpp tests/gpu/stand_in_torch_tool.cpp)
+    tests/gpu/stand_in_runtime_tool.cpp tests/gpu/stand_in_torch_tool.cpp
+    tests/gpu/stand_in_workspaces_tool.cpp)
   target_include_directories(gpu_stand_in SYSTEM BEFORE PRIVATE
     ${torch_dir}/include/torch/csrc/api/include)
   target_include_directories(gpu_stand_in SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})

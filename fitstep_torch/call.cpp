@@ -99,7 +99,11 @@ std::string signature_of(const TorchCall& call, const std::vector<int64_t>& size
     }
     if (value.kind != Value::Kind::Tensor) text += "]";
   }
-  return text + (call.grad_mode ? ") grad" : ")");
+  text += call.grad_mode ? ") grad" : ")";
+  if (call.most_scratch_bytes) text += fmt::format(" within {} bytes", *call.most_scratch_bytes);
+  if (!call.spared_bytes.empty())
+    text += fmt::format(" beside {}", fmt::join(call.spared_bytes, ","));
+  return text;
 }
 
 std::vector<TensorRef> tensors_of(const std::vector<Value>& values) {

@@ -50,13 +50,17 @@ struct TorchCall {
   std::vector<Value> results;     // One per return of the schema.
   bool grad_mode = false;         // As it was recorded: some kernels look at it.
   bool has_host_numbers = false;  // An optimizer's: its numbers change from step to step.
+  // Larger requests for scratch are refused, so that the kernel finds a way with less; but none
+  // of the sizes without which it finds none.
+  std::optional<int64_t> most_scratch_bytes = {};
+  std::vector<int64_t> spared_bytes = {};
 };
 
 // "aten::add_.Tensor"
 std::string full_name(const c10::OperatorHandle& handle);
 
 // All that decides what the kernel does except the bytes: operator, constants, geometries, devices
-// other than the CPU, which tensors share a storage and how large it is, grad mode.
+// other than the CPU, which tensors share a storage and how large it is, grad mode, most scratch.
 // Equal text means equal calls, but for floating-point numbers of an optimizer, which are not in
 // it: a program is the same at any learning rate and step count.
 // `size_bytes` is indexed by storage number.

@@ -142,12 +142,16 @@ c10::Storage PlannedKernels::storage_for(const Run& run, const Form& form, int32
 }
 
 Status PlannedKernels::prepare_expected(const Run& run, const Form& form, PreparedRun& prepared) {
+  const OpKind kind = step_.program.ops[run.op.index()].kind;
+  const bool may_find_less = device_.finds_less_scratch() && kind == OpKind::Convolution;
   for (size_t i = 0; i < form.requests.size(); ++i) {
     const Request& request = form.requests[i];
     Expected answer{.size_bytes = request.size_bytes,
                     .address = nullptr,
                     .is_any_thread = request.is_any_thread,
                     .is_reusable = request.is_any_thread && request.output.is_none(),
+                    .may_be_less = may_find_less && request.output.is_none() &&
+                                   request.size_bytes <= prepared.most_unforeseen_bytes,
                     .after_release_of = {}};
     const bool is_external =
         !request.output.is_none() &&
@@ -166,6 +170,7 @@ Status PlannedKernels::prepare_run(const Run& run, PreparedRun& prepared) {
   const TorchCall& call = step_.calls[form.call.index()];
   prepared.handle = call.handle;
   prepared.grad_mode = call.grad_mode;
+  prepared.most_unforeseen_bytes = call.most_scratch_bytes.value_or(Answers::kNoMost);
   prepared.op = run.op;
   prepared.arguments = make_stack(call, [&](const TensorRef& ref) {
     return tensor_over(storage_for(run, form, ref.storage), ref);
@@ -270,11 +275,13 @@ Status PlannedKernels::run(int32_t position) {
 // Whatever it throws: lanes are still running.
 Status PlannedKernels::call(PreparedRun& prepared) {
   Answers& answers = device_.answers();
+  answers.set_most_unforeseen(prepared.most_unforeseen_bytes);
   answers.begin_op(prepared.expected);
   std::string what;
   try {
     prepared.handle->callBoxed(stack_);
     answers.end_op();
+    answers.set_most_unforeseen(Answers::kNoMost);
     place_results(prepared);
     return Done{};
   } catch (const std::exception& error) {
@@ -283,6 +290,7 @@ Status PlannedKernels::call(PreparedRun& prepared) {
     what = "it threw what is no exception of C++'s library";
   }
   answers.end_op();
+  answers.set_most_unforeseen(Answers::kNoMost);
   const Op& op = step_.program.ops[prepared.op.index()];
   return Error{ErrorCode::Device,
                fmt::format("{} ({}:{}) failed: {}", op.name, op.source.file, op.source.line, what)};

@@ -35,6 +35,7 @@ struct PreparedRun {
   std::optional<c10::OperatorHandle> handle;
   torch::jit::Stack arguments;
   std::vector<Expected> expected;
+  int64_t most_unforeseen_bytes = Answers::kNoMost;  // Larger requests beside these are refused.
   std::vector<Made> made;
   bool grad_mode = false;
   std::optional<at::Generator> restores;  // Generator to set back before the call.

@@ -317,6 +317,12 @@ class Lowering {
 
 }  // namespace
 
+std::vector<int64_t> sizes_of(const Program& program) {
+  std::vector<int64_t> sizes;
+  for (const Storage& storage : program.storages) sizes.push_back(storage.size_bytes);
+  return sizes;
+}
+
 Result<StepProgram> lower(Tape tape, const Claims& claims) {
   return Lowering(std::move(tape), claims).run();
 }

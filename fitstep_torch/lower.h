@@ -56,6 +56,8 @@ struct StepProgram {
   std::vector<OpId> unrepeatable;     // Do not repeat their own bits from run to run.
 };
 
+std::vector<int64_t> sizes_of(const Program& program);  // In bytes, by storage.
+
 // The tape as small ops: views dropped, lists and joint gradients split, rebindings and outputs
 // that alias persistent storages made explicit. The first half of lowering.
 std::vector<TapeOp> split_ops(Tape& tape, const Claims& claims);

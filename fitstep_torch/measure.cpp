@@ -17,6 +17,7 @@
 #include "fitstep_torch/awake_threads.h"
 #include "fitstep_torch/hashes.h"
 #include "fitstep_torch/in_place.h"
+#include "fitstep_torch/limited.h"
 #include "fitstep_torch/made_up.h"
 #include "fitstep_torch/offered_place.h"
 #include "fitstep_torch/op_rules.h"
@@ -92,8 +93,10 @@ class KeepCounters {
   AllocatorCounters kept_;
 };
 
-Status run(const TorchCall& call, const OfferedPlace& offered, torch::jit::Stack& stack) {
+Status run(const TorchCall& call, const std::vector<int64_t>& size_bytes,
+           const OfferedPlace& offered, torch::jit::Stack& stack) {
   const KeepCounters counters(offered.device().answers());
+  const Limited limited(offered.device().answers(), call, size_bytes);
   offered.begin();
   try {
     const BelowAutograd below;
@@ -253,7 +256,7 @@ Status Bench::run_timed(const TorchCall& call, Fill fill, Overwritten overwritte
     if (place_.device.is_cpu()) wake_threads();
     place_.device.answers().start_log();
     const auto begin = std::chrono::steady_clock::now();
-    const Status status = run(call, offered, stack);
+    const Status status = run(call, size_bytes_, offered, stack);
     if (status) place_.device.synchronize();
     const auto end = std::chrono::steady_clock::now();
     const std::vector<MemoryEvent> events = place_.device.answers().stop_log();
@@ -287,7 +290,7 @@ Result<int64_t> Bench::queued_ps(const TorchCall& call, const MadeUpInputs& inpu
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < kQueuedRuns; ++i) {
     torch::jit::Stack stack = inputs.stack(call);
-    FITSTEP_TRY_STATUS(run(call, offered, stack));
+    FITSTEP_TRY_STATUS(run(call, size_bytes_, offered, stack));
   }
   place_.device.synchronize();
   const auto end = std::chrono::steady_clock::now();
@@ -304,7 +307,7 @@ Status Bench::run_hashed(const TorchCall& call, Fill fill, const std::vector<siz
   OfferedPlace offered(place_.device);
   FITSTEP_TRY_STATUS(offer(call, inputs, overwritten, place_.room, offered));
   torch::jit::Stack stack = inputs.stack(call);
-  FITSTEP_TRY_STATUS(run(call, offered, stack));
+  FITSTEP_TRY_STATUS(run(call, size_bytes_, offered, stack));
   const std::vector<at::Tensor> results = result_tensors(call, stack);
   hashes = hashes_of_defined(call, results, place_.device);
   if (offered.is_offered()) hashes.push_back(offered.is_taken_by(results[0]) ? 1 : 0);
@@ -329,7 +332,7 @@ Status Bench::run_chain(const std::vector<TorchCall>& calls, Fill fill,
       const auto found = made.find(ref.storage);
       return found == made.end() ? inputs.tensor(ref) : found->second.as(ref);
     });
-    FITSTEP_TRY_STATUS(run(call, OfferedPlace(place_.device), stack));
+    FITSTEP_TRY_STATUS(run(call, size_bytes_, OfferedPlace(place_.device), stack));
     const std::vector<at::Tensor> results = result_tensors(call, stack);
     const std::vector<TensorRef> refs = tensors_of(call.results);
     for (size_t k = 0; k < refs.size(); ++k) {

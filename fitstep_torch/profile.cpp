@@ -7,18 +7,14 @@
 #include <optional>
 #include <set>
 
+#include "fitstep_torch/another_thread.h"
 #include "fitstep_torch/comparisons.h"
 #include "fitstep_torch/in_place.h"
 #include "fitstep_torch/measure.h"
+#include "fitstep_torch/requests.h"
 
 namespace fitstep::torch_side {
 namespace {
-
-std::vector<int64_t> sizes_of(const Program& program) {
-  std::vector<int64_t> sizes;
-  for (const Storage& storage : program.storages) sizes.push_back(storage.size_bytes);
-  return sizes;
-}
 
 Error with_source(const Error& error, const Op& op) {
   return {error.code,
@@ -60,25 +56,6 @@ Status enlarge_storages(const TorchCall& call, const Measurement& measured, Prog
     storage.size_bytes = measured.result_bytes[i];
   }
   return Done{};
-}
-
-void fill_form(Form& form, const TorchCall& call, const Measurement& measured) {
-  const std::vector<TensorRef> results = tensors_of(call.results);
-  form.time_ps = measured.time_ps;
-  form.requests.clear();
-  for (const MeasuredRequest& request : measured.requests) {
-    Request made{.size_bytes = request.size_bytes,
-                 .live = request.live,
-                 .output = {},
-                 .is_any_thread = measured.is_any_thread};
-    if (request.result >= 0) {
-      const StorageId id(results[static_cast<size_t>(request.result)].storage);
-      const bool is_written = std::any_of(form.writes.begin(), form.writes.end(),
-                                          [id](const Write& w) { return w.storage == id; });
-      if (is_written) made.output = id;
-    }
-    form.requests.push_back(made);
-  }
 }
 
 // Storages whose recorded geometry a real result has shown to be wrong, and what was made from
@@ -177,7 +154,7 @@ class Profile::Applying {
     }
     const bool has_run = !profile_.ran_.insert(signature).second;
     if (!profile_.known_.contains(signature)) {
-      Result<Measurement> made = measure(i, f);
+      Result<Measurement> made = measure_anew(i, f);
       if (!made && leave_out_call(signature, made.error().message)) return Done{};
       if (!made) return made.error();
       profile_.known_.emplace(signature, std::move(made).value());
@@ -259,6 +236,14 @@ class Profile::Applying {
     const Saved saved = saved_for(i, f, known.refuted);
     const auto made = bench_.hash_results(call, {}, saved.overwritten, saved.unread);
     return made ? Status(Done{}) : Status(with_source(made.error(), op));
+  }
+
+  // By nothing that this thread keeps from steps with less scratch (less_scratch.cpp).
+  Result<Measurement> measure_anew(size_t i, size_t f) const {
+    const bool keeps_ways = place_.device.finds_less_scratch() &&
+                            step_.program.ops[i].kind == OpKind::Convolution;
+    if (!keeps_ways) return measure(i, f);
+    return in_another_thread<Measurement>([&] { return measure(i, f); });
   }
 
   Result<Measurement> measure(size_t i, size_t f) const {
@@ -365,6 +350,7 @@ Result<StepProgram> lower_and_measure(const Tape& tape, Profile& profile, TorchD
     if (claims.refuted().size() != refuted) continue;
     step.left_out = claims.left_out();
     FITSTEP_TRY_STATUS(profile.add_in_place(step, device, room));
+    FITSTEP_TRY_STATUS(profile.add_less_scratch(step, device, room));
     return step;
   }
 }

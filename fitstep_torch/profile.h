@@ -54,6 +54,9 @@ class Profile {
   // Lets results lie where inputs of their calls lie, as far as that leaves their bits as they are.
   Status add_in_place(StepProgram& step, TorchDevice& device, std::span<char> room);
 
+  // Gives convolutions of a GPU forms with less scratch and the same bits (less_scratch.cpp).
+  Status add_less_scratch(StepProgram& step, TorchDevice& device, std::span<char> room);
+
   // Signatures whose fake results had another geometry than the real ones: capture again with
   // these. Filled by apply().
   const std::map<std::string, Measurement>& corrections() const { return corrections_; }
@@ -67,6 +70,7 @@ class Profile {
 
  private:
   class Applying;
+  class LessScratch;
 
   std::map<std::string, Measurement> known_;
   std::set<std::string> ran_;  // Signatures whose kernels a GPU has loaded for us.

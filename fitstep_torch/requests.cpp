@@ -74,6 +74,25 @@ std::vector<MeasuredRequest> requests_of_all_threads(const std::vector<MeasuredR
   return requests;
 }
 
+void fill_form(Form& form, const TorchCall& call, const Measurement& measured) {
+  const std::vector<TensorRef> results = tensors_of(call.results);
+  form.time_ps = measured.time_ps;
+  form.requests.clear();
+  for (const MeasuredRequest& request : measured.requests) {
+    Request made{.size_bytes = request.size_bytes,
+                 .live = request.live,
+                 .output = {},
+                 .is_any_thread = measured.is_any_thread};
+    if (request.result >= 0) {
+      const StorageId id(results[static_cast<size_t>(request.result)].storage);
+      const bool is_written = std::any_of(form.writes.begin(), form.writes.end(),
+                                          [id](const Write& w) { return w.storage == id; });
+      if (is_written) made.output = id;
+    }
+    form.requests.push_back(made);
+  }
+}
+
 bool same_sequence(const std::vector<MeasuredRequest>& a, const std::vector<MeasuredRequest>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
     return x.size_bytes == y.size_bytes && x.live == y.live && x.result == y.result;

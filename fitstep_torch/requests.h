@@ -20,6 +20,9 @@ std::vector<MeasuredRequest> requests_from(const std::vector<MemoryEvent>& event
 std::vector<MeasuredRequest> requests_of_all_threads(const std::vector<MeasuredRequest>& of_owner,
                                                      const std::vector<MemoryEvent>& events);
 
+// Gives the form of that call what was measured: time, and requests as the program has them.
+void fill_form(Form& form, const TorchCall& call, const Measurement& measured);
+
 bool same_sequence(const std::vector<MeasuredRequest>& a, const std::vector<MeasuredRequest>& b);
 
 }  // namespace fitstep::torch_side

@@ -78,6 +78,10 @@ class TorchDevice {
   // Repeats the pattern, which is the host's, in memory of the device. Throws as PyTorch does.
   virtual void fill(char* target, int64_t size_bytes, std::span<const char> pattern) = 0;
 
+  // Whether a convolution that is refused its scratch finds a way with less, and keeps to it for
+  // all further calls of the thread.
+  virtual bool finds_less_scratch() const { return false; }
+
   // An output of a step is about to be the caller's, who may use it on another stream.
   virtual void hand_out(const c10::DataPtr& memory) = 0;
 

@@ -1,5 +1,6 @@
 #include "fitstep_torch_cuda/gpu_device.h"
 
+#include <ATen/Context.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/mm.h>
@@ -10,8 +11,10 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -74,19 +77,29 @@ class Order {
   std::mutex mutex_;  // Steps of several threads share the event.
 };
 
+int64_t allocated_bytes(c10::DeviceIndex index) {
+  const auto all = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+  return native::get()->getDeviceStats(index).allocated_bytes.at(all).current;
+}
+
 // Has cuBLAS take the workspace that it keeps for this thread and stream, before it could be given
-// addresses of an arena.
-void warm_up(c10::Device device) {
+// addresses of an arena; its bytes, if it was not there yet.
+int64_t warm_up(c10::Device device) {
   thread_local std::set<c10::DeviceIndex> warm;
-  if (!warm.insert(device.index()).second) return;
+  if (!warm.insert(device.index()).second) return 0;
   const at::NoGradGuard no_grad;
-  const at::Tensor x = at::ones({64, 64}, at::TensorOptions().device(device));
-  at::addmm(x[0], x, at::mm(x, x));
+  const int64_t before_bytes = allocated_bytes(device.index());
+  {
+    const at::Tensor x = at::ones({64, 64}, at::TensorOptions().device(device));
+    at::addmm(x[0], x, at::mm(x, x));
+  }
+  return std::max<int64_t>(allocated_bytes(device.index()) - before_bytes, 0);
 }
 
 class GpuServing final : public Serving {
  public:
-  GpuServing(Answers& answers, const CUDAStream& stream, Order& order)
+  GpuServing(Answers& answers, const CUDAStream& stream, Order& order,
+             std::atomic<int64_t>& kept_bytes)
       : guard_(stream.device()),
         caller_(c10::cuda::getCurrentCUDAStream(stream.device_index())),
         stream_(stream),
@@ -95,7 +108,7 @@ class GpuServing final : public Serving {
       check(order_.put_behind(stream_, caller_));
       c10::cuda::setCurrentCUDAStream(stream_);
     }
-    warm_up(stream.device());
+    kept_bytes += warm_up(stream.device());
     allocation_.emplace(answers, stream.device_index(), stream.stream());
   }
 
@@ -137,10 +150,8 @@ class GpuDevice final : public TorchDevice {
     native::emptyCache();  // What PyTorch keeps for later is nobody's.
     const Result<cuda::Calls::Memory> memory = calls_->memory();
     if (!memory) return kept_bytes_;
-    const auto stats = native::get()->getDeviceStats(stream_.device_index());
-    const auto all = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
     const int64_t used_bytes = memory->total_bytes - memory->free_bytes;
-    const int64_t of_tensors = stats.allocated_bytes.at(all).current + memory->own_bytes;
+    const int64_t of_tensors = allocated_bytes(stream_.device_index()) + memory->own_bytes;
     return std::max<int64_t>(used_bytes - of_tensors, 0) + kept_bytes_ + kRoundingBytes;
   }
 
@@ -167,7 +178,7 @@ class GpuDevice final : public TorchDevice {
     return own;
   }
   std::unique_ptr<Serving> serve() override {
-    return std::make_unique<GpuServing>(answers(), stream_, *order_);
+    return std::make_unique<GpuServing>(answers(), stream_, *order_, kept_bytes_);
   }
 
   Status touch(char* /*begin*/, int64_t /*size_bytes*/, int32_t /*threads*/) override {
@@ -190,6 +201,14 @@ class GpuDevice final : public TorchDevice {
       check(calls_->copy(target + done, target, next, stream_.stream()));
       done += next;
     }
+  }
+
+  // Where cuDNN measures its implementations, what it finds is another thing each time; by its
+  // older interface PyTorch keeps it for all threads.
+  bool finds_less_scratch() const override {
+    const at::Context& context = at::globalContext();
+    const bool is_older = std::getenv("TORCH_CUDNN_V8_API_DISABLED") != nullptr;
+    return context.userEnabledCuDNN() && !context.benchmarkCuDNN() && !is_older;
   }
 
   void hand_out(const c10::DataPtr& memory) override {
@@ -234,7 +253,7 @@ class GpuDevice final : public TorchDevice {
   std::shared_ptr<cuda::Calls> calls_;
   std::shared_ptr<Order> order_;
   CUDAStream stream_;
-  int64_t kept_bytes_;
+  std::atomic<int64_t> kept_bytes_;  // By PyTorch's libraries, in its allocator, for good.
 };
 
 }  // namespace

@@ -7,7 +7,7 @@
 //   executor's thread -> planned? -> an address of the arena, which nobody frees
 //                     \-> unforeseen, above a most that was set -> c10::OutOfMemoryError: cuDNN
 //                     \   then takes an implementation with a smaller workspace, whose bits may
-//                     \   differ; so steps set none, and count what was unforeseen
+//                     \   differ; so only forms set one that were compared (less_scratch.cpp)
 //   other threads ------> PyTorch's allocator
 //
 // Streams of the arena are ordered by the plan's events, so recordStream() leaves its addresses

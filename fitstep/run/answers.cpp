@@ -70,23 +70,41 @@ char* Answers::take_loan(int64_t size_bytes) {
   return at;
 }
 
-bool Answers::may_serve(size_t index, int64_t size_bytes) const {
-  const Expected& request = expected_[index];
-  if (state_[index] != 0 || request.size_bytes != size_bytes) return false;
-  return std::ranges::all_of(request.after_release_of, [this](int32_t other) {
-    return state_[static_cast<size_t>(other)] != 1;
+// For bytes that another request still has.
+bool Answers::waits(size_t index) const {
+  return std::ranges::any_of(expected_[index].after_release_of, [this](int32_t other) {
+    return state_[static_cast<size_t>(other)] == 1;
   });
 }
 
+bool Answers::may_serve(size_t index, int64_t size_bytes) const {
+  return state_[index] == 0 && expected_[index].size_bytes == size_bytes && !waits(index);
+}
+
+bool Answers::may_serve_less(size_t index, int64_t size_bytes) const {
+  const Expected& request = expected_[index];
+  return request.may_be_less && state_[index] == 0 && size_bytes < request.size_bytes &&
+         !waits(index);
+}
+
 // Index of the expected request that this one is; the number of them if it is unforeseen. A request
-// that may come from any thread may also come in any order.
+// that may come from any thread may also come in any order. One of just that size goes before one
+// that would do with less, which may be left out.
 size_t Answers::find_expected(int64_t size_bytes) const {
   const size_t count = expected_.size();
+  size_t found = count;
   for (size_t i = next_; i < count; ++i) {
     if (may_serve(i, size_bytes)) return i;
-    if (state_[i] == 0 && !expected_[i].is_any_thread) return count;
+    if (found == count && may_serve_less(i, size_bytes)) found = i;
+    const bool may_pass = expected_[i].is_any_thread || expected_[i].may_be_less;
+    if (state_[i] == 0 && !may_pass) break;
   }
-  return count;
+  return found;
+}
+
+bool Answers::is_too_large(int64_t size_bytes) const {
+  return size_bytes > most_unforeseen_bytes_ &&
+         std::ranges::find(spared_, size_bytes) == spared_.end();
 }
 
 Answer Answers::answer_in_op(int64_t size_bytes) {
@@ -97,6 +115,10 @@ Answer Answers::answer_in_op(int64_t size_bytes) {
     ++counters_.planned;
     return {.address = expected_[index].address};
   }
+  if (is_too_large(size_bytes)) {
+    ++counters_.refused;
+    return {.is_refused = true};
+  }
   const int64_t rounded = aligned(size_bytes);
   if (reserve_used_ + rounded <= reserve_bytes_) {
     char* const address = reserve_ + reserve_used_;
@@ -105,19 +127,17 @@ Answer Answers::answer_in_op(int64_t size_bytes) {
     counters_.unforeseen_bytes += size_bytes;
     return {.address = address};
   }
-  if (size_bytes > most_unforeseen_bytes_) {
-    ++counters_.refused;
-    return {.is_refused = true};
-  }
   ++counters_.violations;
   counters_.violation_bytes += size_bytes;
   return {};
 }
 
 Answer Answers::answer(int64_t size_bytes) {
-  if (!is_active_ && !loan_) return {};
+  if (!is_active_ && !loan_ && most_unforeseen_bytes_ == kNoMost) return {};
   const Lock locked(lock_);
-  return is_active_ ? answer_in_op(size_bytes) : Answer{.address = take_loan(size_bytes)};
+  if (is_active_) return answer_in_op(size_bytes);
+  if (is_too_large(size_bytes)) return {.is_refused = true};
+  return {.address = take_loan(size_bytes)};
 }
 
 void Answers::note_request(int32_t thread, void* address, int64_t size_bytes) {

@@ -31,6 +31,7 @@ struct Expected {
   char* address = nullptr;  // Null: ordinary memory (an output that the user gets).
   bool is_any_thread = false;
   bool is_reusable = false;               // Answers again once it was released.
+  bool may_be_less = false;               // Or left out: kernels may find a way with less scratch.
   std::vector<int32_t> after_release_of;  // Requests whose bytes it reuses.
 };
 
@@ -58,6 +59,8 @@ struct Answer {
 
 class Answers {
  public:
+  static constexpr int64_t kNoMost = std::numeric_limits<int64_t>::max();
+
   // `alignment_bytes` is that of addresses in the reserve and on loan.
   explicit Answers(int64_t alignment_bytes) : alignment_bytes_(alignment_bytes) {}
   Answers(const Answers&) = delete;
@@ -71,8 +74,13 @@ class Answers {
   // The reserve that unforeseen requests of an op are served from; empty again at each begin_op().
   void set_reserve(char* address, int64_t size_bytes);
 
-  // Of unforeseen requests that the reserve has no room for, larger ones are refused.
-  void set_most_unforeseen(int64_t size_bytes) { most_unforeseen_bytes_ = size_bytes; }
+  // Larger requests that no op expects are refused from here on, wherever there is room for them,
+  // unless they are of one of the `spared` sizes.
+  // REQUIRES: `spared` stays as it is until the next call.
+  void set_most_unforeseen(int64_t size_bytes, std::span<const int64_t> spared = {}) {
+    most_unforeseen_bytes_ = size_bytes;
+    spared_ = spared;
+  }
   int64_t most_unforeseen_bytes() const { return most_unforeseen_bytes_; }
 
   // Lends free addresses: until take_back(), requests that no op expects are served from there
@@ -118,6 +126,9 @@ class Answers {
   };
 
   bool may_serve(size_t index, int64_t size_bytes) const;
+  bool may_serve_less(size_t index, int64_t size_bytes) const;
+  bool waits(size_t index) const;
+  bool is_too_large(int64_t size_bytes) const;
   size_t find_expected(int64_t size_bytes) const;
   Answer answer_in_op(int64_t size_bytes);
   char* take_loan(int64_t size_bytes);
@@ -133,7 +144,8 @@ class Answers {
   char* reserve_ = nullptr;
   int64_t reserve_bytes_ = 0;
   int64_t reserve_used_ = 0;
-  int64_t most_unforeseen_bytes_ = std::numeric_limits<int64_t>::max();
+  int64_t most_unforeseen_bytes_ = kNoMost;
+  std::span<const int64_t> spared_;
   std::optional<Loan> loan_;
   std::vector<MemoryEvent> log_;
   AllocatorCounters counters_;

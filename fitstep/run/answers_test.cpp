@@ -126,6 +126,57 @@ TEST_F(AnswersTest, ARefusedRequestDoesNotDisturbTheExpectedOnesBehindIt) {
   EXPECT_EQ(ask(128), at(64));
 }
 
+// 128 bytes would be in the reserve: what a kernel does with them has other bits, maybe.
+TEST_F(AnswersTest, WhatIsAboveTheMostIsRefusedWhereverThereIsRoomForIt) {
+  answers_.set_reserve(at(512), 256);
+  answers_.set_most_unforeseen(64);
+  answers_.begin_op({});
+  EXPECT_TRUE(answers_.answer(128).is_refused);
+  EXPECT_EQ(ask(64), at(512));
+  answers_.end_op();
+  answers_.lend(at(0), 512);
+  EXPECT_TRUE(answers_.answer(128).is_refused);
+  EXPECT_EQ(ask(64), at(0));
+  const std::vector<int64_t> spared = {128};
+  answers_.set_most_unforeseen(64, spared);
+  EXPECT_EQ(ask(128), at(64));
+  EXPECT_TRUE(answers_.answer(192).is_refused);
+  answers_.set_most_unforeseen(Answers::kNoMost);
+  EXPECT_EQ(ask(192), at(192));
+}
+
+// An op expects 256 bytes of scratch, then its result of 64. A kernel that finds a way with 128
+// gets them there; one that needs none leaves them out, and its result lies where it shall.
+TEST_F(AnswersTest, ScratchMayBeLessThanTheOpExpectsOrNone) {
+  const std::vector<Expected> expected = {
+      {.size_bytes = 256, .address = at(0), .may_be_less = true, .after_release_of = {}},
+      {.size_bytes = 64, .address = at(512)}};
+  for (const int64_t scratch_bytes : {256, 128, 0}) {
+    answers_.begin_op(expected);
+    if (scratch_bytes > 0) {
+      EXPECT_EQ(ask(scratch_bytes), at(0));
+    }
+    EXPECT_EQ(ask(64), at(512));
+    answers_.end_op();
+  }
+  answers_.begin_op(expected);
+  EXPECT_EQ(ask(257), nullptr);
+  EXPECT_EQ(answers_.counters().violations, 1);
+  EXPECT_EQ(answers_.counters().planned, 5);
+}
+
+// A result of 64 bytes reuses those of the scratch, so it waits for its release.
+TEST_F(AnswersTest, LessScratchIsStillWaitedFor) {
+  const std::vector<Expected> expected = {
+      {.size_bytes = 256, .address = at(0), .may_be_less = true, .after_release_of = {}},
+      {.size_bytes = 64, .address = at(0), .after_release_of = {0}}};
+  answers_.begin_op(expected);
+  EXPECT_EQ(ask(128), at(0));
+  EXPECT_EQ(ask(64), nullptr);
+  give_back(at(0));
+  EXPECT_EQ(ask(64), at(0));
+}
+
 TEST_F(AnswersTest, ALoanIsServedFirstFitAndTellsWhatIsStillInUse) {
   answers_.lend(at(0), 256);
   EXPECT_EQ(ask(100), at(0));

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -88,6 +89,7 @@ def settings_of(device: torch.device) -> tuple[object, ...]:
         cudnn.deterministic,
         torch._C._get_fp32_precision_getter("cuda", "conv"),
         torch._C._get_fp32_precision_getter("cuda", "matmul"),
+        *sorted((name, value) for name, value in os.environ.items() if "CUDNN" in name),
     )
     if torch.cuda.is_available():
         of = torch.cuda.get_device_properties(device)

@@ -30,6 +30,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/gpu/stand_in_kernels.h"
 #include "tests/gpu/stand_in_runtime.h"
 
 namespace native = c10::cuda::CUDACachingAllocator;
@@ -263,7 +264,9 @@ void record(const c10::OperatorHandle& op, const torch::jit::Stack& arguments,
   });
 }
 
-void run_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+}  // namespace
+
+void fitstep::stand_in::run_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   TORCH_CHECK(fitstep::stand_in::wait_for_kernels(), "CUDA error: the stand-in was told to fail");
   fitstep::stand_in::note_kernel(op.schema().name());
   Call call;
@@ -295,17 +298,20 @@ void run_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     change_tensors((*stack)[i],
                    [&](const at::Tensor& one) { return results.emplace_back(call.to_gpu(one)); });
   }
-  if (is_recorded) record(op, arguments, results);
+  if (is_recorded) ::record(op, arguments, results);
 }
 
+namespace {
+
 TORCH_LIBRARY_IMPL(_, CUDA, library) {
-  library.fallback(torch::CppFunction::makeFromBoxedFunction<&run_on_host>());
+  library.fallback(torch::CppFunction::makeFromBoxedFunction<&fitstep::stand_in::run_on_host>());
 }
 
 // PyTorch has one kernel of these for all devices, which looks the device's own up behind that.
 TORCH_LIBRARY_IMPL(aten, CUDA, library) {
   for (const char* const name : {"copy_"})
-    library.impl(name, torch::CppFunction::makeFromBoxedFunction<&run_on_host>());
+    library.impl(name,
+                 torch::CppFunction::makeFromBoxedFunction<&fitstep::stand_in::run_on_host>());
 }
 
 const bool is_ready = [] {

@@ -54,6 +54,7 @@ CASES = [
     *(f"{one} in a graph" for one in ("sgd", "fused", "adamw", "offloading", "dropout")),
     "learning rates in a graph",
     "codes on a disk",
+    "less scratch",
     "outside",
 ]
 
@@ -96,6 +97,28 @@ def test_in_any_order_that_events_allow_the_bits_are_the_same(seed: int) -> None
     for name, found in run(*names, seed=seed).items():
         assert found.get("error") is None, f"{name}: {found['error']}"
         assert found["differs"] == []
+
+
+def test_convolutions_take_what_less_scratch_leaves_the_same_bits(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Workspaces are 4, 2, 1, 3 and 0 times the input, in cuDNN's order, and the second makes other
+    bits. Refused one after the other they are 4, 2, 1 and 0: 1 and 0 are offered. Operands are 64
+    images of 4x4, with 3 to 7 channels and with 5 to 8 in the backward part. What they are copied
+    to, by any implementation, is larger than some workspaces, and never refused."""
+    without = run("less scratch", cache=tmp_path / "without")["less scratch"]
+    for _ in range(2):  # Measured here, then known from the disk.
+        found = run("less scratch", cache=tmp_path / "with", workspaces=1)["less scratch"]
+        for one in (found, found["roomy"]):
+            assert one.get("error") is None, one["error"]
+            assert one["differs"] == []
+            assert (one["report"]["violations"], one["report"]["unforeseen_requests"]) == (0, 0)
+        assert found["offered_bytes"] == [64 * 16 * 4 * n for n in (0, 3, 5, 7, 8)]
+        assert found["report"]["other_forms"] > 0
+        assert found["report"]["least_bytes"] == without["report"]["least_bytes"]
+    monkeypatch.setenv("TORCH_CUDNN_V8_API_DISABLED", "1")  # What is kept is of all threads then.
+    older = run("less scratch", cache=tmp_path / "older", workspaces=1)["less scratch"]
+    assert (older["offered_bytes"], older["differs"]) == ([], [])
 
 
 def test_what_kernels_take_is_counted_also_where_their_times_are_known(tmp_path: Path) -> None:
