@@ -37,7 +37,7 @@ namespace {
 constexpr const char* kRunsClaim = "runs";
 constexpr const char* kSameBitsClaim = "same bits";
 constexpr const char* kLess = " with less";  // Behind the signature of what was compared here.
-constexpr int kMostTries = 8;  // For one convolution.
+constexpr int kMostTries = 8;                // For one convolution.
 
 bool is_among(const std::vector<int64_t>& sizes, int64_t size_bytes) {
   return std::ranges::find(sizes, size_bytes) != sizes.end();

@@ -240,8 +240,8 @@ class Profile::Applying {
 
   // By nothing that this thread keeps from steps with less scratch (less_scratch.cpp).
   Result<Measurement> measure_anew(size_t i, size_t f) const {
-    const bool keeps_ways = place_.device.finds_less_scratch() &&
-                            step_.program.ops[i].kind == OpKind::Convolution;
+    const bool keeps_ways =
+        place_.device.finds_less_scratch() && step_.program.ops[i].kind == OpKind::Convolution;
     if (!keeps_ways) return measure(i, f);
     return in_another_thread<Measurement>([&] { return measure(i, f); });
   }

@@ -26,12 +26,11 @@ struct Implementation {
   size_t workspaces = 0;
   bool has_other_bits = false;
 };
-constexpr std::array<Implementation, 5> kRanked = {
-    {{.workspaces = 4},
-     {.workspaces = 2, .has_other_bits = true},
-     {.workspaces = 1},
-     {.workspaces = 3},
-     {.workspaces = 0}}};
+constexpr std::array<Implementation, 5> kRanked = {{{.workspaces = 4},
+                                                    {.workspaces = 2, .has_other_bits = true},
+                                                    {.workspaces = 1},
+                                                    {.workspaces = 3},
+                                                    {.workspaces = 0}}};
 
 thread_local std::map<std::string, Implementation> kept;
 

@@ -19,12 +19,12 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from fitstep.device import open_device
 from gpu_packing import GPU, bytes_of, packing
 from offloaded_plan import offloaded, with_peak
 from torch import Tensor, nn
 
 import fitstep
-from fitstep.device import open_device
 
 STEPS = 4
 
