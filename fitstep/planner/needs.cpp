@@ -135,6 +135,13 @@ int64_t Needs::size_bytes(ValueId value) const {
   return is_mobile(of.storage) ? values_->storage(of.storage).size_bytes : of.size_bytes;
 }
 
+// Made by an optional op, which may run anywhere and as often as a plan wants: nobody has to hold
+// what it makes.
+bool Needs::is_optional(ValueId value) const {
+  const Tick made = (*values_)[value].made;
+  return made >= 0 && values_->op_at(made).is_optional;
+}
+
 // First tick at which something that the form reads at home has been overwritten. What is mobile
 // may have been copied before.
 Tick Needs::home_until(const Form& form) const {
@@ -178,8 +185,8 @@ void Needs::add_op(Tick tick, int64_t launch_ps) {
   const std::vector<const Form*> usable =
       fitting_forms(values.program(), usable_forms(op), room_bytes_);
   before_ps_.push_back(before_ps_.back() + least_ps(usable) + launch_ps);
-  const std::vector<ValueId> sure =
-      sure_reads(values, usable, [&](ValueId value) { return size_bytes(value) > 0; });
+  const std::vector<ValueId> sure = sure_reads(
+      values, usable, [&](ValueId value) { return size_bytes(value) > 0 && !is_optional(value); });
   reads_.add(sure);
   add_forms(tick, usable, launch_ps);
 
@@ -191,8 +198,9 @@ void Needs::add_op(Tick tick, int64_t launch_ps) {
     for (const Form* form : forms) again.until = std::max(again.until, home_until(*form));
   }
   again_.push_back(again);
-  again_reads_.add(
-      sure_reads(values, forms, [&](ValueId value) { return values[value].size_bytes > 0; }));
+  again_reads_.add(sure_reads(values, forms, [&](ValueId value) {
+    return values[value].size_bytes > 0 && !is_optional(value);
+  }));
 }
 
 void Needs::add_forms(Tick tick, const std::vector<const Form*>& usable, int64_t launch_ps) {

@@ -99,9 +99,11 @@ class Needs {
                                   Forms forms = Forms::Least) const;
 
   const Again& again(Tick tick) const { return again_[static_cast<size_t>(tick)]; }
-  // Values without a home or place outside that every run of the op again reads.
+  // Values without a home or place outside that every run of the op again reads; none that optional
+  // ops make.
   std::span<const ValueId> again_reads(Tick tick) const { return again_reads_.row(tick); }
-  // Values with bytes in the arena that the op's obligatory run surely reads; also mobile ones.
+  // Values with bytes in the arena that the op's obligatory run surely reads; also mobile ones, and
+  // none that optional ops make.
   std::span<const ValueId> reads(Tick tick) const { return reads_.row(tick); }
 
  private:
@@ -120,6 +122,7 @@ class Needs {
     return !is_mobile_.empty() && is_mobile_[storage.index()] != 0;
   }
   int64_t size_bytes(ValueId value) const;
+  bool is_optional(ValueId value) const;
   Tick home_until(const Form& form) const;
   int64_t mobile_bytes(Tick tick) const;
   void count_readers(int64_t launch_ps);

@@ -77,6 +77,63 @@ TEST(Packing, RunsNothingThatNobodyReadsWhereAllFits) {
   EXPECT_EQ(fits->plan.certificate.predicted_ps, 4 * kPicosecondsPerSecond);
 }
 
+// In 13 units, of which w's scratch takes 12, b has no room for y (10) with its scratch, so it
+// reads the code; y, or its code, has to be made again behind w. z's is dear to make, and has room.
+// Reading s (4) from a code that takes 50 s to make gains nothing.
+constexpr const char* kCodesAgain = R"(fitstep program 1
+storage 0 "y" 640 temporary
+storage 1 "code" 64 temporary
+storage 2 "z" 64 temporary
+storage 3 "wide" 64 output
+storage 4 "b" 64 output
+storage 5 "e" 64 output
+storage 6 "t1" 0 temporary
+storage 7 "t2" 0 temporary
+storage 8 "s" 256 temporary
+storage 9 "code of s" 64 temporary
+storage 10 "g" 64 output
+op 0 "f" matmul
+form "default" time 1000000000000 pure writes 0.1 6.1
+op 1 "z" matmul
+form "default" time 100000000000000 pure writes 2.1 7.1
+op 2 "pack" copy optional
+form "default" time 1000000000000 pure reads 0.1 writes 1.1
+op 3 "w" matmul
+form "default" time 1000000000000 reads 6.1 7.1 writes 3.1 requests 768@0-1
+op 4 "b" matmul
+form "default" time 1000000000000 reads 0.1 3.1 writes 4.1 requests 320@0-1
+form "from code" time 1000000000000 reads 1.1 3.1 writes 4.1
+op 5 "e" matmul
+form "default" time 1000000000000 reads 2.1 3.1 writes 5.1
+op 6 "h" matmul
+form "default" time 1000000000000 pure reads 5.1 writes 8.1
+op 7 "pack s" copy optional
+form "default" time 50000000000000 pure reads 8.1 writes 9.1
+op 8 "g" matmul
+form "default" time 1000000000000 reads 8.1 writes 10.1
+form "from code" time 1000000000000 reads 9.1 writes 10.1
+end calls 0 storages 11 ops 9
+)";
+
+// The bound took codes for values that nothing makes again: 159 s, reached by a plan with both
+// packs, and so the search ended.
+TEST(Packing, TakesNoCodeForWhatNothingCanMakeAgain) {
+  const Program program = program_of(kCodesAgain);
+  const Outcome outcome = make_plan(program, test_machine(), {.capacity_bytes = 13 * kUnit});
+  const auto* fits = std::get_if<Fits>(&outcome);
+  ASSERT_NE(fits, nullptr);
+  const Certificate& certificate = fits->plan.certificate;
+  EXPECT_LE(certificate.predicted_ps, 109 * kPicosecondsPerSecond);
+  EXPECT_LE(certificate.bound_ps, 108 * kPicosecondsPerSecond);  // Seven ops, z, f or pack again.
+  const Frontier frontier = make_frontier(program, test_machine(), {});
+  for (const Point& point : frontier.points) {
+    const Outcome one = make_plan(program, test_machine(), {.capacity_bytes = point.height_bytes});
+    const auto* same = std::get_if<Fits>(&one);
+    ASSERT_NE(same, nullptr) << point.height_bytes;
+    EXPECT_LE(same->plan.certificate.predicted_ps, point.predicted_ps) << point.height_bytes;
+  }
+}
+
 TEST(Packing, IsAMoveOfAutoAlone) {
   const Program program = fixed_program();
   for (const char* policy : {"none", "recompute", "recompute-sqrt"}) {
