@@ -1,7 +1,7 @@
 """TF-swap's targets: convolutional, recurrent and very deep nets on its M40 (reproduce.py)."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from paper_plans import (
@@ -110,9 +110,11 @@ FACTORS = {
 WANTED = {12: 0.99, 13: 0.9}
 
 
-def recurrent(target: int, full: bool) -> Iterator[Row]:
-    """12, 13: our policy is the model that keeps less by hand."""
+def recurrent(target: int, full: bool, families: Sequence[str] = ()) -> Iterator[Row]:
+    """12, 13: our policy is the model that keeps less by hand. Without names, of all families."""
     for family, (factor, is_slow) in FACTORS[target].items():
+        if families and family not in families:
+            continue
         yield factor_row(target, family, factor, WANTED[target], is_slow and not full, "by hand")
 
 

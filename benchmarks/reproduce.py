@@ -1,6 +1,6 @@
 """The published systems' numbers, ours by the same policy, and what auto does (make reproduce).
 
-    python benchmarks/reproduce.py [--full] [--only NUMBER ...]
+    python benchmarks/reproduce.py [--full] [--only NUMBER ...] [--family NAME ...]
 
 Each row stands in the accounting of its paper, named in a column, with all bytes of our arena
 beside it. Nothing is run but the command `fitstep` (release build): times are simulated.
@@ -19,12 +19,14 @@ vDNN's programs have the times of its Titan X and an assumed workspace (paper_pr
 TF-swap's M40 is the same chip; Layrub's K40 is a roofline. Batches beside two that were captured
 lie on a line through them. A target that was not run says so and counts as short. --full adds what
 takes more than minutes: ResNets of more than 101 layers, VGG-416, Inception-V3, LSTM of 8 layers
-and more, attention. With --only the other targets' rows stay as they were kept.
+and more, attention. With --only the other targets' rows stay as they were kept; with --family so do
+rows of 12 and 13 of other families.
 """
 
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from statistics import mean
 
 from paper_layrub import largest_batches, layrub, wide
@@ -240,8 +242,8 @@ PARTS: dict[tuple[int, ...], Callable[[bool], Iterator[Row]]] = {
     (14, 16, 17): layrub,
     (18,): largest_batches,
     (19,): wide,
-    (12,): lambda full: recurrent(12, full),
-    (13,): lambda full: recurrent(13, full),
+    (12,): partial(recurrent, 12),
+    (13,): partial(recurrent, 13),
     (10, 15): deep,
     (20,): two_nodes,
     (21,): same_bits,
@@ -251,6 +253,11 @@ PARTS: dict[tuple[int, ...], Callable[[bool], Iterator[Row]]] = {
 def target_of(one: Row) -> int:
     """Its number."""
     return int(str(one["case"]).split()[0])
+
+
+def family_of(one: Row) -> str:
+    """Its target and what is planned for, without batches."""
+    return " ".join(str(one["case"]).split()[:2]).rstrip(",")
 
 
 def verdicts(rows: list[Row]) -> dict[str, int]:
@@ -269,7 +276,10 @@ def main() -> int:
     parser = arguments(__doc__)
     parser.add_argument("--full", action="store_true", help="also what takes more than minutes")
     parser.add_argument("--only", nargs="+", type=int, default=[], metavar="NUMBER")
+    parser.add_argument("--family", nargs="+", default=[], metavar="NAME", help="of 12 and 13")
     args = parser.parse_args()
+    for target in (12, 13):
+        PARTS[(target,)] = partial(recurrent, target, families=args.family)
     rows: list[Row] = []
     for targets, part in PARTS.items():
         if args.only and not {*args.only} & {*targets}:
@@ -277,8 +287,9 @@ def main() -> int:
         for one in part(args.full):
             print(" | ".join(str(value) for value in one.values()), flush=True)
             rows.append(one)
-    measured = {target_of(one) for one in rows}
-    kept = [one for one in kept_rows("reproduce", [], args.small) if target_of(one) not in measured]
+    key_of = family_of if args.family else target_of
+    measured = {key_of(one) for one in rows}
+    kept = [one for one in kept_rows("reproduce", [], args.small) if key_of(one) not in measured]
     rows += [{name: one[name] for name in row(0, *[""] * 7)} for one in kept]  # In order.
     if kept:
         numbers = sorted({target_of(one) for one in kept})
