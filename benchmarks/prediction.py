@@ -1,6 +1,6 @@
 """Prediction: the seconds of a step that the plan says, beside those that it takes.
 
-    python benchmarks/prediction.py [--small] [--busy] [--case NAME ...]
+    python benchmarks/prediction.py [--small] [--case NAME ...]
 
 Method. The trainings of step_time.py at 100 and 50 % of the plain peak in memory alone and at 50
 and 30 % with a disk; a budget that has no plan is left out. Each is a process of its own, one at a
@@ -8,17 +8,13 @@ time, so that nothing else runs meanwhile. Three rounds, each with a profile of 
 machine's speed changes from minute to minute: predicted is the median of three predictions,
 measured that of all their steps, five each after two that warm up. The deviation of a row is the
 larger of the two figures over the smaller, less one; theirs is a geometric mean. With --case, the
-rows of the other cases stay as they were kept. With --busy another process of low priority wants a
-processor all the time, and results have a file of their own; the goal is for an idle machine.
+rows of the other cases stay as they were kept.
 """
 
 import math
 import statistics
-import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from results import Row, arguments, kept_rows, machine, mib, save, show
@@ -88,30 +84,14 @@ def measure(name: str, small: bool) -> list[Row]:
     return rows
 
 
-@contextmanager
-def busy_neighbour(is_there: bool) -> Iterator[None]:
-    """A process that wants a processor all the time, unless `is_there` is false."""
-    if not is_there:
-        yield
-        return
-    with subprocess.Popen(["nice", "-n", "10", sys.executable, "-c", "while True: pass"]) as other:
-        try:
-            yield
-        finally:
-            other.terminate()
-
-
 def main() -> int:
     """1 if the goal was missed."""
     parser = arguments(__doc__)
     parser.add_argument("--case", action="append", choices=CASES)
-    parser.add_argument("--busy", action="store_true", help="beside another process")
     args = parser.parse_args()
-    kept_as = Path(__file__).stem + ("_busy" if args.busy else "")
-    rows = kept_rows(kept_as, args.case or CASES, args.small)
-    with busy_neighbour(args.busy):
-        for name in args.case or CASES:
-            rows += measure(name, args.small)
+    rows = kept_rows(Path(__file__).stem, args.case or CASES, args.small)
+    for name in args.case or CASES:
+        rows += measure(name, args.small)
     mean = math.exp(statistics.fmean(math.log1p(row["deviation"]) for row in rows)) - 1
     table = [
         {
@@ -127,8 +107,8 @@ def main() -> int:
     ]
     show("predicted and measured seconds of a step", table)
     print(f"deviation, geometric mean: {100 * mean:.1f} %; the goal is {100 * GOAL:.0f} %")
-    save(kept_as, {"rows": rows, "deviation": mean}, args.small)
-    return 0 if mean <= GOAL or args.busy else 1
+    save(Path(__file__).stem, {"rows": rows, "deviation": mean}, args.small)
+    return 0 if mean <= GOAL else 1
 
 
 if __name__ == "__main__":
