@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -103,6 +104,12 @@ void CudaDevice::discard(char* /*begin*/, int64_t /*size_bytes*/) {}
 void CudaDevice::set_in_forks(char* /*begin*/, int64_t /*size_bytes*/, bool /*is_in_forks*/) {}
 
 Result<std::unique_ptr<CopyLanes>> CudaDevice::open_lanes(LaneCopies copies) {
+  const auto is_coded = [](const LaneCopy& copy) { return copy.code != Code::None; };
+  if (std::ranges::any_of(copies.of(Lane::Evict), is_coded)) {
+    return Error{
+        ErrorCode::Unsupported,
+        "the plan copies to the host in codes, which only a processor makes; plan it again"};
+  }
   if (!copies.of(Lane::DiskWrite).empty()) {
     FITSTEP_TRY_STATUS(reserve_disk(file_bytes(copies)));
   }

@@ -181,7 +181,7 @@ std::optional<LaneFailure> CudaLanes::drain() {
     if (!status) fail(lane, std::max(queued_of(lane) - 1, 0), status.error());
   }
   device_->end_step();
-  if (to_file_ != nullptr) to_file_->end_sampling();
+  if (to_file_ != nullptr) to_file_->samples().end();
   return failure_;
 }
 

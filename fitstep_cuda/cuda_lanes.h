@@ -43,10 +43,11 @@ class CudaLanes final : public CopyLanes {
   void stop() override;
   std::optional<LaneFailure> drain() override;
   void sample_codes() override {
-    if (to_file_ != nullptr) to_file_->sample_codes();
+    if (to_file_ != nullptr) to_file_->samples().begin();
   }
-  std::vector<FileCopySize> file_copy_sizes() const override {
-    return to_file_ != nullptr ? to_file_->sizes() : std::vector<FileCopySize>();
+  std::vector<CopySize> copy_sizes(Lane lane) const override {
+    const bool is_to_file = lane == Lane::DiskWrite && to_file_ != nullptr;
+    return is_to_file ? to_file_->sizes() : std::vector<CopySize>();
   }
 
  private:

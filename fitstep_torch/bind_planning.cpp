@@ -40,11 +40,11 @@ Machine machine_from(int32_t threads, const py::dict& options) {
   machine.tiers.push_back(
       {.name = "host", .capacity_bytes = host_bytes, .is_closed = host_bytes == 0});
   machine.links = {link_from(options["host_link"], kDeviceTier)};
+  const auto codecs = options["codecs"].cast<std::string>();
+  if (!codecs.empty()) machine.codecs = unwrap(parse_machine(codecs)).codecs;
   if (disk_bytes == 0) return machine;
   machine.tiers.push_back({.name = "disk", .capacity_bytes = disk_bytes});
   machine.links.push_back(link_from(options["disk_link"], kHostTier));
-  const auto codecs = options["codecs"].cast<std::string>();
-  if (!codecs.empty()) machine.codecs = unwrap(parse_machine(codecs)).codecs;
   return machine;
 }
 
@@ -167,6 +167,8 @@ PlanRequest request_from(const StepProgram& step, const py::dict& options) {
   request.seed = options["seed"].cast<uint64_t>();
   request.effort = options["effort"].cast<int32_t>();
   request.policy = options["policy"].cast<std::string>();
+  request.codes_on_disk = options["codes_on_disk"].cast<bool>();
+  request.codes_on_host = options["codes_on_host"].cast<bool>();
   const py::object progress = options["progress"];
   if (!progress.is_none()) {
     request.progress = [progress](double share) {

@@ -67,25 +67,28 @@ py::object disk_traffic(const Homes& homes) {
   return py::make_tuple(traffic->written_bytes, traffic->read_bytes, traffic->is_direct);
 }
 
-// The plan with codes; None where they do not pay.
+// The plan with codes; None where no copy is in one.
 std::shared_ptr<Plan> choose_variant_codes(Variant& variant, int32_t threads,
                                            const py::dict& options) {
   const Machine machine = machine_from(threads, options);
+  const auto on_disk = options["codes_on_disk"].cast<bool>();
+  const auto on_host = options["codes_on_host"].cast<bool>();
   const auto choose = [&] {
     const py::gil_scoped_release release;
-    return variant.choose_codes(machine);
+    return variant.choose_codes(machine, on_disk, on_host);
   };
   return choose() ? std::make_shared<Plan>(variant.plan()) : nullptr;
 }
 
-// (name of the value, code, its bytes, those that were written) of each copy in a code, in the last
-// step that made it.
+// (name of the value, tier, code, its bytes, those that were written) of each copy in a code, in
+// the last step that made it.
 py::list coded_copies(const Variant& variant) {
   py::list made;
   for (const Variant::CodedCopy& copy : variant.coded_copies()) {
     const Storage& storage = variant.step().program.storages[copy.storage.index()];
-    made.append(py::make_tuple(storage.name, to_string(copy.code), copy.size.size_bytes,
-                               copy.size.file_bytes));
+    made.append(py::make_tuple(storage.name, copy.tier == kHostTier ? "host" : "disk",
+                               to_string(copy.code), copy.size.size_bytes,
+                               copy.size.written_bytes));
   }
   return made;
 }

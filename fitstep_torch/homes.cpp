@@ -64,6 +64,12 @@ Status Homes::reserve_host(int64_t size_bytes) {
   return Done{};
 }
 
+void Homes::discard_evicted() {
+  if (host_ == nullptr || options_.has_homes_on_disk) return;
+  const int64_t begin_bytes = std::min(options_.host_bottom_bytes, host_->size_bytes());
+  host_->discard(host_->base() + begin_bytes, host_->size_bytes() - begin_bytes);
+}
+
 std::optional<DiskTraffic> Homes::disk_traffic() const {
   const std::shared_ptr<DiskFile> disk = device_->disk();
   if (disk == nullptr && in_file_ == nullptr) return std::nullopt;

@@ -70,6 +70,9 @@ class Homes {
   // Sees to it that the host tier has `size_bytes`. What was open on a smaller one has to be opened
   // again.
   Status reserve_host(int64_t size_bytes);
+
+  // Between steps: gives the memory back in which the host tier has had what is no home.
+  void discard_evicted();
   const std::shared_ptr<Arena>& host() const { return host_; }  // Null until it is needed.
   const std::shared_ptr<TieredDevice>& device() const { return device_; }
   TorchDevice& torch_device() const { return *torch_device_; }

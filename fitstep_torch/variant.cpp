@@ -120,31 +120,38 @@ void Variant::name_storage(Stopped& stopped) const {
   if (stopped.lane == Lane::Compute) return;
   const Action& action = plan_->lane(stopped.lane)[static_cast<size_t>(stopped.position)];
   const StorageId id = plan_->residencies[action.copy.source.index()].storage;
+  const bool is_on_disk = is_disk_lane(stopped.lane) || homes_->options().has_homes_on_disk;
   stopped.error.message = fmt::format(
-      "{} could not be {} disk: {}", step_->program.storages[id.index()].name,
+      "{} could not be {} {}: {}", step_->program.storages[id.index()].name,
       stopped.lane == Lane::DiskWrite || stopped.lane == Lane::Evict ? "evicted to"
                                                                      : "prefetched from",
-      stopped.error.message);
+      is_on_disk ? "disk" : "the host", stopped.error.message);
 }
 
 void Variant::sample_codes() {
   if (lanes_ != nullptr) lanes_->sample_codes();
 }
 
-bool Variant::choose_codes(const Machine& machine) {
-  if (lanes_ == nullptr) return false;
-  const std::vector<FileCopySize> sizes = lanes_->file_copy_sizes();
-  const std::vector<Action>& writes = plan_->lane(Lane::DiskWrite);
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    // Of several copies the largest counts.
-    const StorageId id = plan_->residencies[writes[i].copy.target.index()].storage;
-    Storage& storage = step_->program.storages[id.index()];
-    storage.zero_value_bytes = std::max(storage.zero_value_bytes, sizes[i].zero_value_bytes);
-    storage.zstd_bytes = std::max(storage.zstd_bytes, sizes[i].zstd_bytes);
+void Variant::note_coded_bytes() {
+  for (const Lane lane : kEvictLanes) {
+    const std::vector<CopySize> sizes = lanes_->copy_sizes(lane);
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      // Of several copies the largest counts.
+      const StorageId id = plan_->residencies[plan_->lane(lane)[i].copy.target.index()].storage;
+      Storage& storage = step_->program.storages[id.index()];
+      storage.zero_value_bytes = std::max(storage.zero_value_bytes, sizes[i].zero_value_bytes);
+      storage.zstd_bytes = std::max(storage.zstd_bytes, sizes[i].zstd_bytes);
+    }
   }
+}
+
+bool Variant::choose_codes(const Machine& machine, bool on_disk, bool on_host) {
+  if (lanes_ == nullptr) return false;
+  note_coded_bytes();
   if (!coded_copies().empty()) return true;
   Plan coded = *plan_;
-  fitstep::choose_codes(step_->program, machine, coded);
+  if (on_host) choose_host_codes(step_->program, machine, coded);
+  if (on_disk) fitstep::choose_codes(step_->program, machine, coded);
   if (coded.residencies == plan_->residencies) return false;
   const std::vector<Fault> faults = verify(step_->program, coded, limits_);
   FITSTEP_CHECK(faults.empty(), "codes have made a fault: " + faults.front().message);
@@ -155,18 +162,22 @@ bool Variant::choose_codes(const Machine& machine) {
     return false;
   }
   plan_->certificate = std::move(coded.certificate);
+  if (on_host) homes_->discard_evicted();  // Copies as they are have touched all of their room.
   return true;
 }
 
 std::vector<Variant::CodedCopy> Variant::coded_copies() const {
   std::vector<CodedCopy> found;
   if (lanes_ == nullptr) return found;
-  const std::vector<FileCopySize> sizes = lanes_->file_copy_sizes();
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    const Action& write = plan_->lane(Lane::DiskWrite)[i];
-    const Residency& target = plan_->residencies[write.copy.target.index()];
-    if (target.code == Code::None) continue;
-    found.push_back({.storage = target.storage, .code = target.code, .size = sizes[i]});
+  for (const Lane lane : kEvictLanes) {
+    const std::vector<CopySize> sizes = lanes_->copy_sizes(lane);
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      const Action& evict = plan_->lane(lane)[i];
+      const Residency& target = plan_->residencies[evict.copy.target.index()];
+      if (target.code == Code::None) continue;
+      found.push_back(
+          {.storage = target.storage, .tier = target.tier, .code = target.code, .size = sizes[i]});
+    }
   }
   return found;
 }

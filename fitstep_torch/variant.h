@@ -33,19 +33,20 @@ class Variant {
   std::optional<Stopped> run(const std::vector<External>& externals,
                              const std::vector<at::Tensor>& tensors);
 
-  // Has the next run find out what codes make of what it copies to the disk.
+  // Has the next run find out what codes make of what it copies to tiers below.
   void sample_codes();
 
-  // After that run: gives those copies codes for which they are predicted to pay on the machine.
-  // Whether any is in one now.
-  bool choose_codes(const Machine& machine);
+  // After that run: gives copies to the disk codes for which they are predicted to pay on the
+  // machine, and those to the host codes that make them smaller. Whether any is in one now.
+  bool choose_codes(const Machine& machine, bool on_disk, bool on_host);
 
   struct CodedCopy {
     StorageId storage;
+    TierId tier;
     Code code = Code::None;
-    FileCopySize size;
+    CopySize size;
   };
-  // To the disk, in a code; with the sizes of the last run that made them.
+  // To a tier below, in a code; with the sizes of the last run that made them.
   std::vector<CodedCopy> coded_copies() const;
 
   // What the step function returned: tensors of the caller's own, in order. Once per run.
@@ -67,6 +68,8 @@ class Variant {
 
  private:
   Status open_lanes();
+  // Writes what the last run has found out into the program.
+  void note_coded_bytes();
   void point(const std::vector<External>& externals, const std::vector<at::Tensor>& tensors);
   void name_storage(Stopped& stopped) const;
 

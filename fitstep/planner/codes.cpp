@@ -12,6 +12,8 @@
 #include "fitstep/base/id.h"
 #include "fitstep/machine/machine.h"
 #include "fitstep/plan/plan.h"
+#include "fitstep/planner/planner.h"
+#include "fitstep/planner/policies/policies.h"
 #include "fitstep/program/program.h"
 #include "fitstep/simulate/coded_copies.h"
 #include "fitstep/simulate/lane_clock.h"
@@ -20,7 +22,7 @@
 namespace fitstep {
 namespace {
 
-constexpr Code kCodes[] = {Code::ZeroValue, Code::Zstd};
+constexpr Code kCodes[] = {Code::ZeroValue, Code::Zstd};  // The quick one first.
 
 // Time of both copies with nothing else on their way.
 int64_t round_trip_ps(const Storage& storage, Code code, const Machine& machine) {
@@ -52,6 +54,15 @@ Code quickest_code(const Storage& storage, const Machine& machine) {
     quickest = code;
   }
   return quickest;
+}
+
+// The quickest code that makes it an eighth smaller. kCodes has them in this order.
+Code small_code(const Storage& storage, const Machine& machine) {
+  for (const Code code : kCodes) {
+    const std::optional<int64_t> bytes = coded_bytes(storage, code);
+    if (bytes && codec_of(machine, code) && *bytes <= storage.size_bytes / 8 * 7) return code;
+  }
+  return Code::None;
 }
 
 class Coding {
@@ -169,6 +180,25 @@ class Coding {
 
 void choose_codes(const Program& program, const Machine& machine, Plan& plan) {
   Coding(program, machine, plan).run();
+}
+
+void choose_host_codes(const Program& program, const Machine& machine, Plan& plan) {
+  bool is_coded = false;
+  for (Residency& residency : plan.residencies) {
+    if (residency.tier != kHostTier || residency.is_home || residency.code != Code::None) continue;
+    residency.code = small_code(program.storages[residency.storage.index()], machine);
+    is_coded = is_coded || residency.code != Code::None;
+  }
+  if (!is_coded) return;
+  plan.certificate.predicted_ps = simulate(program, plan, machine).total_ps;
+  plan.certificate.moves += " + codes on the host";
+}
+
+void put_codes(const Program& program, const Machine& machine, const PlanRequest& request,
+               Plan& plan) {
+  if (request.capacity_bytes <= 0) return;
+  if (request.codes_on_host) choose_host_codes(program, machine, plan);
+  if (request.codes_on_disk && may_code(request.policy)) choose_codes(program, machine, plan);
 }
 
 }  // namespace fitstep

@@ -1,7 +1,10 @@
-// Codes: which of a plan's copies to the disk are made in a code, so that less has to be written
+// Codes: which of a plan's copies to tiers below are made in a code, so that less has to be written
 // and read. Room is kept for all bytes, so addresses, waits and proofs stay as they are; only the
 // expected time changes.
 //
+//   to the host: each copy in a code that is expected to be an eighth smaller, for the memory
+//
+//   to the disk, for the time:
 //   plan, sizes in codes (program), rates (machine)
 //     --> each copy in the code that is expected to be the quickest there and back
 //     --> none at all, if the step is then quicker; else single ones without, or with, if that is
@@ -11,6 +14,7 @@
 
 #include "fitstep/machine/machine.h"
 #include "fitstep/plan/plan.h"
+#include "fitstep/planner/planner.h"
 #include "fitstep/program/program.h"
 
 namespace fitstep {
@@ -21,7 +25,18 @@ namespace fitstep {
 // A bound for plans without codes is none for plans with them: it is lowered to what it says of a
 // machine on which everything is as much faster as any storage is smaller in its best code.
 //
-// REQUIRES: the plan is sound and has no codes yet, and its prediction is of this machine.
+// REQUIRES: the plan is sound and has no codes on the disk yet, and its prediction is of this
+// machine.
 void choose_codes(const Program& program, const Machine& machine, Plan& plan);
+
+// The same of what is evicted to the host and is no home. It takes less memory there, and the plan
+// may be predicted slower than it was; never quicker, so its bound stays.
+//
+// REQUIRES: the plan is sound and has no codes yet.
+void choose_host_codes(const Program& program, const Machine& machine, Plan& plan);
+
+// What the request asks for of these. For one capacity: a frontier's plans are compared without.
+void put_codes(const Program& program, const Machine& machine, const PlanRequest& request,
+               Plan& plan);
 
 }  // namespace fitstep

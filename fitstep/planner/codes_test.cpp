@@ -65,7 +65,7 @@ int64_t expected_disk_bytes(const Program& program, const Plan& plan) {
   for (const Action& action : plan.lane(Lane::DiskWrite)) {
     const Residency& residency = plan.residencies[action.copy.target.index()];
     const Storage& storage = program.storages[residency.storage.index()];
-    sum_bytes += is_disk_code(residency)
+    sum_bytes += has_copy_code(residency)
                      ? coded_bytes(storage, residency.code).value_or(residency.size_bytes)
                      : residency.size_bytes;
   }
@@ -153,6 +153,51 @@ TEST(ChooseCodes, NeverMakesAPlanSlowerOrUnsound) {
     }
   }
   EXPECT_GT(quicker, 60);
+}
+
+int64_t count_on_host(const Plan& plan, bool is_home) {
+  return std::ranges::count_if(plan.residencies, [&](const Residency& it) {
+    return it.tier == kHostTier && it.code != Code::None && it.is_home == is_home;
+  });
+}
+
+// For the memory there, so in any time; predicted as the simulator does, never quicker.
+TEST(ChooseHostCodes, TakesThemWhereverTheySaveAnEighth) {
+  for (uint64_t seed = 0; seed < 30; ++seed) {
+    SCOPED_TRACE(seed);
+    Program program = half_sparse(seed);
+    for (size_t i = 1; i < program.storages.size(); i += 2) {
+      program.storages[i].zero_value_bytes = program.storages[i].size_bytes / 10 * 9;
+    }
+    Machine machine = machine_with(3, 3);
+    machine.tiers[1].is_closed = false;
+    Plan plan = offload_gaps(program);
+    plan.certificate.predicted_ps = simulate(program, plan, machine).total_ps;
+    const int64_t before_ps = plan.certificate.predicted_ps;
+    const std::string faults = describe(verify(program, plan, limits_of(plan)));
+    choose_host_codes(program, machine, plan);
+    EXPECT_EQ(describe(verify(program, plan, limits_of(plan))), faults);
+    for (const Residency& it : plan.residencies) {
+      const bool is_small = it.tier == kHostTier && it.storage.index() % 2 == 0;
+      EXPECT_EQ(it.code, is_small ? Code::ZeroValue : Code::None);
+    }
+    EXPECT_GT(count_on_host(plan, false), 0);
+    EXPECT_GE(plan.certificate.predicted_ps, before_ps);
+    EXPECT_EQ(plan.certificate.predicted_ps, simulate(program, plan, machine).total_ps);
+    machine.codecs.erase(machine.codecs.begin());
+    Plan other = offload_gaps(program);
+    choose_host_codes(program, machine, other);
+    EXPECT_EQ(count_of(other, Code::Zstd), count_on_host(plan, false)) << "the one that is known";
+  }
+}
+
+TEST(ChooseHostCodes, LeavesHomesAsTheyAre) {
+  const Program program = half_sparse(1);
+  Plan plan = offload_gaps(program);
+  for (Residency& it : plan.residencies) it.is_home = it.tier == kHostTier;
+  const Plan before = plan;
+  choose_host_codes(program, machine_with(0.1, 0.1), plan);
+  EXPECT_EQ(plan, before);
 }
 
 // The planner's own plans; a bound holds for plans with codes, too.

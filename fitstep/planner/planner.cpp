@@ -123,10 +123,6 @@ class Planning {
   // Where a search takes no time, or much may be faster.
   bool is_worth_more() const { return is_small() || !is_within(kFar); }
   bool is_small() const { return values_.tick_count() <= 1'000; }
-  // For one capacity: a frontier's plans are compared without.
-  bool has_codes() const {
-    return request_.capacity_bytes > 0 && moves_.offload && may_code(request_.policy);
-  }
   bool has_answer() const { return pool_.least_ps(capacity_bytes()) < Pool::kNoTime; }
   // Of the bound, in thousandths.
   bool is_within(int64_t share) const {
@@ -335,7 +331,7 @@ Plan Planning::make_certified_plan(const Candidate& candidate, int64_t capacity_
   FITSTEP_CHECK(certificate.predicted_ps == candidate.predicted_ps,
                 fmt::format("simulated {} ps, selected by {} ps", certificate.predicted_ps,
                             candidate.predicted_ps));
-  if (has_codes()) choose_codes(program_, machine_, plan);
+  if (moves_.offload) put_codes(program_, machine_, request_, plan);
   const std::vector<Fault> faults = verify(
       program_, plan,
       {.capacity_bytes = {certificate.capacity_bytes, offload_room_bytes(machine_, kHostTier),

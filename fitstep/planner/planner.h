@@ -45,6 +45,10 @@ struct PlanRequest {
   double time_limit_s = 0;
   int32_t threads = 1;          // That search; the answer is the same with any number of them.
   std::string policy = "auto";  // One of policy_names().
+  // Which copies may be in a code, where the program says what codes make of them (codes.h): those
+  // to the disk if the policy's may, and those to the host whatever it says.
+  bool codes_on_disk = true;
+  bool codes_on_host = false;
   // Where no plan is found: looks for a capacity for which this request finds one. With offload
   // that takes longer than planning; find_least() (least.h) is quicker and gets closer.
   bool says_least = true;

@@ -1,4 +1,4 @@
-// Codecs make what is copied to a file smaller, and bring every bit of it back.
+// Codecs make what is copied to a tier below smaller, and bring every bit of it back.
 //
 //   words       1.5  0.0  0.0 -0.0  NaN  0.0 ...        zero value: a bit per word of 4 bytes says
 //   mask         1    0    0    1    1    0  ...        whether any of its bits is set; only such
@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -49,5 +50,8 @@ class Coder {
   struct Contexts;
   std::unique_ptr<Contexts> contexts_;  // zstd's.
 };
+
+// Makes what somebody codes with.
+using CoderMaker = std::function<std::unique_ptr<Coder>()>;
 
 }  // namespace fitstep

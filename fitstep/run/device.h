@@ -41,22 +41,26 @@ struct LaneCopy {
   char* target = nullptr;
   int64_t size_bytes = 0;
   int64_t file_offset_bytes = 0;  // Of the disk lanes.
-  int32_t file_residency = -1;    // Which one in the file, counted from 0; equal for equal ones.
-  Code code = Code::None;         // Of what is in the file.
+  // Which one of those that lanes bring to its tier below, counted from 0; -1 for others: homes.
+  int32_t residency_below = -1;
+  Code code = Code::None;  // Of what is below.
   std::vector<Mark> waits;
 };
 
 inline constexpr std::array kCopyLanes = {Lane::Evict, Lane::Prefetch, Lane::DiskWrite,
                                           Lane::DiskRead};
 
-// What a copy to the file has been in the last step that made it.
-struct FileCopySize {
+// What a copy to a tier below has been in the last step that made it.
+struct CopySize {
   int64_t size_bytes = 0;
-  int64_t file_bytes = 0;  // Written there, in whole blocks.
+  int64_t written_bytes = 0;  // There; to the file in whole blocks.
   // Of what sample_codes() asked for: what these codes would have written; 0: not looked at.
   int64_t zero_value_bytes = 0;
   int64_t zstd_bytes = 0;
 };
+
+// The lanes to tiers below.
+inline constexpr std::array kEvictLanes = {Lane::Evict, Lane::DiskWrite};
 
 inline bool is_disk_lane(Lane lane) { return lane == Lane::DiskWrite || lane == Lane::DiskRead; }
 
@@ -114,11 +118,11 @@ class CopyLanes {
   // REQUIRES: compute has ended all that copies wait for, or stop() was called.
   virtual std::optional<LaneFailure> drain() = 0;
 
-  // Between steps: has the next one find out what codes would make of what goes to the file.
+  // Between steps: has the next one find out what codes would make of what goes to tiers below.
   virtual void sample_codes() {}
 
-  // Between steps, by position on the lane DiskWrite; empty for lanes that do not look.
-  virtual std::vector<FileCopySize> file_copy_sizes() const { return {}; }
+  // Between steps, by position on a lane that evicts; empty for lanes that do not look.
+  virtual std::vector<CopySize> copy_sizes(Lane /*lane*/) const { return {}; }
 };
 
 class Device {

@@ -24,7 +24,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -46,7 +45,7 @@ struct DiskFileOptions {
   int32_t pieces = 2;  // In flight in each direction, each on a thread with memory of its own.
   bool has_checksums = true;
   std::shared_ptr<FileCalls> calls = std::make_shared<FileCalls>();
-  std::function<std::unique_ptr<Coder>()> make_coder = [] { return std::make_unique<Coder>(); };
+  CoderMaker make_coder = [] { return std::make_unique<Coder>(); };
 };
 
 // What was written of one piece in a code, for reading it back.

@@ -11,15 +11,12 @@
 
 #include "fitstep/base/result.h"
 #include "fitstep/plan/plan.h"
-#include "fitstep/run/codecs.h"
+#include "fitstep/run/code_samples.h"
 #include "fitstep/run/device.h"
 #include "fitstep/run/disk_file.h"
 
 namespace fitstep {
 namespace {
-
-constexpr size_t kSampleBytes = size_t{1} << 15;  // Of each ...
-constexpr size_t kSampledEvery = size_t{1} << 19;
 
 int64_t whole_blocks(int64_t size_bytes) {
   return (size_bytes + kDiskBlockBytes - 1) / kDiskBlockBytes * kDiskBlockBytes;
@@ -31,7 +28,7 @@ FileCopies::FileCopies(const LaneCopies& copies, std::shared_ptr<DiskFile> file,
     : copies_(copies), file_(std::move(file)), part_bytes_(part_bytes) {
   std::set<Code> codes;
   for (const LaneCopy& copy : copies_.of(Lane::DiskWrite)) {
-    const auto residency = static_cast<size_t>(copy.file_residency);
+    const auto residency = static_cast<size_t>(copy.residency_below);
     records_.resize(std::max(records_.size(), residency + 1));
     sizes_.push_back({.size_bytes = copy.size_bytes});
     if (copy.code != Code::None) codes.insert(copy.code);
@@ -47,33 +44,22 @@ FileCopies::FileCopies(const LaneCopies& copies, std::shared_ptr<DiskFile> file,
 
 Status FileCopies::write(int32_t position, int64_t begin_bytes, std::span<const char> part) {
   const LaneCopy& copy = copies_.of(Lane::DiskWrite)[static_cast<size_t>(position)];
-  FileCopySize& size = sizes_[static_cast<size_t>(position)];
+  CopySize& size = sizes_[static_cast<size_t>(position)];
   const auto size_bytes = static_cast<int64_t>(part.size());
   const int64_t offset_bytes = copy.file_offset_bytes + begin_bytes;
-  if (begin_bytes == 0) {
-    size.file_bytes = 0;
-    samples_ = {};
-  }
+  if (begin_bytes == 0) size.written_bytes = 0;
   if (part.empty()) return Done{};
-  if (is_sampling_) {
-    sample(part);
-    const double whole =
-        static_cast<double>(copy.size_bytes) / static_cast<double>(samples_.plain_bytes);
-    const auto of_whole = [&](int64_t coded_bytes) {
-      return std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(coded_bytes) * whole));
-    };
-    size.zero_value_bytes = of_whole(samples_.zero_value_bytes);
-    size.zstd_bytes = of_whole(samples_.zstd_bytes);
-  }
+  samples_.look(part, begin_bytes == 0, size);
   Record& record = record_of(copy, begin_bytes);
   if (copy.code == Code::None) {
-    size.file_bytes += whole_blocks(size_bytes);
+    size.written_bytes += whole_blocks(size_bytes);
     FITSTEP_TRY(record.checksum, file_->write(part.data(), offset_bytes, size_bytes));
     return Done{};
   }
   FITSTEP_TRY_STATUS(
       file_->write_coded(copy.code, part.data(), offset_bytes, size_bytes, record.pieces));
-  for (const CodedPiece& piece : record.pieces) size.file_bytes += whole_blocks(piece.size_bytes);
+  for (const CodedPiece& piece : record.pieces)
+    size.written_bytes += whole_blocks(piece.size_bytes);
   return Done{};
 }
 
@@ -87,29 +73,6 @@ Status FileCopies::read(int32_t position, int64_t begin_bytes, std::span<char> p
     return file_->read(part.data(), offset_bytes, size_bytes, record.checksum);
   }
   return file_->read_coded(copy.code, part.data(), offset_bytes, size_bytes, record.pieces);
-}
-
-void FileCopies::sample_codes() {
-  constexpr auto kSize = static_cast<int64_t>(kSampleBytes);
-  const int64_t most_bytes =
-      std::max(most_coded_bytes(Code::ZeroValue, kSize), most_coded_bytes(Code::Zstd, kSize));
-  sampled_.resize(static_cast<size_t>(most_bytes));
-  sampler_.prepare(Code::Zstd, kSize);
-  is_sampling_ = true;
-}
-
-void FileCopies::sample(std::span<const char> part) {
-  for (size_t begin = 0; begin < part.size(); begin += kSampledEvery) {
-    const auto one = part.subspan(begin, std::min(kSampleBytes, part.size() - begin));
-    samples_.plain_bytes += static_cast<int64_t>(one.size());
-    samples_.zero_value_bytes += sampled_bytes(Code::ZeroValue, one);
-    samples_.zstd_bytes += sampled_bytes(Code::Zstd, one);
-  }
-}
-
-int64_t FileCopies::sampled_bytes(Code code, std::span<const char> sample) {
-  const int64_t coded_bytes = sampler_.encode(code, sample, sampled_);
-  return coded_bytes < 0 ? static_cast<int64_t>(sample.size()) : coded_bytes;
 }
 
 }  // namespace fitstep

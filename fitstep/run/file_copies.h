@@ -3,12 +3,8 @@
 //
 //   DiskWrite   write -> record of the residency      waits order who looks
 //   DiskRead    record -> read, compare, decode
-//
-// Asked to, a step also looks what codes would make of what it copies as it is: of the begin of
-// every half MiB, which stands for the whole.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -18,7 +14,7 @@
 
 #include "fitstep/base/result.h"
 #include "fitstep/plan/plan.h"
-#include "fitstep/run/codecs.h"
+#include "fitstep/run/code_samples.h"
 #include "fitstep/run/device.h"
 #include "fitstep/run/disk_file.h"
 
@@ -36,12 +32,11 @@ class FileCopies {
   Status write(int32_t position, int64_t begin_bytes, std::span<const char> part);
   Status read(int32_t position, int64_t begin_bytes, std::span<char> part);
 
-  // From a call of the first to one of the second, copies are looked at.
-  void sample_codes();
-  void end_sampling() { is_sampling_ = false; }
+  // Of what is written.
+  CodeSamples& samples() { return samples_; }
 
   // Between steps, by position on DiskWrite.
-  std::vector<FileCopySize> sizes() const { return sizes_; }
+  std::vector<CopySize> sizes() const { return sizes_; }
 
  private:
   // What is in the file of a part of a residency.
@@ -49,17 +44,9 @@ class FileCopies {
     uint64_t checksum = 0;
     std::vector<CodedPiece> pieces;  // With a code only.
   };
-  // What codes made of the samples of one copy so far.
-  struct Samples {
-    int64_t plain_bytes = 0;
-    int64_t zero_value_bytes = 0;
-    int64_t zstd_bytes = 0;
-  };
 
-  void sample(std::span<const char> part);
-  int64_t sampled_bytes(Code code, std::span<const char> sample);
   Record& record_of(const LaneCopy& copy, int64_t begin_bytes) {
-    return records_[static_cast<size_t>(copy.file_residency)]
+    return records_[static_cast<size_t>(copy.residency_below)]
                    [static_cast<size_t>(begin_bytes / part_bytes_)];
   }
 
@@ -67,11 +54,8 @@ class FileCopies {
   std::shared_ptr<DiskFile> file_;
   int64_t part_bytes_;
   std::vector<std::vector<Record>> records_;  // By residency in the file, by part.
-  std::vector<FileCopySize> sizes_;           // By position on DiskWrite.
-  std::atomic<bool> is_sampling_ = false;
-  Samples samples_;
-  Coder sampler_;
-  std::vector<char> sampled_;  // What the sampler makes.
+  std::vector<CopySize> sizes_;               // By position on DiskWrite.
+  CodeSamples samples_;
 };
 
 }  // namespace fitstep

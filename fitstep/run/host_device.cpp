@@ -17,10 +17,12 @@
 #include "fitstep/base/id.h"
 #include "fitstep/base/result.h"
 #include "fitstep/plan/plan.h"
+#include "fitstep/run/codecs.h"
 #include "fitstep/run/device.h"
 #include "fitstep/run/disk_file.h"
 #include "fitstep/run/file_copies.h"
 #include "fitstep/run/file_memory.h"
+#include "fitstep/run/host_copies.h"
 #include "fitstep/run/lane_threads.h"
 #include "fitstep/run/tiered_device.h"
 
@@ -41,9 +43,11 @@ bool are_in_file(const LaneCopies& copies, const FileMemory& homes) {
 class HostLanes final : public CopyLanes, private LaneWork {
  public:
   HostLanes(LaneCopies copies, std::shared_ptr<LaneThreads> threads, std::shared_ptr<DiskFile> disk,
-            std::shared_ptr<FileMemory> homes, std::shared_ptr<HostTraffic> traffic)
+            std::shared_ptr<FileMemory> homes, std::shared_ptr<HostTraffic> traffic,
+            const CoderMaker& make_coder)
       : copies_(std::move(copies)),
         threads_(std::move(threads)),
+        to_host_(copies_, make_coder),
         homes_(std::move(homes)),
         traffic_(std::move(traffic)) {
     if (disk != nullptr) to_file_.emplace(copies_, std::move(disk));
@@ -55,14 +59,17 @@ class HostLanes final : public CopyLanes, private LaneWork {
   void stop() override { threads_->stop(); }
   std::optional<LaneFailure> drain() override {
     std::optional<LaneFailure> failure = threads_->drain();
-    if (to_file_) to_file_->end_sampling();
+    if (to_file_) to_file_->samples().end();
+    to_host_.samples().end();
     return failure;
   }
   void sample_codes() override {
-    if (to_file_) to_file_->sample_codes();
+    if (to_file_) to_file_->samples().begin();
+    if (homes_ == nullptr) to_host_.samples().begin();
   }
-  std::vector<FileCopySize> file_copy_sizes() const override {
-    return to_file_ ? to_file_->sizes() : std::vector<FileCopySize>();
+  std::vector<CopySize> copy_sizes(Lane lane) const override {
+    if (lane == Lane::Evict) return to_host_.sizes();
+    return lane == Lane::DiskWrite && to_file_ ? to_file_->sizes() : std::vector<CopySize>();
   }
 
  private:
@@ -74,18 +81,22 @@ class HostLanes final : public CopyLanes, private LaneWork {
                  ? to_file_->write(position, 0, {it.source, static_cast<size_t>(it.size_bytes)})
                  : to_file_->read(position, 0, {it.target, static_cast<size_t>(it.size_bytes)});
     }
+    int64_t moved_bytes = it.size_bytes;
     if (homes_ != nullptr) {
       FITSTEP_TRY_STATUS(lane == Lane::Evict ? homes_->write(it.target, it.source, it.size_bytes)
                                              : homes_->read(it.target, it.source, it.size_bytes));
+    } else if (lane == Lane::Evict) {
+      moved_bytes = to_host_.write(position);
     } else {
-      std::memcpy(it.target, it.source, static_cast<size_t>(it.size_bytes));
+      FITSTEP_TRY(moved_bytes, to_host_.read(position));
     }
-    traffic_->add(lane, it.size_bytes);
+    traffic_->add(lane, moved_bytes);
     return Done{};
   }
 
   LaneCopies copies_;
   std::shared_ptr<LaneThreads> threads_;
+  HostCopies to_host_;
   std::optional<FileCopies> to_file_;  // None where nothing is copied there.
   std::shared_ptr<FileMemory> homes_;  // The host tier, where that is a file.
   std::shared_ptr<HostTraffic> traffic_;
@@ -93,8 +104,8 @@ class HostLanes final : public CopyLanes, private LaneWork {
 
 }  // namespace
 
-HostDevice::HostDevice(std::optional<DiskFileOptions> disk)
-    : TieredDevice(std::move(disk)), process_(getpid()) {}
+HostDevice::HostDevice(std::optional<DiskFileOptions> disk, CoderMaker make_coder)
+    : TieredDevice(std::move(disk)), make_coder_(std::move(make_coder)), process_(getpid()) {}
 
 Result<char*> HostDevice::reserve(TierId /*tier*/, int64_t size_bytes) {  // All are RAM.
   void* base = mmap(nullptr, static_cast<size_t>(size_bytes), PROT_READ | PROT_WRITE,
@@ -140,8 +151,9 @@ Result<std::unique_ptr<CopyLanes>> HostDevice::open_lanes(LaneCopies copies) {
   }
   const bool has_disk = !copies.of(Lane::DiskWrite).empty();
   if (has_disk) FITSTEP_TRY_STATUS(reserve_disk(file_bytes(copies)));
-  return std::unique_ptr<CopyLanes>(new HostLanes(
-      std::move(copies), threads_, has_disk ? disk() : nullptr, homes(), shared_traffic()));
+  return std::unique_ptr<CopyLanes>(new HostLanes(std::move(copies), threads_,
+                                                  has_disk ? disk() : nullptr, homes(),
+                                                  shared_traffic(), make_coder_));
 }
 
 }  // namespace fitstep

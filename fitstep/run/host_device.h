@@ -8,6 +8,7 @@
 #include <string>
 
 #include "fitstep/base/result.h"
+#include "fitstep/run/codecs.h"
 #include "fitstep/run/device.h"
 #include "fitstep/run/disk_file.h"
 #include "fitstep/run/lane_threads.h"
@@ -17,8 +18,10 @@ namespace fitstep {
 
 class HostDevice final : public TieredDevice {
  public:
-  // Copies to a file need the options of one.
-  explicit HostDevice(std::optional<DiskFileOptions> disk = std::nullopt);
+  // Copies to a file need the options of one. `make_coder` is for copies to the host tier in codes.
+  explicit HostDevice(
+      std::optional<DiskFileOptions> disk = std::nullopt,
+      CoderMaker make_coder = [] { return std::make_unique<Coder>(); });
 
   std::string name() const override { return "cpu"; }
 
@@ -33,6 +36,7 @@ class HostDevice final : public TieredDevice {
   Result<std::unique_ptr<CopyLanes>> open_lanes(LaneCopies copies) override;
 
  private:
+  CoderMaker make_coder_;
   std::shared_ptr<LaneThreads> threads_;
   pid_t process_;  // Whose memory it has reserved.
 };

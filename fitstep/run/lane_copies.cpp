@@ -21,11 +21,13 @@ namespace {
 class Maker {
  public:
   Maker(const Plan& plan, const std::vector<const Arena*>& tiers)
-      : plan_(plan), tiers_(tiers), in_file_(plan.residencies.size(), -1) {
-    int32_t count = 0;
-    for (const Action& action : plan.lane(Lane::DiskWrite)) {
-      int32_t& number = in_file_[action.copy.target.index()];
-      if (number < 0) number = count++;
+      : plan_(plan), tiers_(tiers), numbers_(plan.residencies.size(), -1) {
+    for (const Lane lane : {Lane::Evict, Lane::DiskWrite}) {
+      int32_t count = 0;
+      for (const Action& action : plan.lane(lane)) {
+        int32_t& number = numbers_[action.copy.target.index()];
+        if (number < 0) number = count++;
+      }
     }
   }
 
@@ -42,44 +44,49 @@ class Maker {
 
  private:
   Result<LaneCopy> lane_copy(Lane lane, const Action& action) const {
-    LaneCopy made;
-    if (lane == Lane::DiskRead) {
-      FITSTEP_TRY_STATUS(set_file(action.copy.source, made));
-      if (plan_.residencies[action.copy.target.index()].is_home) {
-        return unsupported(action.copy.target, "a home to which the disk is read");
-      }
-    } else {
-      FITSTEP_TRY(made.source, address(action.copy.source));
+    const auto [source, target] = action.copy;
+    const bool goes_down = lane == Lane::Evict || lane == Lane::DiskWrite;
+    const ResidencyId above = goes_down ? source : target;
+    const ResidencyId below = goes_down ? target : source;
+    const Residency& residency = plan_.residencies[below.index()];
+    FITSTEP_TRY_STATUS(check_below(below, is_disk_lane(lane)));
+    if (plan_.residencies[above.index()].code != Code::None) return unsupported(above, "coded");
+    if (lane == Lane::DiskRead && plan_.residencies[above.index()].is_home) {
+      return unsupported(above, "a home to which the disk is read");
     }
-    if (lane == Lane::DiskWrite) {
-      FITSTEP_TRY_STATUS(set_file(action.copy.target, made));
-    } else {
-      FITSTEP_TRY(made.target, address(action.copy.target));
+    LaneCopy made{.size_bytes = residency.size_bytes,
+                  .residency_below = numbers_[below.index()],
+                  .code = residency.code};
+    if (is_disk_lane(lane)) made.file_offset_bytes = residency.offset_bytes;
+    if (lane != Lane::DiskRead) {
+      FITSTEP_TRY(made.source, address(source));
     }
-    made.size_bytes = plan_.residencies[action.copy.source.index()].size_bytes;
+    if (lane != Lane::DiskWrite) {
+      FITSTEP_TRY(made.target, address(target));
+    }
     for (const ActionRef& wait : action.waits) {
       made.waits.push_back(Mark{.lane = wait.lane, .count = wait.position + 1});
     }
     return made;
   }
 
-  Status set_file(ResidencyId id, LaneCopy& copy) const {
+  // What is in a code, or on the disk, has been brought there in this step.
+  Status check_below(ResidencyId id, bool is_on_disk) const {
     const Residency& residency = plan_.residencies[id.index()];
     if (residency.code != Code::None && !is_copy_code(residency.code)) {
       return unsupported(id, "in a code that loses bits");
     }
-    if (residency.tier != kDiskTier || residency.is_home || in_file_[id.index()] < 0) {
-      return unsupported(id, "not written to the disk in this step");
+    if (residency.code == Code::None && !is_on_disk) return Done{};
+    const TierId tier = is_on_disk ? kDiskTier : kHostTier;
+    if (residency.tier != tier || residency.is_home || numbers_[id.index()] < 0) {
+      return unsupported(id, is_on_disk ? "not written to the disk in this step"
+                                        : "coded, and not evicted to the host in this step");
     }
-    copy.file_offset_bytes = residency.offset_bytes;
-    copy.code = residency.code;
-    copy.file_residency = in_file_[id.index()];
     return Done{};
   }
 
   Result<char*> address(ResidencyId id) const {
     const Residency& residency = plan_.residencies[id.index()];
-    if (residency.code != Code::None) return unsupported(id, "coded");
     if (residency.tier == kExternalTier) return unsupported(id, "outside the arenas");
     const size_t tier = residency.tier.index();
     if (tier >= tiers_.size() || tiers_[tier] == nullptr) {
@@ -96,7 +103,8 @@ class Maker {
 
   const Plan& plan_;
   const std::vector<const Arena*>& tiers_;
-  std::vector<int32_t> in_file_;  // By ResidencyId: its number; -1 for what DiskWrite leaves out.
+  // By ResidencyId: which one of its tier's; -1 for what no lane brings there.
+  std::vector<int32_t> numbers_;
 };
 
 }  // namespace

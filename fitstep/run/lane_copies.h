@@ -27,9 +27,9 @@ bool has_copy_lanes(const Plan& plan);
 int64_t copied_bytes(const Plan& plan, Lane lane);
 
 // By TierId, the arena of each tier that the plan uses. An error where a residency lies outside its
-// arena, is coded elsewhere than on the disk, or is external, and where the disk lanes have to do
-// with a home: none of these is copied by a lane, and what fails on its way from the drive is never
-// a home.
+// arena, is coded elsewhere than below the device, or is external, where a home is in a code, and
+// where the disk lanes have to do with one: none of these is copied by a lane, and what fails on
+// its way from the drive is never a home.
 //
 // REQUIRES: the plan was verified.
 Result<LaneCopies> lane_copies(const Plan& plan, const std::vector<const Arena*>& tiers);

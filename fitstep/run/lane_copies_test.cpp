@@ -99,15 +99,25 @@ TEST_F(LaneCopiesTest, HaveOffsetsInTheFileAndTellItsResidenciesApart) {
   EXPECT_EQ(writes[1].source, upper_->base() + 64);
   EXPECT_EQ(writes[1].target, nullptr);
   EXPECT_EQ(writes[1].file_offset_bytes, 8192);
-  EXPECT_NE(writes[0].file_residency, writes[1].file_residency);
+  EXPECT_NE(writes[0].residency_below, writes[1].residency_below);
   EXPECT_EQ(reads[0].source, nullptr);
   EXPECT_EQ(reads[0].target, upper_->base() + 128);
   EXPECT_EQ(reads[0].file_offset_bytes, 8192);
-  EXPECT_EQ(reads[0].file_residency, writes[1].file_residency);
+  EXPECT_EQ(reads[0].residency_below, writes[1].residency_below);
   EXPECT_EQ(file_bytes(*made), 8200);
 }
 
-TEST_F(LaneCopiesTest, AreInACodeOnTheDiskAlone) {
+TEST_F(LaneCopiesTest, AreInACodeBelowTheDeviceAlone) {
+  Plan to_host = there_and_back();
+  to_host.residencies[1].code = Code::Zstd;
+  const Result<LaneCopies> coded = lane_copies(to_host, {upper_.get(), lower_.get()});
+  ASSERT_TRUE(coded.has_value()) << coded.error().message;
+  for (const Lane lane : {Lane::Evict, Lane::Prefetch}) {
+    EXPECT_EQ(coded->of(lane)[0].code, Code::Zstd);
+    EXPECT_EQ(coded->of(lane)[0].residency_below, 0);
+  }
+  to_host.residencies[2].code = Code::Zstd;
+  EXPECT_FALSE(lane_copies(to_host, {upper_.get(), lower_.get()}).has_value()) << "on the device";
   Plan plan = to_disk_and_back();
   plan.residencies[2].code = Code::ZeroValue;
   const Result<LaneCopies> made = lane_copies(plan, {upper_.get()});
@@ -120,6 +130,17 @@ TEST_F(LaneCopiesTest, AreInACodeOnTheDiskAlone) {
   plan = to_disk_and_back();
   plan.residencies[0].code = Code::Zstd;
   EXPECT_FALSE(lane_copies(plan, {upper_.get()}).has_value()) << "the device has no codes";
+}
+
+TEST_F(LaneCopiesTest, AreInNoCodeWhereTheyComeFromAHomeOrFromBefore) {
+  Plan home = there_and_back();
+  home.residencies[1].code = Code::ZeroValue;
+  home.residencies[1].is_home = true;
+  EXPECT_FALSE(lane_copies(home, {upper_.get(), lower_.get()}).has_value());
+  Plan before = there_and_back();
+  before.residencies[1].code = Code::ZeroValue;
+  before.lane(Lane::Evict).clear();
+  EXPECT_FALSE(lane_copies(before, {upper_.get(), lower_.get()}).has_value());
 }
 
 TEST_F(LaneCopiesTest, HaveNoHomesOnTheWayFromTheDisk) {
@@ -141,7 +162,7 @@ TEST_F(LaneCopiesTest, RefuseWhatNoLaneCopies) {
     ASSERT_FALSE(made.has_value());
     EXPECT_NE(made.error().message.find(message), std::string::npos) << made.error().message;
   };
-  refused([](Residency& it) { it.code = Code::Zstd; }, "coded");
+  refused([](Residency& it) { it.code = Code::SignBits; }, "in a code that loses bits");
   refused([](Residency& it) { it.tier = kExternalTier; }, "outside the arenas");
   refused([](Residency& it) { it.tier = TierId(int32_t{2}); }, "tier 2");
   refused([](Residency& it) { it.offset_bytes = 17; }, "outside the arena of 24 bytes");

@@ -12,8 +12,8 @@
 
 namespace fitstep {
 
-bool is_disk_code(const Residency& residency) {
-  return residency.tier == kDiskTier &&
+bool has_copy_code(const Residency& residency) {
+  return (residency.tier == kHostTier || residency.tier == kDiskTier) &&
          (residency.code == Code::ZeroValue || residency.code == Code::Zstd);
 }
 
@@ -45,6 +45,7 @@ void put_code(const Storage& storage, Code code, const Machine& machine, Work& w
   const Rate rate{.alone_bytes_per_s =
                       is_evict ? codec->encode_bytes_per_s : codec->decode_bytes_per_s};
   work.code_ps = transfer_ps(work.size_bytes, rate, /*is_shared=*/false);
+  work.coders = work.route.lower == kDiskTier ? 2 : 1;
   work.code_slowdown = codec->compute_slowdown;
 }
 

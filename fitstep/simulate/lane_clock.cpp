@@ -98,7 +98,7 @@ int64_t LaneClock::copy_ps(size_t lane) const {
   return std::max(most_ps, coding_ps(lane));
 }
 
-// What coding and the file take of two threads in turns.
+// What coding and the file take of the threads in turns.
 int64_t LaneClock::coding_ps(size_t lane) const {
   const Work& work = running_[lane].work;
   if (work.coded_bytes < 0) return 0;
@@ -107,7 +107,7 @@ int64_t LaneClock::coding_ps(size_t lane) const {
     const bool is_below = link.upper != work.route.upper && work.route.crosses(link);
     if (is_below) file_ps = std::max(file_ps, alone_ps(lane, link));
   }
-  return (work.code_ps + file_ps) / 2;
+  return (work.code_ps + file_ps) / work.coders;
 }
 
 // Of one link, with what another copy in the same direction leaves of it.

@@ -273,6 +273,26 @@ TEST(Simulate, TakesForACodedCopyWhatTheFileOrTheCodingTakes) {
   EXPECT_EQ(simulate(program, plan, machine).total_ps, 6 * kSecond);
 }
 
+TEST(Simulate, TakesForACodedCopyToTheHostWhatOneThreadCodesOrTheLink) {
+  const Program program = half_coded();
+  Plan plan = offload_plan(program);
+  plan.residencies[5].code = Code::ZeroValue;
+  Machine machine = quick_host();
+  machine.codecs = {{.name = "zero_value", .encode_bytes_per_s = 1, .decode_bytes_per_s = 2}};
+  // f 1 s, 2 bytes encoded 2 s and decoded 1 s, b 1 s.
+  EXPECT_EQ(simulate(program, plan, machine).total_ps, 5 * kSecond);
+  machine.links[0].evict.alone_bytes_per_s = 1;
+  machine.links[0].prefetch.alone_bytes_per_s = 1;  // All bytes are read: no less than the link.
+  EXPECT_EQ(simulate(program, plan, machine).total_ps, 6 * kSecond);
+  machine = quick_host();
+  machine.codecs = {{.name = "zero_value",
+                     .encode_bytes_per_s = 1,
+                     .decode_bytes_per_s = 2,
+                     .compute_slowdown = 2.0}};
+  // Ops beside a copy take twice as long: the second one 2 s.
+  EXPECT_EQ(span_of(simulate(program, plan, machine), Lane::Compute, 1).end_ps, 3 * kSecond);
+}
+
 // Encoding 2 s and the file 1 s: 1.5 s for the copy, in which 4/3 threads code.
 TEST(Simulate, SlowsOpsDownWhileCopiesAreCoded) {
   Program program = half_coded();

@@ -47,6 +47,7 @@ def compile(  # noqa: A001 - the word that PyTorch's users know.
     disk_dir: str | os.PathLike[str] | None = None,
     disk_checksums: bool = True,
     disk_codes: bool = True,
+    host_codes: bool = False,
     cuda_graph: bool = False,
 ) -> Step:
     """Makes a training step that runs inside a memory budget, with the bits of plain PyTorch.
@@ -66,13 +67,13 @@ def compile(  # noqa: A001 - the word that PyTorch's users know.
         disk_dir: the folder of that file, where it has no name; None: that of temporary files.
         disk_checksums: compare what comes back from the file with what was written there.
         disk_codes: encode it, without loss, where samples of the first step say that this pays.
-        cuda_graph: give steps to the GPU as one graph where numbers stay and nothing needs the
-            CPU; inputs and outputs take their bytes twice. `step.report()` says where it is not so.
+        host_codes: encode what goes to the host tier if that makes it an eighth smaller. CPU only.
+        cuda_graph: give steps to the GPU as one graph where that can be; `step.report()` says where
+            it cannot. Inputs and outputs count twice.
         plan: a file from `step.plan.save(path)`: run this plan instead of making one.
-        policy: "auto" plans; "none" keeps everything; "recompute" and "offload" are one move alone;
-            "recompute-sqrt" is the classic scheme.
-        keep_grads: leave `p.grad` set after a step, at the cost of their bytes. Otherwise it is
-            None once an optimizer of the step has used it; others are always kept.
+        policy: "auto", "none" (keeps all), one move alone ("recompute", "offload"), or a published
+            system's; an unknown name is answered with all of them.
+        keep_grads: leave `p.grad` set also where an optimizer of the step has used it.
         max_variants: programs of the step before a new one is an error; `Step` says what makes one.
         seed, effort: of the planner. Equal seeds give equal plans; more rounds, better ones.
         progress: a progress line while profiling and planning; None: if stderr is a terminal.
@@ -83,11 +84,10 @@ def compile(  # noqa: A001 - the word that PyTorch's users know.
         BudgetTooSmall: no plan was found; names the floor and the least budget known to work.
         BudgetError: the budget cannot be understood, or contradicts an earlier one.
         DiskError: `disk_dir` takes no files, or has no room for what the plan evicts.
-        PlanFileError: `plan` is damaged or for another step.
-        After each of them everything is as it was.
+        PlanFileError: `plan` is damaged or for another step. After each all is as it was.
     """
-    below = host_budget, disk_budget, disk_dir, disk_checksums, disk_codes
-    settings = Settings(budget, policy, seed, effort, None, *below, cuda_graph)
+    below = host_budget, disk_budget, disk_dir, disk_checksums, disk_codes, host_codes, cuda_graph
+    settings = Settings(budget, policy, seed, effort, None, *below)
     _check_options(max_variants, keep_grads, progress, plan)
     find_reach = _reach_finder(function, model, optimizer)
     reach, args, given_plan = find_reach(), arguments_of(function, example), _read_plan(plan)

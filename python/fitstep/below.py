@@ -18,8 +18,11 @@ from typing import Any, Protocol
 
 from . import _core
 from .budget import parse_below, parse_budget, piece_of, staging_of
-from .errors import BudgetError, DiskError
+from .errors import BudgetError, DiskError, SettingError
 from .settings import Settings
+
+_HOST_PIECE_BYTES = 1 << 20  # What is coded at once on its way to the host.
+_SWITCHES = {"disk_checksums": True, "disk_codes": True, "host_codes": False, "cuda_graph": False}
 
 
 class Links(Protocol):
@@ -45,6 +48,8 @@ class Below:
     disk_dir: str = ""
     disk_checksums: bool = True
     codecs: str = ""  # As _core.measure_codecs() says it; "" where copies are made without codes.
+    disk_codes: bool = False  # Which copies may be in a code.
+    host_codes: bool = False
     disk_homes_bytes: int = 0  # Of the disk budget, for homes.
     evicted_bytes: int = 0  # As of the last look(), in all steps; homes in files are the disk's.
     prefetched_bytes: int = 0
@@ -63,11 +68,17 @@ class Below:
         if below.disk_budget_bytes:
             below.disk_dir = os.path.abspath(settings.disk_dir or tempfile.gettempdir())
             below._measure_disk(budget_bytes, links)
-            if settings.disk_codes and links.may_code():
-                below.codecs = links.codecs(below.file(budget_bytes)["piece_bytes"])
+            below.disk_codes = settings.disk_codes and links.may_code()
         if below.host_budget_bytes or below.disk_budget_bytes:
             most = max(below.host_budget_bytes, below.disk_budget_bytes)
             below.host_link = links.host_link(below.host_budget_bytes or most)
+        if settings.host_codes and not links.may_code():
+            raise SettingError("host_codes", True, "False on a GPU: it codes nothing there yet")
+        below.host_codes = settings.host_codes
+        if below.disk_codes:
+            below.codecs = links.codecs(below.file(budget_bytes)["piece_bytes"])
+        elif below.host_codes:
+            below.codecs = links.codecs(_HOST_PIECE_BYTES)
         return below
 
     def _measure_disk(self, budget_bytes: int, links: Links) -> None:
@@ -118,6 +129,8 @@ class Below:
             "disk_bytes": self.disk_budget_bytes - self.disk_homes_bytes,
             "disk_link": self.disk_link,
             "codecs": self.codecs,
+            "codes_on_disk": self.disk_codes,
+            "codes_on_host": self.host_codes and not self.has_homes_on_disk,
         }
 
     def open_homes(self, device: Any, budget_bytes: int, options: dict[str, Any]) -> Any:
@@ -183,7 +196,7 @@ def check_joins(given: Settings, of: Settings, below: Below, budget_bytes: int) 
 
 def _check_switches(given: Settings, of: Settings) -> None:
     """What was asked for beside its default has to be what the arena has."""
-    for name, default in (("disk_checksums", True), ("disk_codes", True), ("cuda_graph", False)):
+    for name, default in _SWITCHES.items():
         asked, has = getattr(given, name), getattr(of, name)
         if asked not in (default, has):
             raise BudgetError(

@@ -1,7 +1,8 @@
-"""Codes of copies to the disk tier: found out in the first step, chosen behind it.
+"""Codes of copies to tiers below: found out in the first step, chosen behind it.
 
 first step   copies go as they are; of each, samples say what the codes would make of it
-behind it    the planner gives a code to each copy for which that pays; addresses stay
+behind it    the planner gives a code to each copy to the disk for which that pays, and to each copy
+             to the host that it makes smaller, if the user wants that; addresses stay
 """
 
 from __future__ import annotations
@@ -22,8 +23,12 @@ def shall_look(session: Session, one: Planned) -> bool:
     """Whether the next run is the one that finds out what codes would make of its copies."""
     if one.has_looked:
         return False
-    may_code = session.below.codecs and one.given_plan is None and _core.may_code(one.policy)
-    one.has_looked = not may_code or not one.plan.offloaded()["disk_written_bytes"]
+    options, copied = session.below.plan_options(), one.plan.offloaded()
+    on_disk = options["codes_on_disk"] and _core.may_code(one.policy)
+    may_code = (on_disk and copied["disk_written_bytes"]) or (
+        options["codes_on_host"] and copied["evicted_bytes"]
+    )
+    one.has_looked = one.given_plan is not None or not may_code
     return not one.has_looked
 
 
@@ -31,5 +36,6 @@ def choose_codes(session: Session, one: Planned) -> None:
     """After that run."""
     one.has_looked = True
     options = session.plan_options(one, 0)
+    options["codes_on_disk"] &= _core.may_code(one.policy)
     with contextlib.suppress(MemoryError):  # The step has happened; copies go on as they are.
         one.plan = one.variant.choose_codes(torch.get_num_threads(), options) or one.plan

@@ -58,12 +58,13 @@ class SavedText:
 
 @dataclass
 class CodedCopy:
-    """A value that was copied to the disk tier in a code, in the last step that did so."""
+    """A value that was copied to a tier below in a code, in the last step that did so."""
 
     name: str
+    tier: str  # "host" or "disk".
     code: str  # "zero_value" or "zstd".
     size_bytes: int
-    written_bytes: int  # In whole blocks; read back, too.
+    written_bytes: int  # To the disk in whole blocks; read back, too.
 
 
 @dataclass
@@ -85,13 +86,13 @@ class VariantReport:
     kept_ops: int  # Run once; their results stay until nobody reads them any more.
     recomputed_ops: int  # Runs beyond the first.
     packed: list[PackedValue]  # Held in fewer bytes while nobody needs all of them.
-    evicted_bytes: int  # Copied to the host tier in one step,
-    prefetched_bytes: int  # and from there.
+    evicted_bytes: int  # Copied to the host tier in one step, in codes where these are used,
+    prefetched_bytes: int  # and from there, decoded.
     host_tier_bytes: int  # What the host tier must hold for it.
     disk_written_bytes: int  # Copied to the disk tier in one step, in codes where these are used,
     disk_read_bytes: int  # and from there, decoded.
     disk_tier_bytes: int  # What the disk tier must hold for it.
-    coded_copies: list[CodedCopy]  # Those of the disk tier that are made in a code.
+    coded_copies: list[CodedCopy]  # Those to tiers below that are made in a code.
     floor_bytes: int
     peak_bytes: int
     height_bytes: int
@@ -204,8 +205,9 @@ def _coded_lines(copies: list[CodedCopy]) -> list[str]:
         return []
     size = _core.format_bytes
     whole, written = sum(c.size_bytes for c in copies), sum(c.written_bytes for c in copies)
+    tiers = " and ".join(sorted({f"the {c.tier}" for c in copies}))
     return [
-        f"  codes  {len(copies)} values, {size(written)} written of {size(whole)}",
+        f"  codes  {len(copies)} values, {size(written)} written to {tiers} of {size(whole)}",
         *_most_saved([(c.name, c.code, c.size_bytes, c.written_bytes) for c in copies]),
     ]
 
@@ -246,17 +248,19 @@ def _variant_report(variant: Variant, measured: Measured | None, session: Sessio
     core = planned.variant
     graph = core.graph() if core is not None else None
     coded = [CodedCopy(*copy) for copy in core.coded_copies()] if core is not None else []
-    saved = sum(copy.size_bytes - copy.written_bytes for copy in coded)
+    saved = {"host": 0, "disk": 0}
+    for copy in coded:
+        saved[copy.tier] += copy.size_bytes - copy.written_bytes
     return VariantReport(
         label=variant.recording.label,
         ops=variant.step.op_count() - variant.step.optional_op_count() + len(packed),
         kept_ops=kept,
         recomputed_ops=recomputed,
         packed=packed,
-        evicted_bytes=offloaded["evicted_bytes"],
+        evicted_bytes=offloaded["evicted_bytes"] - saved["host"],
         prefetched_bytes=offloaded["prefetched_bytes"],
         host_tier_bytes=offloaded["host_bytes"],
-        disk_written_bytes=offloaded["disk_written_bytes"] - saved,
+        disk_written_bytes=offloaded["disk_written_bytes"] - saved["disk"],
         disk_read_bytes=offloaded["disk_read_bytes"],
         disk_tier_bytes=offloaded["disk_bytes"],
         coded_copies=coded,

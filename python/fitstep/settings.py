@@ -30,6 +30,7 @@ class Settings:
     disk_dir: str | os.PathLike[str] | None = None
     disk_checksums: bool = True
     disk_codes: bool = True
+    host_codes: bool = False
     cuda_graph: bool = False
 
     def __post_init__(self) -> None:
@@ -39,9 +40,12 @@ class Settings:
         check_path("disk_dir", self.disk_dir, "the path of a folder")
         check_switch("disk_checksums", self.disk_checksums)
         check_switch("disk_codes", self.disk_codes)
+        check_switch("host_codes", self.host_codes)
         check_switch("cuda_graph", self.cuda_graph)
         if self.disk_dir is not None and self.disk_budget is None:
             raise SettingError("disk_dir", self.disk_dir, "only where disk_budget= is given too")
+        if self.host_codes and self.host_budget is None:
+            raise SettingError("host_codes", True, "only where host_budget= is given too")
         if self.policy not in _core.policy_names():
             names = ", ".join(f'"{name}"' for name in _core.policy_names())
             raise SettingError("policy", self.policy, f"one of {names}")

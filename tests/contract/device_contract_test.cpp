@@ -136,14 +136,14 @@ class LaneContract : public DeviceContract {
     return {.source = upper_->base() + page * kPage,
             .size_bytes = kPage,
             .file_offset_bytes = page * kPage,
-            .file_residency = static_cast<int32_t>(page),
+            .residency_below = static_cast<int32_t>(page),
             .waits = std::move(waits)};
   }
   LaneCopy disk_read(int64_t page, std::vector<Mark> waits) const {
     return {.target = upper_->base() + page * kPage,
             .size_bytes = kPage,
             .file_offset_bytes = page * kPage,
-            .file_residency = static_cast<int32_t>(page),
+            .residency_below = static_cast<int32_t>(page),
             .waits = std::move(waits)};
   }
 

@@ -1,4 +1,4 @@
-// Plans whose copies to a disk tier are in a code against plans with one lane: the same bytes,
+// Plans whose copies to tiers below are in a code against plans with one lane: the same bytes,
 // whatever is late, and whichever call of a coder or of the system goes wrong.
 #include <gtest/gtest.h>
 
@@ -15,6 +15,8 @@
 #include "fitstep/run/disk_file.h"
 #include "fitstep/run/executor.h"
 #include "fitstep/run/host_device.h"
+#include "fitstep/run/lane_copies.h"
+#include "fitstep/run/tiered_device.h"
 #include "tests/support/faulty_coders.h"
 #include "tests/support/faulty_files.h"
 #include "tests/support/hash_step.h"
@@ -31,12 +33,13 @@ Program small_program(uint64_t seed) {
   return random_program(seed, {.layers = 3, .unit_bytes = 1024, .with_random_ops = false});
 }
 
-// Every gap on the disk, in both codes by turns.
-Plan coded_plan(const Program& program) {
-  Plan plan = offload_gaps(program, GapsTo::Disk);
+// Every gap below, in both codes by turns.
+Plan coded_plan(const Program& program, GapsTo to) {
+  Plan plan = offload_gaps(program, to);
   int count = 0;
   for (Residency& residency : plan.residencies) {
-    if (residency.tier != kDiskTier) continue;
+    const bool is_below = residency.tier == kHostTier || residency.tier == kDiskTier;
+    if (!is_below || residency.is_home) continue;
     residency.code = ++count % 2 == 0 ? Code::ZeroValue : Code::Zstd;
   }
   EXPECT_EQ(faults_but_peak(program, plan), "");
@@ -51,7 +54,8 @@ struct CodedStep {
                                                             .piece_bytes = 4 * kDiskBlockBytes,
                                                             .has_checksums = has_checksums,
                                                             .calls = calls,
-                                                            .make_coder = coders.maker()})),
+                                                            .make_coder = coders.maker()},
+                                            coders.maker())),
         step(make_step(program, plan, device)) {}
 
   FaultyCoders coders;
@@ -64,7 +68,7 @@ TEST(CodedRun, LeavesTheBytesOfThePlainProgramWithLessTraffic) {
   for (uint64_t seed = 0; seed < 5; ++seed) {
     const Program program = small_program(seed);
     const std::vector<Contents> plain = plain_contents(program);
-    const Plan plan = coded_plan(program);
+    const Plan plan = coded_plan(program, GapsTo::Both);
     Plan plain_plan = plan;
     for (Residency& residency : plain_plan.residencies) residency.code = Code::None;
     CodedStep coded(program, plan);
@@ -81,6 +85,13 @@ TEST(CodedRun, LeavesTheBytesOfThePlainProgramWithLessTraffic) {
     const DiskTraffic all = uncoded.device->disk()->traffic();
     EXPECT_LT(less.written_bytes, all.written_bytes);
     EXPECT_EQ(less.written_bytes, less.read_bytes) << "what was left out does not come back";
+    const HostTraffic& less_to_host = coded.device->traffic();
+    const HostTraffic& all_to_host = uncoded.device->traffic();
+    EXPECT_GT(less_to_host.evicted_bytes, 0);
+    EXPECT_LT(less_to_host.evicted_bytes, all_to_host.evicted_bytes);
+    EXPECT_LT(less_to_host.prefetched_bytes, all_to_host.prefetched_bytes);
+    const auto steps = static_cast<int64_t>(3 * plain.size());
+    EXPECT_EQ(all_to_host.evicted_bytes, steps * copied_bytes(plan, Lane::Evict));
   }
 }
 
@@ -88,7 +99,7 @@ TEST(CodedRun, LeavesTheBytesOfThePlainProgramUnderEveryDelay) {
   for (uint64_t program_seed = 0; program_seed < 5; ++program_seed) {
     const Program program = random_program(program_seed);
     const std::vector<Contents> plain = plain_contents(program);
-    const Plan plan = coded_plan(program);
+    const Plan plan = coded_plan(program, GapsTo::Both);
     for (uint64_t seed = 0; seed < 30; ++seed) {
       const auto device = std::make_shared<MockDevice>(MockOptions{.seed = seed});
       EXPECT_TRUE(has_same_bytes(*make_step(program, plan, device), plain))
@@ -108,11 +119,12 @@ void expect_nothing_lasting_changed(const Program& program, const Contents& befo
 // What cannot be encoded is written as it is; what cannot be decoded stops the step.
 TEST(CodedRun, GoesOnOrStopsWhereTheNthCallOfACoderFails) {
   int64_t stops = 0;
+  int64_t from_host = 0;
   int64_t calls = 0;
   for (uint64_t seed = 0; seed < 3; ++seed) {
     const Program program = small_program(seed);
     const std::vector<Contents> plain = plain_contents(program);
-    const Plan plan = coded_plan(program);
+    const Plan plan = coded_plan(program, GapsTo::Both);
     CodedStep coded(program, plan);
     for (int64_t n = 0; true; ++n, ++calls) {
       coded.step->fill();
@@ -124,7 +136,8 @@ TEST(CodedRun, GoesOnOrStopsWhereTheNthCallOfACoderFails) {
       EXPECT_EQ(stopped.has_value(), coded.coders.was_decoding()) << "call " << n;
       if (stopped.has_value()) {
         ++stops;
-        EXPECT_EQ(stopped->lane, Lane::DiskRead);
+        EXPECT_TRUE(stopped->lane == Lane::DiskRead || stopped->lane == Lane::Prefetch);
+        from_host += stopped->lane == Lane::Prefetch ? 1 : 0;
         EXPECT_NE(stopped->error.message.find("cannot be decoded"), std::string::npos);
         if (stopped->compute_position <= first_lasting_write(program, plan)) {
           expect_nothing_lasting_changed(program, before, coded.step->contents());
@@ -137,7 +150,8 @@ TEST(CodedRun, GoesOnOrStopsWhereTheNthCallOfACoderFails) {
       EXPECT_TRUE(has_same_bytes(*coded.step, plain)) << "after call " << n;
     }
   }
-  EXPECT_GT(stops, 10);
+  EXPECT_GT(from_host, 5);
+  EXPECT_GT(stops, from_host + 5);
   EXPECT_GT(calls, stops) << "the first call of a step encodes";
 }
 
@@ -145,7 +159,7 @@ TEST(CodedRun, GoesOnOrStopsWhereTheNthCallOfACoderFails) {
 void sweep_files(uint64_t seed, const FaultyFilesOptions& faults, bool has_checksums) {
   const Program program = small_program(seed);
   const std::vector<Contents> plain = plain_contents(program);
-  const Plan plan = coded_plan(program);
+  const Plan plan = coded_plan(program, GapsTo::Disk);
   CodedStep coded(program, plan, faults, has_checksums);
   int64_t n = 0;
   for (; true; ++n) {
@@ -172,20 +186,20 @@ TEST(CodedRun, NoticesEveryCallThatFailsOrReturnsOtherBytes) {
   }
 }
 
-// The size in the file is one that the sample of the step before has foretold.
-TEST(CodedRun, FindsOutWhatCodesWouldMake) {
+// The size below is one that the sample of the step before has foretold.
+void expect_found_out(Lane lane) {
   const Program program = small_program(1);
-  const Plan plan = offload_gaps(program, GapsTo::Disk);
+  const Plan plan = offload_gaps(program, lane == Lane::Evict ? GapsTo::Host : GapsTo::Disk);
   const auto device = std::make_shared<HostDevice>(DiskFileOptions{.folder = testing::TempDir()});
   const auto step = make_step(program, plan, device);
   EXPECT_FALSE(step->step().has_value());
-  for (const FileCopySize& size : step->lanes()->file_copy_sizes()) {
+  for (const CopySize& size : step->lanes()->copy_sizes(lane)) {
     EXPECT_EQ(size.zero_value_bytes, 0) << "nobody asked";
   }
   step->lanes()->sample_codes();
   EXPECT_FALSE(step->step().has_value());
   int64_t looked = 0;
-  for (const FileCopySize& size : step->lanes()->file_copy_sizes()) {
+  for (const CopySize& size : step->lanes()->copy_sizes(lane)) {
     if (size.size_bytes < 8 * 1024) continue;
     ++looked;
     const double half = static_cast<double>(size.size_bytes) / 2;
@@ -194,6 +208,11 @@ TEST(CodedRun, FindsOutWhatCodesWouldMake) {
     EXPECT_LT(size.zstd_bytes, size.size_bytes);
   }
   EXPECT_GT(looked, 2);
+}
+
+TEST(CodedRun, FindsOutWhatCodesWouldMake) {
+  expect_found_out(Lane::Evict);
+  expect_found_out(Lane::DiskWrite);
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "fitstep/base/result.h"
 #include "fitstep/plan/plan.h"
 #include "fitstep/program/program.h"
+#include "fitstep/run/device.h"
 #include "fitstep/run/disk_file.h"
 #include "fitstep/run/executor.h"
 #include "fitstep_cuda/cuda.h"
@@ -174,6 +175,26 @@ TEST(CudaLanes, SayThatTheNthCopyFailed) {
       expect_error(gpu, "a copy failed", n);
     }
   }
+}
+
+TEST(CudaLanes, AreNotOpenedForCodesThatAProcessorMakes) {
+  const auto calls = std::make_shared<cuda::FakeCuda>(cuda::FakeCudaOptions{});
+  const cuda::Stream compute = calls->make_stream().value();
+  const auto device = cuda::CudaDevice::make(calls, {.compute = compute}).value();
+  char source = 0;
+  char target = 0;
+  LaneCopies copies;
+  copies.of(Lane::Evict) = {{.source = &source,
+                             .target = &target,
+                             .size_bytes = 1,
+                             .residency_below = 0,
+                             .code = Code::ZeroValue}};
+  const auto opened = device->open_lanes(copies);
+  ASSERT_FALSE(opened.has_value());
+  EXPECT_EQ(opened.error().code, ErrorCode::Unsupported);
+  copies.of(Lane::Evict)[0].code = Code::None;
+  EXPECT_TRUE(device->open_lanes(copies).has_value());
+  calls->destroy(compute);
 }
 
 TEST(CudaLanes, SayWhichAllocationFailedAndGiveTheOthersBack) {

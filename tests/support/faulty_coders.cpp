@@ -35,7 +35,7 @@ class FaultyCoders::Faulty final : public Coder {
   FaultyCoders& of_;
 };
 
-std::function<std::unique_ptr<Coder>()> FaultyCoders::maker() {
+CoderMaker FaultyCoders::maker() {
   return [this] { return std::make_unique<Faulty>(*this); };
 }
 

@@ -1,4 +1,4 @@
-// Coders of a file's copies (run/codecs.h), one of whose calls goes wrong: the n-th of all that are
+// Coders of copies (run/codecs.h), one of whose calls goes wrong: the n-th of all that are
 // made by any of them.
 //
 //   encode 0   encode 1   decode 2   encode 3 ...       fault at 2: the first decoding
@@ -6,8 +6,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
-#include <memory>
 
 #include "fitstep/run/codecs.h"
 
@@ -15,8 +13,8 @@ namespace fitstep {
 
 class FaultyCoders {
  public:
-  // For DiskFileOptions::make_coder. REQUIRES: this outlives the coders.
-  std::function<std::unique_ptr<Coder>()> maker();
+  // For a device or its file. REQUIRES: this outlives the coders.
+  CoderMaker maker();
 
   int64_t calls() const { return calls_; }
   int64_t coded() const { return coded_; }             // Calls that have made something smaller.

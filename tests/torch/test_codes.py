@@ -1,6 +1,7 @@
-"""Copies to the disk tier in codes: chosen behind the first step, with plain PyTorch's bits."""
+"""Copies to tiers below in codes: chosen behind the first step, with plain PyTorch's bits."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,10 @@ from test_offload import Job, compiled
 from torch import nn
 
 import fitstep
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
+
+from resident import resident_bytes
 
 STEPS = 4
 QUICK, SLOW = 10**12, 10**7  # Bytes per second.
@@ -66,6 +71,7 @@ def test_copies_in_codes_keep_the_bits_and_write_less(
     steady = report.variants[-1]
     assert steady.coded_copies, str(report)
     for copy in steady.coded_copies:
+        assert copy.tier == "disk"
         assert copy.code in ("zero_value", "zstd")
         assert 0 < copy.written_bytes < copy.size_bytes
         assert copy.name
@@ -125,6 +131,102 @@ def test_a_first_step_that_fails_is_looked_at_again(
     assert step.report().variants[-1].coded_copies == []
     ours.train(step, 2)
     assert step.report().variants[-1].coded_copies
+
+
+def test_copies_to_the_host_in_codes_keep_the_bits_and_take_less_there() -> None:
+    ours = relus()
+    step = compiled(ours, "60%", policy="offload", host_budget="900%", host_codes=True)
+    assert step.report().variants[-1].coded_copies == [], "nobody has looked yet"
+    reserved = step.report().variants[-1].evicted_bytes
+    found = ours.train(step, STEPS)
+    report = step.report()
+    step.close()
+    steady = report.variants[-1]
+    assert steady.coded_copies, str(report)
+    assert {copy.tier for copy in steady.coded_copies} == {"host"}
+    assert {copy.code for copy in steady.coded_copies} <= {"zero_value", "zstd"}
+    assert f"  codes  {len(steady.coded_copies)} values" in str(report)
+    assert "written to the host of" in str(report)
+    assert steady.evicted_bytes < 0.8 * reserved
+    # The first step copies all as it is; from then on no more than that, as the contents are.
+    assert reserved < report.evicted_bytes < reserved + (STEPS - 1) * 0.8 * reserved
+    assert report.prefetched_bytes == report.evicted_bytes
+    assert report.violations == 0
+    plain = relus()
+    assert differences(found, plain.train(plain.step, STEPS)) == []
+
+
+def test_what_is_evicted_to_the_host_is_not_coded_unless_that_is_asked_for() -> None:
+    ours = relus()
+    step = compiled(ours, "60%", policy="offload", host_budget="900%")
+    ours.train(step, 2)
+    assert step.report().variants[-1].coded_copies == []
+    step.close()
+
+
+def held_on_the_host(*, host_codes: bool) -> int:
+    """Resident bytes by which three steps grow that evict values of which nearly all are zero."""
+
+    def make() -> nn.Module:
+        layers: list[nn.Module] = []
+        for _ in range(8):
+            linear = nn.Linear(64, 64)
+            nn.init.constant_(linear.bias, -5.0)
+            layers += [linear, nn.ReLU()]
+        return nn.Sequential(*layers)
+
+    job = Job(make, torch.linspace(-1, 1, 32768 * 64).reshape(32768, 64), 64)
+    step = compiled(job, "60%", policy="offload", host_budget="900%", host_codes=host_codes)
+    before = resident_bytes()
+    job.train(step, 3)
+    grown = resident_bytes() - before
+    evicted = step.report().variants[-1].evicted_bytes
+    step.close()
+    assert host_codes or evicted > 16 * 2**20
+    return grown
+
+
+def test_codes_on_the_host_free_the_memory_that_they_do_not_need() -> None:
+    assert held_on_the_host(host_codes=True) < held_on_the_host(host_codes=False) - 8 * 2**20
+
+
+def test_a_plan_with_codes_on_the_host_is_saved_with_them(tmp_path: Path) -> None:
+    ours = relus()
+    options: dict[str, Any] = {"policy": "vdnn++-all-m", "host_budget": "900%"}
+    policy = compiled(ours, "300%", **options, host_codes=True)
+    ours.train(policy, 2)
+    assert policy.report().variants[-1].evicted_bytes == 0, "nothing convolves"
+    policy.close()
+    ours = relus()
+    options["policy"] = "offload"
+    step = compiled(ours, "60%", **options, host_codes=True)
+    ours.train(step, STEPS)
+    expected = [(copy.name, copy.code) for copy in step.report().variants[-1].coded_copies]
+    step.plan.save(tmp_path / "coded.plan")
+    step.close()
+    again = relus()
+    planned = compiled(again, "60%", host_budget="900%", plan=tmp_path / "coded.plan")
+    found = again.train(planned, STEPS)
+    steady = planned.report().variants[-1]
+    planned.close()
+    assert [(copy.name, copy.code) for copy in steady.coded_copies] == expected
+    plain = relus()
+    assert differences(found, plain.train(plain.step, STEPS)) == []
+
+
+def test_codes_on_the_host_need_a_host_tier() -> None:
+    with pytest.raises(fitstep.SettingError, match="only where host_budget= is given"):
+        compiled(relus(), "60%", host_codes=True)
+    with pytest.raises(fitstep.SettingError, match="host_codes="):
+        compiled(relus(), "60%", host_budget="900%", host_codes="yes")
+
+
+def test_a_joining_step_has_the_codes_of_the_first() -> None:
+    job = relus()
+    step = compiled(job, "300%", host_budget="900%")
+    with pytest.raises(fitstep.BudgetError, match="host_codes=True, but this model"):
+        compiled(job, None, host_budget="900%", host_codes=True)
+    step.close()
 
 
 def test_the_switch_is_one(tmp_path: Path) -> None:

@@ -17,12 +17,20 @@ STEPS = 3
 FAMILIES = ("vdnn", "vdnn++", "tf-swap", "layrub", "recompute-")
 
 
-def trained(case: str, policy: str, budget: str | int) -> tuple[Run, fitstep.Report]:
+def trained(
+    case: str, policy: str, budget: str | int, *, host_codes: bool = False
+) -> tuple[Run, fitstep.Report]:
     """Three steps of a case; of a plan that took the policy's word for everything."""
     trainee: Trainee = build(CASES[case], tiny=True)
     function = trainee.functions[0]
     step = fitstep.compile(
-        function.call, function.example, budget, policy=policy, host_budget="900%", effort=1
+        function.call,
+        function.example,
+        budget,
+        policy=policy,
+        host_budget="900%",
+        host_codes=host_codes,
+        effort=1,
     )
     run = drive(trainee, [step], STEPS)
     report = step.report()
@@ -59,6 +67,20 @@ def test_a_policy_runs_with_equal_bits(case: str, policy: str, moves: bool) -> N
     assert (steady.evicted_bytes > 0) == moves
     assert_traffic_is_planned(report)
     assert (steady.recomputed_ops > 0) <= (policy == "recompute-cheap")
+
+
+def test_what_vdnnpp_offloads_is_compressed() -> None:
+    run, report = trained("vgg16", "vdnn++-all-m", "300%", host_codes=True)
+    assert differences(run.bits, train_plain("vgg16", STEPS).bits) == []
+    steady = report.variants[-1]
+    assert steady.coded_copies
+    saved = sum(copy.size_bytes - copy.written_bytes for copy in steady.coded_copies)
+    assert saved > steady.evicted_bytes // 4, str(report)
+    assert steady.evicted_bytes + saved == steady.prefetched_bytes, "as many as are decoded"
+    assert steady.host_tier_bytes >= steady.prefetched_bytes, "there is room for all"
+    reserved = sum(one.runs * one.prefetched_bytes for one in report.variants)
+    assert report.evicted_bytes < reserved, "how much goes there follows from the data"
+    assert report.evicted_bytes == report.prefetched_bytes
 
 
 @pytest.mark.parametrize("policy", ["tf-swap", "vdnn++-dyn"])
