@@ -4,9 +4,9 @@
 
 Names: same_bits memory speed step_time peers peak_promise exact_peak capture layout disk faults
 constancy prediction, all of them by default; and plan and traces (`make bench-plan`), verify (`make
-bench-verify`), densities and reproduce (`make reproduce`), untaken, pools, codes, and beyond_ram,
-which takes up to an hour. Each is a script of its own. Its command, its raw output and the machine
-go to benchmarks/results/NAME.txt, its figures to NAME.json.
+bench-verify`), densities and reproduce (`make reproduce`), untaken, pools, codes, host_codes, and
+beyond_ram, which takes up to an hour. Each is a script of its own. Its command, its raw output and
+the machine go to benchmarks/results/NAME.txt, its figures to NAME.json.
 With --small everything runs in a few minutes and nothing is written. Options that this script does
 not know go to the benchmarks.
 """
@@ -24,7 +24,8 @@ NAMES = (
     "layout", "disk", "faults", "constancy", "prediction",
 )  # fmt: skip
 MORE = (
-    "plan", "traces", "verify", "densities", "reproduce", "untaken", "pools", "codes", "beyond_ram",
+    "plan", "traces", "verify", "densities", "reproduce", "untaken", "pools", "codes", "host_codes",
+    "beyond_ram",
 )  # fmt: skip
 
 

@@ -3,12 +3,14 @@
     python benchmarks/worker.py WORKLOAD HOW SMALL
 
 HOW is "plain", a rival (rivals.py), or a budget in bytes, with ":disk" behind it for a disk tier in
-the folder of temporary files, ":disk-as-is" for one without codes. It answers every line with one
-line of JSON: first how compiling went, then to `step` the seconds of one training step and its
+the folder of temporary files, ":disk-as-is" for one without codes, ":host" for a host tier,
+":host-coded" for one with codes, and a policy behind that after a colon. It answers every line with
+one line of JSON: first how compiling went, then to `step` the seconds of one training step and its
 loss, to `turn` the seconds per step of as many as fill a tenth of a second, to `peak` the bytes it
-needed, to `predicted` the seconds that its plan says, to `disk` what it writes there, to `touched`
-how much of the arena two steps wrote, to `bits` the hashes of everything it trained. Two workers
-that take turns share the machine's moods, and neither sees the other's memory.
+needed, to `predicted` the seconds that its plan says, to `disk` and `host` what it copies there, to
+`resident` its anonymous resident memory, to `touched` how much of the arena two steps wrote, to
+`bits` the hashes of everything it trained. Two workers that take turns share the machine's moods,
+and neither sees the other's memory.
 """
 
 import json
@@ -22,6 +24,7 @@ from typing import Any
 import torch
 from fitstep.zoo.bits import fingerprint
 from fitstep.zoo.plain import plain_peak_bytes
+from resident import resident_bytes
 from rivals import install
 from workloads import Workload, build
 
@@ -33,6 +36,7 @@ from touched import touched
 
 Answer = dict[str, Any]
 DISK_BUDGET = "16GiB"
+HOST_BUDGET = "6GiB"
 TURN_S = 0.1  # Shorter steps would be measured with caches that hold the other workers' bytes.
 
 
@@ -42,7 +46,7 @@ class Worker:
     def __init__(self, workload: Workload, how: str) -> None:
         self.workload = workload
         self.index = 0
-        budget, _, below = how.partition(":")
+        budget, below, policy = [*how.split(":"), "", ""][:3]
         self.is_ours = budget.isdigit()
         if self.is_ours:
             self.step: Any = fitstep.compile(
@@ -51,6 +55,9 @@ class Worker:
                 budget=int(budget),
                 disk_budget=DISK_BUDGET if below.startswith("disk") else None,
                 disk_codes=below != "disk-as-is",
+                host_budget=HOST_BUDGET if below.startswith("host") else None,
+                host_codes=below == "host-coded",
+                policy=policy or "auto",
             )
         else:
             install(workload, how)
@@ -89,6 +96,15 @@ class Worker:
         variant = self.step.report().variants[-1]
         coded = len(variant.coded_copies)
         return {"written_bytes": variant.disk_written_bytes, "coded_copies": coded}
+
+    def do_host(self) -> Answer:
+        """The same of the host tier."""
+        variant = self.step.report().variants[-1]
+        coded = len(variant.coded_copies)
+        return {"evicted_bytes": variant.evicted_bytes, "coded_copies": coded}
+
+    def do_resident(self) -> Answer:
+        return {"bytes": resident_bytes()}
 
     def do_touched(self) -> Answer:
         """What two steps write, in bytes, beside what their plan says."""
