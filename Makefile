@@ -59,7 +59,7 @@ test-asan: $(setup)
 test-tsan: $(setup)
 	$(call build,tsan) && ctest --preset tsan
 
-test-long: test
+test-long: test .venv/lint-ready
 	tools/test_long.sh
 
 lint: $(lint_setup)

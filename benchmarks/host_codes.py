@@ -68,7 +68,7 @@ def main() -> int:
         line |= {"held": mib(coded["held_bytes"]), "held without": mib(plain["held_bytes"])}
         line |= {"step": f"{coded['seconds']:.3f} s", "step without": f"{plain['seconds']:.3f} s"}
         line |= {"ratio": f"{coded['seconds'] / plain['seconds']:.3f}"}
-        line |= {"same bits": "yes" if row["same_bits"] else "NO"}
+        line |= {"bits as without": "yes" if row["same_bits"] else "NO"}
         table.append(line)
     show("codes of copies to the host, medians of interleaved steps", table)
     return 0 if all(row["same_bits"] and row["coded"]["coded_copies"] for row in rows) else 1

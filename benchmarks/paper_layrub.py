@@ -1,6 +1,7 @@
 """Layrub's targets: activations and gradients of convolutional nets on its K40 (reproduce.py)."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from statistics import mean
 
 from paper_plans import (
@@ -32,14 +33,15 @@ LAYRUB = {
     "resnet-v1-50-32": (5380, 759.5, 0.5676), "wrn-28-10-128": (4750, 660, 0.1842),
 }  # fmt: skip
 MORE_ON_AVERAGE, SAVED_ON_AVERAGE, SAVED_AT_MOST = 0.241, 0.582, 0.989
+SHARES_OF_HYBRID = (1.1, 1.0, 0.9, 0.8, 0.7, 0.6, 0.5)
 RESNET_50_MORE = 0.25  # What its row has to beat; the paper's own figure is higher.
 ANY_DEPTH_MIB = 759.5
 THOUSAND_LAYERS_MIB = 67_000  # Of ResNet-1001 with everything kept, read off a figure.
 
 
 def layrub(full: bool) -> Iterator[Row]:
-    """14, 16, 17: activations and gradients; auto within as much as the paper has, and within a
-    tenth less."""
+    """14, 16, 17: activations and gradients; auto within as much as the paper has, and in as little
+    as it can be in at no more time."""
     yield from _eight_nets()
     yield from _any_depth(full)
 
@@ -47,6 +49,7 @@ def layrub(full: bool) -> Iterator[Row]:
 def _eight_nets() -> Iterator[Row]:
     """16, 17."""
     saved: list[float] = []
+    savable: list[float] = []
     more: list[float] = []
     out_of_reach = 0  # Of these nets; the floor is above theirs, which were read off a figure.
     for name, (base, hybrid, theirs_more) in LAYRUB.items():
@@ -54,7 +57,6 @@ def _eight_nets() -> Iterator[Row]:
         one = made(path, K40, PLENTY, "layrub")
         whole = made(path, K40, str(int(hybrid * MIB)), "auto")
         auto = whole if whole.fits else None
-        less = auto_within(path, K40, int(0.9 * hybrid * MIB))
         policy = f"{mib(one.counted()[0])} +{1 / speed(path, K40, one) - 1:.0%}"
         found, rate = text_of_need(whole), 0.0
         if auto is not None:
@@ -62,9 +64,10 @@ def _eight_nets() -> Iterator[Row]:
             found = f"{mib(auto.counted()[0])} +{1 / rate - 1:.0%}"
             more.append(1 / rate - 1)
         out_of_reach += whole.is_out_of_reach
-        if less is not None and speed(path, K40, less) >= 1 / (1 + theirs_more):
-            kept = made(path, K40, PLENTY, "none").counted()[0]
-            saved.append(1 - less.counted()[0] / kept)
+        least, floor = _least_in_time(path, hybrid, theirs_more)
+        kept = made(path, K40, PLENTY, "none").counted()[0]
+        saved.append(1 - least / kept)
+        savable.append(1 - floor / kept)
         most = most_speed(path, K40, auto)
         theirs, total = f"{base} -> {hybrid} +{theirs_more:.0%}", arena(path, auto)
         bar = RESNET_50_MORE if "50" in name.split("-") else theirs_more
@@ -77,12 +80,26 @@ def _eight_nets() -> Iterator[Row]:
     theirs = f"+{MORE_ON_AVERAGE:.1%}"
     yield row(17, "on average", "maps", theirs, "-", found, "-", verdict)
     of_these = mean(1 - hybrid / base for base, hybrid, _ in LAYRUB.values())
-    average = mean(saved) if saved else 0.0
-    found = f"-{average:.1%} in a tenth less at no more time, {len(saved)} of {len(LAYRUB)}"
+    found, most = f"-{mean(saved):.1%} at no more time", f"-{mean(savable):.1%}"
     theirs = f"-{SAVED_ON_AVERAGE:.1%}, of these -{of_these:.1%}"
-    is_met = len(saved) == len(LAYRUB) and average > SAVED_ON_AVERAGE
-    verdict = judged(is_met, True, len(saved) == fit)
-    yield row(16, "on average, of our base", "maps", theirs, "-", found, "-", verdict)
+    verdict = judged(mean(saved) > SAVED_ON_AVERAGE, True, mean(savable) <= SAVED_ON_AVERAGE)
+    yield row(16, "on average, of our base", "maps", theirs, "-", found, "-", verdict, most)
+
+
+def _least_in_time(path: Path, hybrid_mib: float, more: float) -> tuple[int, int]:
+    """The least bytes in which auto was found to take no more than that part more time, and a floor
+    below which no plan is."""
+    least = made(path, K40, PLENTY, "none").counted()[0]
+    floor = 0
+    for share in SHARES_OF_HYBRID:
+        one = made(path, K40, str(int(share * hybrid_mib * MIB)), "auto")
+        if not one.fits:
+            return least, one.needs_bytes if one.is_out_of_reach else floor
+        floor = max(floor, one.said["certificate"]["floor_bytes"])
+        if speed(path, K40, one) < 1 / (1 + more):
+            break
+        least = min(least, one.counted()[0])
+    return least, floor
 
 
 def _any_depth(full: bool) -> Iterator[Row]:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections import Counter
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -37,6 +38,7 @@ K40 = (
     *("--host-budget", "256GB", "--disk-budget", "0"),
 )
 MAPS = ("maps", "map_gradients", "workspace")
+ANSWERS: Counter[str] = Counter()  # Of the command in this run: kept ones, and new.
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,7 @@ def made(path: Path, machine: tuple[str, ...], capacity: str, policy: str) -> Ma
     options = ("--capacity", capacity, *machine, "--policy", policy, "--map")
     key = hashlib.sha256(_command() + path.read_bytes() + repr(options).encode()).hexdigest()
     kept = path.parent / "answers" / f"{key}.json"
+    ANSWERS["kept" if kept.exists() else "new"] += 1
     if kept.exists():
         said = json.loads(kept.read_text())
     else:

@@ -8,6 +8,7 @@
 #include "fitstep/plan/verify.h"
 #include "fitstep/planner/codes.h"
 #include "fitstep/run/lane_copies.h"
+#include "fitstep/simulate/coded_copies.h"
 #include "fitstep_torch/generators.h"
 #include "fitstep_torch/tensors.h"
 
@@ -136,9 +137,10 @@ void Variant::note_coded_bytes() {
   for (const Lane lane : kEvictLanes) {
     const std::vector<CopySize> sizes = lanes_->copy_sizes(lane);
     for (size_t i = 0; i < sizes.size(); ++i) {
-      // Of several copies the largest counts.
-      const StorageId id = plan_->residencies[plan_->lane(lane)[i].copy.target.index()].storage;
-      Storage& storage = step_->program.storages[id.index()];
+      // Of several copies the largest counts. Homes are in no code.
+      const Residency& target = plan_->residencies[plan_->lane(lane)[i].copy.target.index()];
+      if (target.is_home) continue;
+      Storage& storage = step_->program.storages[target.storage.index()];
       storage.zero_value_bytes = std::max(storage.zero_value_bytes, sizes[i].zero_value_bytes);
       storage.zstd_bytes = std::max(storage.zstd_bytes, sizes[i].zstd_bytes);
     }
@@ -148,11 +150,19 @@ void Variant::note_coded_bytes() {
 bool Variant::choose_codes(const Machine& machine, bool on_disk, bool on_host) {
   if (lanes_ == nullptr) return false;
   note_coded_bytes();
-  if (!coded_copies().empty()) return true;
+  const auto is_coded = [](const Residency& it) { return has_copy_code(it); };
+  const auto is_coded_on_disk = [](const Residency& it) {
+    return it.tier == kDiskTier && has_copy_code(it);
+  };
   Plan coded = *plan_;
   if (on_host) choose_host_codes(step_->program, machine, coded);
-  if (on_disk) fitstep::choose_codes(step_->program, machine, coded);
-  if (coded.residencies == plan_->residencies) return false;
+  // A plan that was made with codes there has those that pay.
+  if (on_disk && std::ranges::none_of(coded.residencies, is_coded_on_disk)) {
+    fitstep::choose_codes(step_->program, machine, coded);
+  }
+  if (coded.residencies == plan_->residencies) {
+    return std::ranges::any_of(plan_->residencies, is_coded);
+  }
   const std::vector<Fault> faults = verify(step_->program, coded, limits_);
   FITSTEP_CHECK(faults.empty(), "codes have made a fault: " + faults.front().message);
   // Kernels look at the actions and at the arena's residencies, which are as they were.
@@ -174,7 +184,7 @@ std::vector<Variant::CodedCopy> Variant::coded_copies() const {
     for (size_t i = 0; i < sizes.size(); ++i) {
       const Action& evict = plan_->lane(lane)[i];
       const Residency& target = plan_->residencies[evict.copy.target.index()];
-      if (target.code == Code::None) continue;
+      if (target.code == Code::None || sizes[i].written_bytes == 0) continue;
       found.push_back(
           {.storage = target.storage, .tier = target.tier, .code = target.code, .size = sizes[i]});
     }

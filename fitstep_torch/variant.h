@@ -46,7 +46,8 @@ class Variant {
     Code code = Code::None;
     CopySize size;
   };
-  // To a tier below, in a code; with the sizes of the last run that made them.
+  // To a tier below, in a code; with the sizes of the last run that made them. None that has yet to
+  // run so.
   std::vector<CodedCopy> coded_copies() const;
 
   // What the step function returned: tensors of the caller's own, in order. Once per run.

@@ -20,6 +20,12 @@ for preset in asan tsan; do
   quietly cmake --preset "$preset"
   quietly cmake --build --preset "$preset" -j "${JOBS:-2}"
 done
+# The dev build is that of `make test`.
+if command -v clang-tidy >/dev/null; then
+  say python3 tools/lint.py --thorough clang-tidy
+else
+  echo "clang-tidy is not here: the static analyzer was NOT run (make .venv/lint-ready)"
+fi
 export RC_PARAMS=max_success=300
 say ctest --preset asan
 # What is slow and has no threads is left out.

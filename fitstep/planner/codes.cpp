@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "fitstep/base/id.h"
@@ -191,7 +193,9 @@ void choose_host_codes(const Program& program, const Machine& machine, Plan& pla
   }
   if (!is_coded) return;
   plan.certificate.predicted_ps = simulate(program, plan, machine).total_ps;
-  plan.certificate.moves += " + codes on the host";
+  constexpr std::string_view kSays = " + codes on the host";
+  std::string& moves = plan.certificate.moves;
+  if (moves.find(kSays) == std::string::npos) moves += kSays;
 }
 
 void put_codes(const Program& program, const Machine& machine, const PlanRequest& request,

@@ -30,9 +30,9 @@ namespace fitstep {
 void choose_codes(const Program& program, const Machine& machine, Plan& plan);
 
 // The same of what is evicted to the host and is no home. It takes less memory there, and the plan
-// may be predicted slower than it was; never quicker, so its bound stays.
+// may be predicted slower than it was. No copy is quicker in a code, so its bound stays.
 //
-// REQUIRES: the plan is sound and has no codes yet.
+// REQUIRES: the plan is sound. Codes that it has stay.
 void choose_host_codes(const Program& program, const Machine& machine, Plan& plan);
 
 // What the request asks for of these. For one capacity: a frontier's plans are compared without.

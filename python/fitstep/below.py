@@ -72,8 +72,10 @@ class Below:
         if below.host_budget_bytes or below.disk_budget_bytes:
             most = max(below.host_budget_bytes, below.disk_budget_bytes)
             below.host_link = links.host_link(below.host_budget_bytes or most)
+        if settings.host_codes and not below.host_budget_bytes:
+            raise SettingError("host_codes", True, "only where host_budget= is given too")
         if settings.host_codes and not links.may_code():
-            raise SettingError("host_codes", True, "False on a GPU: it codes nothing there yet")
+            raise SettingError("host_codes", True, "False on a GPU, where only the disk has codes")
         below.host_codes = settings.host_codes
         if below.disk_codes:
             below.codecs = links.codecs(below.file(budget_bytes)["piece_bytes"])

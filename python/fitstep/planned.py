@@ -20,7 +20,7 @@ class Planned:
     policy: str = "auto"
     given_plan: Any = None  # A plan from a file, to be used as it is.
     has_graph: bool = False  # Runs as one graph where that can be.
-    has_looked: bool = False  # At what codes make of what it copies to the disk.
+    has_looked: bool = False  # At what codes make of what it evicts.
 
     @classmethod
     def of(cls, step: Any, settings: Settings, given_plan: Any = None) -> Planned:

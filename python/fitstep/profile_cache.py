@@ -146,11 +146,11 @@ class ProfileCache:
         return known
 
     def may_code(self) -> bool:
-        """Whether the device's copies to the disk tier can be made in codes."""
+        """Whether the device's copies to tiers below can be made in codes."""
         return bool(self.device.is_cpu())
 
     def codecs(self, piece_bytes: int) -> str:
-        """What codes of copies to the disk tier cost here, for the planner; measured if need be, in
+        """What codes of copies to tiers below cost here, for the planner; measured if need be, in
         a fraction of a second."""
         threads = torch.get_num_threads()
         of = f"{piece_bytes} bytes, beside {threads} threads"

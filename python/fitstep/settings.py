@@ -44,8 +44,6 @@ class Settings:
         check_switch("cuda_graph", self.cuda_graph)
         if self.disk_dir is not None and self.disk_budget is None:
             raise SettingError("disk_dir", self.disk_dir, "only where disk_budget= is given too")
-        if self.host_codes and self.host_budget is None:
-            raise SettingError("host_codes", True, "only where host_budget= is given too")
         if self.policy not in _core.policy_names():
             names = ", ".join(f'"{name}"' for name in _core.policy_names())
             raise SettingError("policy", self.policy, f"one of {names}")

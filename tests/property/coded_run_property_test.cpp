@@ -96,6 +96,7 @@ TEST(CodedRun, LeavesTheBytesOfThePlainProgramWithLessTraffic) {
 }
 
 TEST(CodedRun, LeavesTheBytesOfThePlainProgramUnderEveryDelay) {
+  int64_t coded = 0;
   for (uint64_t program_seed = 0; program_seed < 5; ++program_seed) {
     const Program program = random_program(program_seed);
     const std::vector<Contents> plain = plain_contents(program);
@@ -104,8 +105,10 @@ TEST(CodedRun, LeavesTheBytesOfThePlainProgramUnderEveryDelay) {
       const auto device = std::make_shared<MockDevice>(MockOptions{.seed = seed});
       EXPECT_TRUE(has_same_bytes(*make_step(program, plan, device), plain))
           << "program " << program_seed << ", delays " << seed;
+      coded += device->coded();
     }
   }
+  EXPECT_GT(coded, 1000);
 }
 
 void expect_nothing_lasting_changed(const Program& program, const Contents& before,

@@ -7,8 +7,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -16,6 +18,7 @@
 #include "fitstep/base/hash.h"
 #include "fitstep/base/result.h"
 #include "fitstep/plan/plan.h"
+#include "fitstep/run/codecs.h"
 #include "fitstep/run/device.h"
 
 namespace fitstep {
@@ -150,12 +153,37 @@ class MockLanes final : public CopyLanes {
       return;
     }
     const char* source = source_of(lane, copy);
-    char* target = target_of(lane, copy);
     for (size_t i = 0; i < mine.found.size(); ++i) {
-      if (source[i] == mine.found[i]) target[i] = mine.found[i];
+      if (source[i] != mine.found[i]) mine.found[i] = kRubbish;
+    }
+    if (!bring(lane, copy, mine.found)) {
+      fail(lane, "what is below cannot be decoded");
+      return;
     }
     ++mine.position;
     ended_[static_cast<size_t>(lane)].push_back(mine.end);
+  }
+
+  // Of a copy in a code, those that it has below; as they are, where the code needs more.
+  int64_t& coded_bytes(Lane lane, const LaneCopy& copy) {
+    return coded_bytes_[{is_disk_lane(lane), copy.residency_below}];
+  }
+
+  // False for what is no code.
+  bool bring(Lane lane, const LaneCopy& copy, std::span<const char> found) {
+    const std::span<char> target(target_of(lane, copy), found.size());
+    if (copy.code != Code::None) {
+      int64_t& bytes = coded_bytes(lane, copy);
+      if (lane == Lane::Evict || lane == Lane::DiskWrite) {
+        bytes = coder_.encode(copy.code, found, target);
+        if (bytes >= 0) device_.note_coded();
+        if (bytes >= 0) return true;
+      } else if (bytes >= 0) {
+        return coder_.decode(copy.code, found.first(static_cast<size_t>(bytes)), target);
+      }
+    }
+    std::ranges::copy(found, target.begin());
+    return true;
   }
 
   const char* source_of(Lane lane, const LaneCopy& copy) const {
@@ -172,6 +200,8 @@ class MockLanes final : public CopyLanes {
   int64_t now_ = 0;                                     // On the compute lane.
   bool is_stopped_ = false;
   std::optional<LaneFailure> failure_;
+  Coder coder_;
+  std::map<std::pair<bool, int32_t>, int64_t> coded_bytes_;  // By tier and residency below.
 };
 
 }  // namespace

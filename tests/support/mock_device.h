@@ -8,7 +8,8 @@
 //
 // One thread: a call of the compute lane moves the clock on, and the copies that fall into that
 // time happen in it, in the order of their virtual times. A copy takes what it finds at its begin,
-// leaves rubbish in its target until its end, and copies nothing that changed meanwhile.
+// leaves rubbish in its target until its end, and copies nothing that changed meanwhile. In a code
+// it leaves there what the coder makes of that.
 #pragma once
 
 #include <cstdint>
@@ -47,6 +48,8 @@ class MockDevice final : public Device {
 
   // What has been asked for so far.
   int32_t copies() const { return copies_; }
+  // Of these, those that have left a code below.
+  int32_t coded() const { return coded_; }
   // When the last step was at the end of all its lanes.
   int64_t step_ticks() const { return step_ticks_; }
 
@@ -54,6 +57,7 @@ class MockDevice final : public Device {
   int64_t ticks(Lane lane, int32_t position) const;
   // Whether the copy that ends now does so as it should. Called once per copy.
   Status end_copy();
+  void note_coded() { ++coded_; }
   // For lanes: a step begins; false if one is running.
   bool begin_step();
   void end_step(int64_t now);
@@ -64,6 +68,7 @@ class MockDevice final : public Device {
   std::map<char*, int64_t> reserved_;  // Sizes by begin.
   int32_t reserves_ = 0;
   int32_t copies_ = 0;
+  int32_t coded_ = 0;
   int32_t steps_ = 0;
   int64_t step_ticks_ = 0;
   bool is_running_ = false;
