@@ -122,6 +122,27 @@ TEST(PlanVerb, TakesTimesFromTheRooflineIfAskedTo) {
   EXPECT_TRUE(contains(read_file(plan), "times by the roofline of unit"));
 }
 
+TEST(PlanVerb, PutsCopiesToTheHostInCodesIfAskedTo) {
+  Program program = test_program();
+  for (Storage& storage : program.storages) storage.zero_value_bytes = storage.size_bytes / 2;
+  const std::string file = write_file("coded.program", print_program(program));
+  Machine machine = unit_machine();
+  machine.codecs = {{.name = "zero_value", .encode_bytes_per_s = 1, .decode_bytes_per_s = 1}};
+  const std::string plan = testing::TempDir() + "fitstep_cli_test_coded.plan";
+  std::vector<std::string> command = {"plan",     file,      "--capacity", "28KiB",
+                                      "--policy", "offload", "--machine",  machine_file(machine),
+                                      "--output", plan,      "--json"};
+  ASSERT_EQ(run_command(command).code, ExitCode::Yes);
+  EXPECT_FALSE(contains(read_file(plan), "zero_value"));
+  command.emplace_back("--host-codes");
+  const auto coded = json_of(run_command(command));
+  EXPECT_GT(coded.at("bytes").at("offloaded_to_host"), 0);
+  EXPECT_TRUE(contains(read_file(plan), "zero_value"));
+  EXPECT_TRUE(
+      contains(coded.at("certificate").at("moves").get<std::string>(), "codes on the host"));
+  EXPECT_EQ(run_command({"verify", plan, file}).code, ExitCode::Yes);
+}
+
 // 28 KiB are 7 of the 12 units that the chain keeps.
 TEST(PlanVerb, OffloadsToTheDiskWhatTheHostMayNotHold) {
   const auto plan_with = [](const std::string& host, const std::string& disk) {
