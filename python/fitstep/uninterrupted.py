@@ -1,74 +1,131 @@
-"""Ctrl-C during a step waits for its end: half a step is no state to stop in. A second one while
-the plan runs does stop it, and StepFailed says what that leaves."""
+"""Signals during a step wait for its end: half a step is no state to stop in. A second Ctrl-C while
+the plan runs does stop it, and StepFailed says what that leaves.
+
+handler of SIGTERM, say    a note is taken        ...    the handler is called
+step                    |==== parameters, state, schedules ====|
+"""
 
 from __future__ import annotations
 
 import contextlib
 import signal
 import threading
+
+# What stands behind `signal`, whose getsignal() makes an enum of each answer and takes 20 times as
+# long: there is one for each signal in every step.
+from _signal import getsignal  # type: ignore[import-not-found]
 from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
 from .errors import StepFailed
 
+# Faults of the process itself cannot wait.
+_AT_ONCE = {signal.SIGKILL, signal.SIGSTOP, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE}
+_AT_ONCE |= {signal.SIGILL}
+_SIGNALS = tuple(sorted(int(number) for number in signal.valid_signals() - _AT_ONCE))
+
+Handler = Callable[[int, FrameType | None], Any]
+
 
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[bool]:
-    """Keeps SIGINT back while the body runs, and lets it act afterwards. The body is given whether
-    Ctrl-C acts on this thread: on the main one, unless SIGINT is ignored.
+    """Keeps all signals back that have a handler in Python while the body runs, and lets each act
+    once afterwards. The body is given whether Ctrl-C acts on this thread: on the main one, unless
+    SIGINT is ignored.
 
-    StepFailed is not hidden by the KeyboardInterrupt of one Ctrl-C: who saves a checkpoint at that
-    would save half a step. It has a note instead.
+    StepFailed is not hidden by what a handler raises, the KeyboardInterrupt of a Ctrl-C or else:
+    who saves a checkpoint at that would save half a step. It has a note instead.
     """
-    handler = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(handler):
+    if threading.current_thread() is not threading.main_thread():
         yield False
         return
-    held = _Held(handler)
-    signal.signal(signal.SIGINT, held)
-    has_failed = False
+    held = _Held()
+    _stack.append(held)
+    failure: StepFailed | None = None
     try:
-        yield True
+        held.take()
+        yield signal.SIGINT in held.handlers
     except StepFailed as error:
-        has_failed = True
-        if held.frames:
-            error.add_note("Ctrl-C was pressed while the step ran.")
+        failure = error
         raise
     finally:
-        signal.signal(signal.SIGINT, handler)
-        if not has_failed:
-            held.act()
+        try:
+            held.give_back()
+        finally:  # A handler that came in between may have raised.
+            held.give_back()
+            _stack.remove(held)
+            held.act(failure)
 
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """In a body of uninterrupted(), where nothing has changed yet: Ctrl-C acts at once, also one
-    that was kept back before."""
-    held = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not isinstance(held, _Held):
+    """In a body of uninterrupted(), where nothing has changed yet: signals act at once, also those
+    that were kept back before."""
+    if threading.current_thread() is not threading.main_thread() or not _stack:
         yield
         return
-    signal.signal(signal.SIGINT, held.handler)
+    held = _stack[-1]
+    held.is_holding = False
     try:
-        held.act()
+        held.act(None)
         yield
     finally:
-        signal.signal(signal.SIGINT, held)
+        held.is_holding = True
 
 
 class _Held:
-    """Stands where the handler of SIGINT stood, and notes what it is called for."""
+    """Stands where handlers stood, and notes what they are called for; from one moment on it calls
+    them, so that they may come while they are being put back."""
 
-    def __init__(self, handler: Callable[[int, FrameType | None], Any]) -> None:
-        self.handler = handler
-        self.frames: list[FrameType | None] = []
+    def __init__(self) -> None:
+        self.handlers: dict[int, Handler] = {}
+        self.frames: dict[int, FrameType | None] = {}  # Of the first of each.
+        self.is_holding = True
 
-    def __call__(self, _number: int, frame: FrameType | None) -> None:
-        self.frames.append(frame)
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        if self.is_holding:
+            self.frames.setdefault(number, frame)
+        else:
+            self.handlers[number](number, frame)
 
-    def act(self) -> None:
-        """Has the handler called for the first, if there was one."""
-        frames, self.frames = self.frames, []
-        if frames:
-            self.handler(signal.SIGINT, frames[0])
+    def take(self) -> None:
+        for number in _SIGNALS:
+            handler = getsignal(number)
+            if callable(handler):
+                self.handlers[number] = handler
+                signal.signal(number, self)
+
+    def give_back(self) -> None:
+        self.is_holding = False
+        for number, handler in self.handlers.items():
+            if getsignal(number) is self:
+                signal.signal(number, handler)
+
+    def act(self, failure: StepFailed | None) -> None:
+        """Has each handler called that was, whatever others raise. With a failure it is that which
+        is raised."""
+        if not self.frames:
+            return
+        number = next(iter(self.frames))
+        frame = self.frames.pop(number)
+        try:
+            self.handlers[number](number, frame)
+        except BaseException as raised:
+            if failure is None:
+                raise
+            failure.add_note(_note(number, raised))
+        finally:
+            self.act(failure)
+
+
+def _note(number: int, raised: BaseException) -> str:
+    if number == signal.SIGINT and isinstance(raised, KeyboardInterrupt):
+        return "Ctrl-C was pressed while the step ran."
+    return (
+        f'A signal ("{signal.strsignal(number)}") came while the step ran, and its handler raised '
+        f"{type(raised).__name__}."
+    )
+
+
+_stack: list[_Held] = []  # Of the main thread; the last is the innermost.

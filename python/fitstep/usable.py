@@ -18,7 +18,8 @@ def check_usable(session: Session) -> None:
         raise FitstepError(
             "this step was compiled in another process, from which this one was forked; its "
             "memory is not here",
-            todo="compile the step function here, or start this process with the method 'spawn'",
+            todo="start this process with the method 'spawn' and compile the step function there; "
+            "in a forked one PyTorch's own threads may hang",
         )
     if session.is_ending:
         raise FitstepError("the process ends", todo="join() threads that run steps before")
