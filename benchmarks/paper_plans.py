@@ -29,9 +29,9 @@ GIB = 1 << 30
 CARD_BYTES = 12 * GIB
 LAYRUB_BYTES = 11_580_000_000
 PLENTY = "400GiB"
-# With the host memory of the papers, 64 GB of vDNN and 256 GB of Layrub, and no disk. TF-swap does
+# With the host memory of the papers, 64 GiB of vDNN and 256 GB of Layrub, and no disk. TF-swap does
 # not say what it had.
-TITAN_X = ("--machine", "titan-x-maxwell", "--host-budget", "64GB", "--disk-budget", "0")
+TITAN_X = ("--machine", "titan-x-maxwell", "--host-budget", "64GiB", "--disk-budget", "0")
 M40 = ("--machine", "titan-x-maxwell", "--host-budget", "256GB", "--disk-budget", "0")
 K40 = (
     *("--machine", "k40", "--times", "roofline"),

@@ -124,7 +124,7 @@ def planned(step: Any, policy: str, capacity_bytes: int) -> Any:
     options = {
         **nothing_below, "host_bytes": 0, "disk_bytes": 0, "capacity_bytes": capacity_bytes,
         "looks_for": "any", "least_bytes": 0, "says_least": False, "seed": 1, "effort": 1,
-        "policy": policy, "progress": None,
+        "policy": policy, "progress": None, "codes_on_disk": False, "codes_on_host": False,
     }  # fmt: skip
     said, *rest = _core.plan_step(step, 1, options)
     return rest[0] if said == "fits" else None
