@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from test_forks_and_interrupts import BUDGET, Job, interruptible, pending
+from signal_job import BUDGET, Job, interruptible, pending
 from torch import Tensor
 
 import fitstep
