@@ -9,7 +9,7 @@
 #   make fix         let the tools repair what they can
 #   make bench       measure what the README claims; results under benchmarks/results/
 #   make bench-plan                    measure the planner; needs no torch in the build
-#   make reproduce                     the published systems' numbers beside ours; many minutes
+#   make reproduce                     the published systems' numbers beside ours; an hour or two
 #   make bench-verify                  corrupt plans and count what the verifier says
 #   make gpu-check   all that only a GPU can show, in eight minutes; without one it says so
 #   make fuzz        ten minutes of libFuzzer on the readers; needs clang (FUZZ_SECONDS, FUZZ_CXX)
@@ -59,7 +59,7 @@ test-asan: $(setup)
 test-tsan: $(setup)
 	$(call build,tsan) && ctest --preset tsan
 
-test-long: test .venv/lint-ready
+test-long: test $(lint_setup)
 	tools/test_long.sh
 
 lint: $(lint_setup)
@@ -82,7 +82,8 @@ bench-plan: $(setup)
 # Captures the papers' programs, so it needs the Python module too.
 reproduce: $(setup)
 	$(call build,release,-DFITSTEP_TORCH=ON)
-	$(python) benchmarks/run.py densities reproduce
+	$(python) benchmarks/run.py densities
+	$(python) benchmarks/run.py reproduce --full
 
 bench-verify: $(setup)
 	$(call build,core)

@@ -19,13 +19,13 @@ from pathlib import Path
 
 from prediction import peak_bytes
 from results import Row, arguments, kept_rows, machine, mib, save, show
-from workers import WorkerProcess
+from workers import WorkerProcess, by_turns
 
 CASES = {"resnet50_16_channels_last": 0.20, "unet": 0.25, "vgg16": 0.35, "gpt": 0.20}
 DRIVES_MB_PER_S = (None, 500, 200)  # None: the one that is there.
 SHIM = Path(__file__).with_name("slow_drive.cpp")
 WAYS = {"coded": ":disk", "as they are": ":disk-as-is"}
-WARM = 2  # The first makes optimizer state, the second is sampled.
+WARM = 3  # The first makes optimizer state, the second is sampled, the third is in codes.
 
 
 def build_shim(folder: str) -> str:
@@ -43,17 +43,12 @@ def measure(name: str, budget: int, drive: int | None, rounds: int, small: bool)
         env = {"FITSTEP_CACHE": folder}
         if drive is not None:
             env |= {"LD_PRELOAD": build_shim(folder), "SLOW_DRIVE": str(drive * 10**6)}
-        seconds: dict[str, list[float]] = {way: [] for way in WAYS}
         with ExitStack() as stack:
             workers = {
                 way: stack.enter_context(WorkerProcess(name, f"{budget}{below}", small, env))
                 for way, below in WAYS.items()
             }
-            for index in range(WARM + 1 + rounds):
-                for way, worker in workers.items():
-                    taken = worker.ask("step")["seconds"]
-                    if index > WARM:
-                        seconds[way].append(taken)
+            seconds = by_turns(workers, WARM, rounds)
             for way, worker in workers.items():
                 row[way] = worker.ask("disk") | {"seconds": statistics.median(seconds[way])}
                 row[way]["predicted_s"] = worker.ask("predicted")["seconds"]

@@ -17,30 +17,25 @@ from pathlib import Path
 
 from prediction import peak_bytes
 from results import Row, arguments, kept_rows, machine, mib, save, show
-from workers import WorkerProcess
+from workers import WorkerProcess, by_turns
 
 CASES = ("vgg16", "resnet50_16_nchw", "unet")
 POLICY = "vdnn++-all-m"
 WAYS = {"coded": f":host-coded:{POLICY}", "as they are": f":host:{POLICY}"}
-WARM = 2  # The first makes optimizer state, the second is sampled.
+WARM = 3  # The first makes optimizer state, the second is sampled, the third is in codes.
 
 
 def measure(name: str, rounds: int, small: bool) -> Row:
     """One training."""
     budget = int(peak_bytes(name, small) * 1.1)
     row: Row = {"case": name, "policy": POLICY, "budget_bytes": budget, "rounds": rounds}
-    seconds: dict[str, list[float]] = {way: [] for way in WAYS}
     with ExitStack() as stack:
         workers = {
             way: stack.enter_context(WorkerProcess(name, f"{budget}{below}", small))
             for way, below in WAYS.items()
         }
         before = {way: worker.ask("resident")["bytes"] for way, worker in workers.items()}
-        for index in range(WARM + 1 + rounds):
-            for way, worker in workers.items():
-                taken = worker.ask("step")["seconds"]
-                if index > WARM:
-                    seconds[way].append(taken)
+        seconds = by_turns(workers, WARM, rounds)
         for way, worker in workers.items():
             row[way] = worker.ask("host") | {"seconds": statistics.median(seconds[way])}
             row[way]["held_bytes"] = worker.ask("resident")["bytes"] - before[way]

@@ -20,7 +20,7 @@ import matplotlib as mpl
 mpl.use("svg")
 import matplotlib.pyplot as plt
 from results import RESULTS, Row, arguments, kept_rows, machine, mib, save, show
-from workers import WorkerProcess
+from workers import WorkerProcess, by_turns
 
 CASES = ("resnet50_16_nchw", "resnet50_16_channels_last", "vgg16", "unet", "gpt", "lstm")
 RIVALS = (
@@ -68,17 +68,12 @@ def race(name: str, row: Row, rounds: int, small: bool) -> Row:
     """Medians of the rival, plain PyTorch and fitstep, which take turns."""
     ways = {"seconds": row["rival"], "plain_seconds": "plain"}
     ways["fitstep_seconds"] = f"{row['budget_bytes']}{BELOW}"
-    times: dict[str, list[float]] = {key: [] for key in ways}
     with ExitStack() as stack:
         workers = {
             key: stack.enter_context(WorkerProcess(name, way, small)) for key, way in ways.items()
         }
         bits = bits_after(workers["fitstep_seconds"])
-        for index in range(rounds + 1):
-            for key, worker in workers.items():
-                taken = worker.ask("step")["seconds"]
-                if index > 0:
-                    times[key].append(taken)
+        times = by_turns(workers, 1, rounds)
     return {"fitstep_bits": bits} | {key: statistics.median(of) for key, of in times.items()}
 
 

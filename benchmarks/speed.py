@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from results import Row, arguments, mib, save, show
-from workers import WorkerProcess
+from workers import WorkerProcess, by_turns
 
 # The most that a step may take, as a share of plain PyTorch's.
 TARGETS = {
@@ -34,20 +34,16 @@ def measure(name: str, rounds: int, small: bool) -> list[Row]:
     """One row per budget of one workload."""
     peak = plain_peak(name, small)
     rows: list[Row] = []
-    seconds: dict[float | None, list[float]] = {None: []}
     with ExitStack() as stack:
-        workers = {None: stack.enter_context(WorkerProcess(name, "plain", small))}
+        workers: dict[float | None, WorkerProcess] = {}
+        workers[None] = stack.enter_context(WorkerProcess(name, "plain", small))
         for part in TARGETS[name]:
             worker = stack.enter_context(WorkerProcess(name, int(part * peak), small))
             if "too_small" in worker.started:
                 print(f"{name} at {part:.0%}: {worker.started['message']}", flush=True)
                 continue
-            workers[part], seconds[part] = worker, []
-        for index in range(rounds + 1):
-            for part, worker in workers.items():
-                taken = worker.ask("step")["seconds"]
-                if index > 0:
-                    seconds[part].append(taken)
+            workers[part] = worker
+        seconds = by_turns(workers, 1, rounds)
     plain = statistics.median(seconds[None])
     for part, target in TARGETS[name].items():
         row: Row = {"case": name, "share": part, "budget_bytes": int(part * peak)}

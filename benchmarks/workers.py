@@ -5,16 +5,29 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
+K = TypeVar("K")
 WORKER = Path(__file__).with_name("worker.py")
 # An allocator that keeps what it has been given back, as people use it for training on CPUs.
 JEMALLOC = {
     "LD_PRELOAD": ctypes.util.find_library("jemalloc") or "",
     "MALLOC_CONF": "dirty_decay_ms:-1,muzzy_decay_ms:-1,thp:always",
 }
+
+
+def by_turns(workers: Mapping[K, "WorkerProcess"], warm: int, rounds: int) -> dict[K, list[float]]:
+    """Seconds of each one's steps behind the first `warm`, which all take in turns."""
+    seconds: dict[K, list[float]] = {key: [] for key in workers}
+    for index in range(warm + rounds):
+        for key, worker in workers.items():
+            taken = worker.ask("step")["seconds"]
+            if index >= warm:
+                seconds[key].append(taken)
+    return seconds
 
 
 class WorkerProcess:

@@ -43,6 +43,7 @@ Result<Question> read_question(const PlanOptions& options, const Progress& progr
   FITSTEP_TRY(Machine machine, load_machine(options.machine));
   FITSTEP_TRY(const Budget budget, read_budget(options, program));
   PlanRequest request = make_request(options.planner, budget.capacity_bytes, progress);
+  request.codes_on_host = options.host_codes;
   std::string times = describe_times(machine, options.machine);
   FITSTEP_TRY(Program with_times, timed(std::move(program), machine, options.machine));
   return Question{.program_path = options.program_path,
@@ -62,6 +63,9 @@ CLI::App* add_plan(CLI::App& app, PlanOptions& options) {
   verb->add_option("--capacity", options.capacity, "Bytes of the arena alone, instead of --budget");
   add_machine_options(*verb, options.machine);
   add_planner_options(*verb, options.planner);
+  verb->add_flag("--host-codes", options.host_codes,
+                 "Copies to the host in codes where the program says that they are an eighth "
+                 "smaller then, and the machine what codes cost");
   verb->add_option("-o,--output", options.output_path, "Where to write the plan");
   verb->add_flag("--json", options.as_json, "Print JSON: bytes and picoseconds as integers");
   verb->footer(

@@ -22,6 +22,7 @@ struct PlanOptions {
   std::string budget;    // As people write it, or a share of the plain peak.
   std::string capacity;  // Of the arena alone, instead of a budget.
   PlannerOptions planner;
+  bool host_codes = false;
   std::string output_path;
   bool as_json = false;
 };

@@ -28,9 +28,6 @@ void add_planner_options(CLI::App& verb, PlannerOptions& options) {
   verb.add_option("--policy", options.policy, "How to plan")
       ->check(CLI::IsMember(policies))
       ->capture_default_str();
-  verb.add_flag("--host-codes", options.host_codes,
-                "Copies to the host in codes where the program says that they are an eighth "
-                "smaller then, and the machine what codes cost");
   verb.add_option("--seed", options.seed, "Of the planner's random choices")
       ->check(seed_number())
       ->capture_default_str();
@@ -54,8 +51,7 @@ PlanRequest make_request(const PlannerOptions& options, int64_t capacity_bytes,
                       .effort = options.effort,
                       .time_limit_s = options.time_limit_s,
                       .threads = options.threads > 0 ? options.threads : threads_here(),
-                      .policy = options.policy,
-                      .codes_on_host = options.host_codes};
+                      .policy = options.policy};
   if (progress) request.progress = [&progress](double share) { progress("planning", share); };
   return request;
 }

@@ -1,5 +1,5 @@
-// What every verb that plans lets the user say: --policy, --host-codes, --seed, --effort,
-// --time-limit, --threads.
+// What every verb that plans lets the user say: --policy, --seed, --effort, --time-limit,
+// --threads.
 #pragma once
 
 #include <CLI/App.hpp>
@@ -13,7 +13,6 @@ namespace fitstep {
 
 struct PlannerOptions {
   std::string policy = PlanRequest{}.policy;
-  bool host_codes = PlanRequest{}.codes_on_host;
   uint64_t seed = PlanRequest{}.seed;
   int32_t effort = PlanRequest{}.effort;
   double time_limit_s = PlanRequest{}.time_limit_s;

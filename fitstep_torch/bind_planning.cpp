@@ -7,6 +7,7 @@
 #include "fitstep/planner/least.h"
 #include "fitstep/planner/planner.h"
 #include "fitstep/planner/policies/policies.h"
+#include "fitstep/run/host_copies.h"
 #include "fitstep/run/lane_copies.h"
 #include "fitstep/run/measure_codecs.h"
 #include "fitstep/run/measure_disk.h"
@@ -265,6 +266,7 @@ void bind_planning(py::module_& module) {
   module.def("plan_step", &plan_step);
   module.def("measure_disk_link", &measure_drive);
   module.def("measure_codecs", &measure_copy_codecs);
+  module.attr("HOST_PIECE_BYTES") = kHostPieceBytes;
   module.def("has_codecs", [](const std::string& text) {
     const Result<Machine> machine = parse_machine(text);
     return machine.has_value() && !machine->codecs.empty();

@@ -73,6 +73,7 @@ class Homes {
 
   // Between steps: gives the memory back in which the host tier has had what is no home.
   void discard_evicted();
+
   const std::shared_ptr<Arena>& host() const { return host_; }  // Null until it is needed.
   const std::shared_ptr<TieredDevice>& device() const { return device_; }
   TorchDevice& torch_device() const { return *torch_device_; }

@@ -2,8 +2,8 @@
 //
 //   words       1.5  0.0  0.0 -0.0  NaN  0.0 ...        zero value: a bit per word of 4 bytes says
 //   mask         1    0    0    1    1    0  ...        whether any of its bits is set; only such
-//   coded      | masks | 1.5 -0.0 NaN ... | tail |      words follow. -0.0 is one of them. Sixteen
-//                                                       at once where there is AVX-512
+//   coded      | masks | 1.5 -0.0 NaN ... | tail |      words follow. -0.0 is one of them. Many at
+//                                                       once where there is AVX2 or AVX-512
 //
 //   zstd        at its fastest level: for what repeats in other ways
 //

@@ -17,12 +17,6 @@
 #include "fitstep/run/device.h"
 
 namespace fitstep {
-namespace {
-
-constexpr int64_t kPieceBytes = int64_t{1} << 20;  // What the codes' rates are measured on.
-
-}  // namespace
-
 HostCopies::HostCopies(const LaneCopies& copies, const CoderMaker& make_coder) : copies_(copies) {
   std::set<Code> codes;
   for (const LaneCopy& copy : copies.of(Lane::Evict)) {
@@ -32,14 +26,14 @@ HostCopies::HostCopies(const LaneCopies& copies, const CoderMaker& make_coder) :
     const auto residency = static_cast<size_t>(copy.residency_below);
     pieces_.resize(std::max(pieces_.size(), residency + 1));
     pieces_[residency].resize(
-        static_cast<size_t>((copy.size_bytes + kPieceBytes - 1) / kPieceBytes));
+        static_cast<size_t>((copy.size_bytes + kHostPieceBytes - 1) / kHostPieceBytes));
   }
   if (codes.empty()) return;
   encoder_ = make_coder();
   decoder_ = make_coder();
   for (const Code code : codes) {
-    encoder_->prepare(code, kPieceBytes);
-    decoder_->prepare(code, kPieceBytes);
+    encoder_->prepare(code, kHostPieceBytes);
+    decoder_->prepare(code, kHostPieceBytes);
   }
 }
 
@@ -60,7 +54,7 @@ int64_t HostCopies::encode(const LaneCopy& copy) {
   std::span<const char> rest(copy.source, static_cast<size_t>(copy.size_bytes));
   char* target = copy.target;
   for (Piece& piece : pieces_[static_cast<size_t>(copy.residency_below)]) {
-    const auto plain = rest.first(std::min(rest.size(), static_cast<size_t>(kPieceBytes)));
+    const auto plain = rest.first(std::min(rest.size(), static_cast<size_t>(kHostPieceBytes)));
     // With no more room than it has as it is: all pieces together have no more either.
     const int64_t coded_bytes = encoder_->encode(copy.code, plain, {target, plain.size()});
     piece.is_coded = coded_bytes >= 0;
@@ -81,7 +75,7 @@ Result<int64_t> HostCopies::read(int32_t position) {
   }
   const char* source = copy.source;
   for (const Piece& piece : pieces_[static_cast<size_t>(copy.residency_below)]) {
-    const auto plain = rest.first(std::min(rest.size(), static_cast<size_t>(kPieceBytes)));
+    const auto plain = rest.first(std::min(rest.size(), static_cast<size_t>(kHostPieceBytes)));
     const std::span<const char> found(source, static_cast<size_t>(piece.size_bytes));
     if (!piece.is_coded) {
       std::memcpy(plain.data(), source, plain.size());

@@ -20,6 +20,8 @@
 
 namespace fitstep {
 
+inline constexpr int64_t kHostPieceBytes = int64_t{1} << 20;  // What is coded at once.
+
 class HostCopies {
  public:
   // REQUIRES: the copies outlive it.

@@ -19,7 +19,7 @@
 namespace fitstep {
 namespace {
 
-constexpr size_t kPiece = size_t{1} << 20;
+constexpr auto kPiece = static_cast<size_t>(kHostPieceBytes);
 constexpr size_t kSize = 3 * kPiece + 4103;
 constexpr char kUntouched = 0x5A;
 

@@ -21,7 +21,6 @@ from .budget import parse_below, parse_budget, piece_of, staging_of
 from .errors import BudgetError, DiskError, SettingError
 from .settings import Settings
 
-_HOST_PIECE_BYTES = 1 << 20  # What is coded at once on its way to the host.
 _SWITCHES = {"disk_checksums": True, "disk_codes": True, "host_codes": False, "cuda_graph": False}
 
 
@@ -59,12 +58,18 @@ class Below:
 
     @staticmethod
     def of(settings: Settings, plain_peak_bytes: int, links: Links, budget_bytes: int) -> Below:
-        """In bytes, from what the user gave. Raises DiskError for a folder without files."""
+        """In bytes, from what the user gave. Raises SettingError for codes without a host tier that
+        can have them, DiskError for a folder without files."""
         below = Below(
             parse_below("host_budget", settings.host_budget, plain_peak_bytes),
             disk_budget_bytes=parse_below("disk_budget", settings.disk_budget, plain_peak_bytes),
             disk_checksums=settings.disk_checksums,
         )
+        below.host_codes = settings.host_codes
+        if below.host_codes and not below.host_budget_bytes:
+            raise SettingError("host_codes", True, "only where host_budget= is given too")
+        if below.host_codes and not links.may_code():
+            raise SettingError("host_codes", True, "False on a GPU, where only the disk has codes")
         if below.disk_budget_bytes:
             below.disk_dir = os.path.abspath(settings.disk_dir or tempfile.gettempdir())
             below._measure_disk(budget_bytes, links)
@@ -72,15 +77,10 @@ class Below:
         if below.host_budget_bytes or below.disk_budget_bytes:
             most = max(below.host_budget_bytes, below.disk_budget_bytes)
             below.host_link = links.host_link(below.host_budget_bytes or most)
-        if settings.host_codes and not below.host_budget_bytes:
-            raise SettingError("host_codes", True, "only where host_budget= is given too")
-        if settings.host_codes and not links.may_code():
-            raise SettingError("host_codes", True, "False on a GPU, where only the disk has codes")
-        below.host_codes = settings.host_codes
         if below.disk_codes:
             below.codecs = links.codecs(below.file(budget_bytes)["piece_bytes"])
         elif below.host_codes:
-            below.codecs = links.codecs(_HOST_PIECE_BYTES)
+            below.codecs = links.codecs(_core.HOST_PIECE_BYTES)
         return below
 
     def _measure_disk(self, budget_bytes: int, links: Links) -> None:
