@@ -1,5 +1,6 @@
 #include "tests/support/faulty_coders.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -15,21 +16,20 @@ class FaultyCoders::Faulty final : public Coder {
   explicit Faulty(FaultyCoders& of) : of_(of) {}
 
   int64_t encode(Code code, std::span<const char> from, std::span<char> to) override {
-    if (is_next(false)) return -1;
+    if (goes_wrong(CoderCall::Encode)) return -1;
     const int64_t size_bytes = Coder::encode(code, from, to);
     of_.coded_ += size_bytes >= 0 ? 1 : 0;
     return size_bytes;
   }
 
   bool decode(Code code, std::span<const char> from, std::span<char> to) override {
-    return !is_next(true) && Coder::decode(code, from, to);
+    return !goes_wrong(CoderCall::Decode) && Coder::decode(code, from, to);
   }
 
  private:
-  bool is_next(bool is_decoding) {
-    if (of_.calls_++ != of_.at_) return false;
-    of_.was_decoding_ = is_decoding;
-    return true;
+  bool goes_wrong(CoderCall kind) {
+    Count& count = of_.counts_[static_cast<size_t>(kind)];
+    return count.calls++ == count.at;
   }
 
   FaultyCoders& of_;

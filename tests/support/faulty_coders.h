@@ -1,33 +1,44 @@
-// Coders of copies (run/codecs.h), one of whose calls goes wrong: the n-th of all that are
-// made by any of them.
+// Coders of copies (run/codecs.h), one of whose calls goes wrong: the n-th of one kind that
+// is made by any of them. A tier's calls of one kind come from one lane, in the plan's order.
 //
-//   encode 0   encode 1   decode 2   encode 3 ...       fault at 2: the first decoding
+//   encode 0   encode 1   decode 0   encode 2 ...       fault at decode 0
 #pragma once
 
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 
 #include "fitstep/run/codecs.h"
 
 namespace fitstep {
 
+enum class CoderCall : uint8_t { Encode, Decode };
+constexpr std::array kCoderCalls = {CoderCall::Encode, CoderCall::Decode};
+
 class FaultyCoders {
  public:
   // For a device or its file. REQUIRES: this outlives the coders.
   CoderMaker maker();
 
-  int64_t calls() const { return calls_; }
-  int64_t coded() const { return coded_; }             // Calls that have made something smaller.
-  void set_at(int64_t at) { at_ = at; }                // From now on, counted from the first call.
-  bool was_decoding() const { return was_decoding_; }  // The call that went wrong.
+  int64_t calls(CoderCall kind) const { return of(kind).calls; }
+  int64_t calls() const { return calls(CoderCall::Encode) + calls(CoderCall::Decode); }
+  int64_t coded() const { return coded_; }  // Calls that have made something smaller.
+
+  // From now on: of the calls of this kind, counted from the first.
+  void set_at(CoderCall kind, int64_t at) { counts_[static_cast<size_t>(kind)].at = at; }
 
  private:
   class Faulty;
+  struct Count {
+    std::atomic<int64_t> at = -1;
+    std::atomic<int64_t> calls = 0;
+  };
 
-  std::atomic<int64_t> at_ = -1;
-  std::atomic<int64_t> calls_ = 0;
+  const Count& of(CoderCall kind) const { return counts_[static_cast<size_t>(kind)]; }
+
+  std::array<Count, kCoderCalls.size()> counts_;
   std::atomic<int64_t> coded_ = 0;
-  std::atomic<bool> was_decoding_ = false;
 };
 
 }  // namespace fitstep
