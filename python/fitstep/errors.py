@@ -132,6 +132,9 @@ class BudgetTooSmall(FitstepError):
         super().__init__(problem, todo=todo)
 
 
+NAMED = 4  # Tensors that a StepFailed's text names; its attribute has all.
+
+
 class StepFailed(FitstepError):
     """A step stopped half-way (signal, device lost, disk full).
 
@@ -142,7 +145,9 @@ class StepFailed(FitstepError):
     def __init__(self, problem: str, *, unusable: Sequence[str] = (), todo: str) -> None:
         self.unusable = tuple(unusable)
         if self.unusable:
-            problem += "; not usable any more: " + ", ".join(self.unusable)
+            problem += "; not usable any more: " + ", ".join(self.unusable[:NAMED])
+        if len(self.unusable) > NAMED:
+            problem += f" and {len(self.unusable) - NAMED} more, all in `unusable` of this error"
         super().__init__(problem, todo=todo)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
+from array import array
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from .variants import Variant
 
 _CODED_LINES = 5
+_TIMED_RUNS = 1000  # Whose median is the typical time.
 
 
 @dataclass
@@ -24,18 +26,20 @@ class Measured:
     """What the runs of one variant showed."""
 
     runs: int = 0
-    seconds: list[float] = field(default_factory=list)  # Of the last 1,000 runs.
+    timed: int = 0
+    # Of the last runs; all of it from the start, as a step must not take memory run by run.
+    seconds: array[float] = field(default_factory=lambda: array("d", bytes(8 * _TIMED_RUNS)))
 
     def note(self, seconds: float | None) -> None:
         """One more run; None where nobody knows how long it took."""
         self.runs += 1
         if seconds is not None:
-            self.seconds.append(seconds)
-            del self.seconds[:-1000]
+            self.seconds[self.timed % _TIMED_RUNS] = seconds
+            self.timed += 1
 
     def typical_s(self) -> float | None:
         """The median; None without any."""
-        return statistics.median(self.seconds) if self.seconds else None
+        return statistics.median(self.seconds[: self.timed]) if self.timed else None
 
 
 class SavedText:

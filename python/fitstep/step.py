@@ -97,7 +97,7 @@ class Step:
                 session.grads_in_use = True
                 for step in list(session.steps):
                     step._forget_variants()  # They took no notice of gradients; made when called.
-            base = self._key(args, kwargs)
+            base = self._facts.key(args, kwargs)
             for variant in capture.variants:
                 self._variants.setdefault(base, []).append(variant)
         planned = time.perf_counter()
@@ -202,7 +202,7 @@ class Step:
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[Variant, HostSide, list[Any]]:
         """The variant for this call, and what the optimizers' shadows do in it."""
-        base = self._key(args, kwargs)
+        base = self._facts.key(args, kwargs)
         leaves = flattened(args, kwargs)[0]
         for _ in range(2):
             if take_in_state(self._session, self.variants):
@@ -286,10 +286,6 @@ class Step:
         lines = self._facts.explain(known._replace(inputs=base.inputs), base)
         lines += describe_change(function, (self.example, {}), (args, kwargs))
         return lines or ["the optimizer does something else"]
-
-    def _key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        # Among the variants of a key, gradients, optimizer state and numbers decide.
-        return self._facts.key(args, kwargs)._replace(grads=(), state=())
 
     def _starts_here(self, variant: Variant) -> bool:
         """Whether what the program expects at home is there: state that a step has yet to make is

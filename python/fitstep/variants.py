@@ -300,7 +300,7 @@ class VariantMaker:
                             call.scheduler.step()
             finally:
                 saved.restore()
-        return tuple(run.formula for run in runs), runs
+        return tuple([run.formula for run in runs]), runs
 
     def _match(self, recording: Recording, step: Any, number: int, run: Any) -> Slots:
         calls = [c for c in recording.calls if isinstance(c, OptimizerCall)]

@@ -72,3 +72,11 @@ def test_public_names_of_a_step_are_described() -> None:
         if not name.startswith("_") or name == "__call__":
             assert value.__doc__, name
     assert not {"accept_state", "add_variants", "find_reach"} & set(dir(fitstep.Step))
+
+
+def test_a_failed_step_names_some_tensors_in_its_text_and_all_in_its_attribute() -> None:
+    few = fitstep.StepFailed("it stopped", unusable=list("abcd"), todo="go on")
+    assert "not usable any more: a, b, c, d\n" in str(few)
+    many = fitstep.StepFailed("it stopped", unusable=list("abcdefg"), todo="go on")
+    assert "a, b, c, d and 3 more, all in `unusable` of this error\n" in str(many)
+    assert many.unusable == tuple("abcdefg")

@@ -364,8 +364,7 @@ def test_variant_key_selects() -> None:
         differs("autocast on the CPU was False and is True now")
     assert facts.key(args) == key
     case.train(1)
-    differs("presence of .grad changed")
-    differs("the optimizer holds other state")
+    assert facts.key(args) == key
     assert "inputs" in facts.explain(key, facts.key((case.x[:3], case.y[:3])))[0]
 
 

@@ -76,7 +76,7 @@ class _Known:
 
 def grad_mask(optimizer: torch.optim.Optimizer) -> Mask:
     """Which parameters of the optimizer have a gradient now."""
-    return tuple(p.grad is not None for g in optimizer.param_groups for p in g["params"])
+    return tuple([p.grad is not None for g in optimizer.param_groups for p in g["params"]])
 
 
 class ShadowOptimizer:
@@ -255,12 +255,12 @@ class ShadowOptimizer:
         """The classes for a run with these masks, given the real state."""
         members: dict[tuple[Any, ...], list[int]] = {}
         for index, parameter in enumerate(self._parameters):
-            own_masks = tuple(mask[index] for mask in masks)
+            own_masks = tuple([mask[index] for mask in masks])
             members.setdefault(self._key(index, parameter, own_masks), []).append(index)
         return [
             ShadowClass(
                 key=key,
-                masks=tuple(mask[found[0]] for mask in masks),
+                masks=tuple([mask[found[0]] for mask in masks]),
                 members=tuple(found),
                 replica=Replica(self._real, self._parameters[found[0]], self._group_of[found[0]]),
             )
@@ -278,7 +278,7 @@ class ShadowOptimizer:
             parameter.ndim,
             isinstance(parameter, torch.nn.Parameter),
             own_masks,
-            tuple((key, *_described(value, parameter.ndim)) for key, value in state.items()),
+            tuple([(key, *_described(value, parameter.ndim)) for key, value in state.items()]),
         )
 
     def _is_uniform(self, one: ShadowClass) -> bool:
@@ -286,8 +286,8 @@ class ShadowOptimizer:
         members = [self._parameters[i] for i in one.members]
         states = [self._real.state.get(p) or {} for p in members]
         first, ndim = states[0], members[0].ndim
-        described = tuple((key, *_described(value, ndim)) for key, value in first.items())
-        if tuple(d[:4] for d in described) != tuple(d[:4] for d in one.key[-1]):
+        described = tuple([(key, *_described(value, ndim)) for key, value in first.items()])
+        if [d[:4] for d in described] != [d[:4] for d in one.key[-1]]:
             return False
         try:
             return all(len(state) == len(first) for state in states) and all(
@@ -299,7 +299,7 @@ class ShadowOptimizer:
             return False  # Entries are missing, or of several kinds.
 
     def _formula(self, runs: tuple[ClassRun, ...]) -> Formula:
-        key = tuple((run.members, run.signature.names) for run in runs)
+        key = tuple([(run.members, run.signature.names) for run in runs])
         formula = self._formulas.get(key)
         if formula is None:
             members: dict[tuple[str, ...], list[int]] = {}

@@ -211,7 +211,7 @@ def own_copy(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return value.detach().clone()
     if type(value) in (list, tuple, set):
-        return type(value)(own_copy(entry) for entry in value)
+        return type(value)([own_copy(entry) for entry in value])
     if type(value) in (dict, OrderedDict):
         return type(value)((key, own_copy(entry)) for key, entry in value.items())
     if isinstance(value, (list, dict, set)):

@@ -109,7 +109,7 @@ class ShadowTape(TorchDispatchMode):
                 storages = map(storage_key, tensors_in((*args, *kwargs.values())))
                 used = tuple(dict.fromkeys(number_of[s] for s in storages if s in number_of))
             uses.append(used)
-        literals = tuple(bytes_of(content) for _, content in self._literals)
+        literals = tuple([bytes_of(content) for _, content in self._literals])
         return Signature(tuple(names), tuple(numbers), literals, tuple(uses))
 
     def _check_before(self, func: Any, args: Any, kwargs: dict[str, Any]) -> None:

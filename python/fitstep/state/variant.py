@@ -2,11 +2,11 @@
 
     inputs        shapes, dtypes, strides, devices, and which inputs share a storage
     training      the `training` flag of every module
-    requires_grad of every parameter; grads: which parameters have a `.grad`
-    state         how many entries each optimizer holds for each parameter
+    requires_grad of every parameter
     ambient       grad mode, autocast, threads, determinism, oneDNN, default dtype, ...
 
 A key is a tuple of tuples: hashable, comparable, and cheap enough to be made before every step.
+Among the variants of one key, gradients, optimizer state and numbers decide (step.py).
 """
 
 from __future__ import annotations
@@ -40,8 +40,6 @@ class VariantKey(NamedTuple):
     inputs: tuple[object, ...]
     training: tuple[bool, ...]
     requires_grad: tuple[bool, ...]
-    grads: tuple[bool, ...]
-    state: tuple[tuple[int, ...], ...]
     ambient: tuple[object, ...]
 
 
@@ -80,7 +78,6 @@ class VariantFacts:
         self._reach = reach
         self._modules = [module.__dict__ for _, module in reach.all_modules]
         self.leaves = [place.tensor for place in reach.leaves()]
-        self._optimizers = [optimizer for _, optimizer in reach.optimizers]
         self._guarded = guarded(reach)
 
     def key(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> VariantKey:
@@ -94,8 +91,6 @@ class VariantFacts:
             # From lists: of tuples made of iterators Python keeps up to 2,000 of each size.
             (*map(operator.getitem, self._modules, repeat("training")),),
             (*map(_requires_grad, self.leaves),),
-            tuple([leaf.grad is not None for leaf in self.leaves]),
-            tuple([(*map(len, o.state.values()),) for o in self._optimizers]),
             ambient(),
         )
 
@@ -107,7 +102,6 @@ class VariantFacts:
         for what, a, b, names in (
             ("training", old.training, new.training, [p for p, _ in self._reach.all_modules]),
             ("requires_grad", old.requires_grad, new.requires_grad, self._leaf_names()),
-            ("presence of .grad", old.grads, new.grads, self._leaf_names()),
         ):
             if a == b:
                 continue
@@ -115,8 +109,6 @@ class VariantFacts:
             if changed:
                 more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
                 lines.append(f"{what} changed of {changed[0]}{more}")
-        if old.state != new.state:
-            lines.append("the optimizer holds other state")
         for what, x, y in zip(_AMBIENT, old.ambient, new.ambient, strict=True):
             if x != y:
                 lines.append(f"{what} was {x} and is {y} now")
