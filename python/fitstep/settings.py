@@ -65,7 +65,8 @@ def check_switch(name: str, value: object, *, may_be_none: bool = False) -> None
 
 def check_path(name: str, value: object, allowed: str = "the path of a file") -> None:
     """Raises SettingError unless the value is a path or None."""
-    if value is not None and not isinstance(value, str | os.PathLike):
+    is_path = isinstance(value, str | os.PathLike) and os.fspath(value)
+    if value is not None and not is_path:
         raise SettingError(name, value, allowed)
 
 

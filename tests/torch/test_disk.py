@@ -196,8 +196,9 @@ def test_settings_that_cannot_be_meant_are_named(tmp_path: Path) -> None:
     job = mlp()
     with pytest.raises(fitstep.SettingError, match="disk_budget="):
         compiled(job, "2MiB", disk_dir=tmp_path)
-    with pytest.raises(fitstep.SettingError, match="disk_dir="):
-        compiled(job, "2MiB", disk_budget="1MiB", disk_dir=3)
+    for folder in (3, ""):
+        with pytest.raises(fitstep.SettingError, match="disk_dir="):
+            compiled(job, "2MiB", disk_budget="1MiB", disk_dir=folder)
     with pytest.raises(fitstep.SettingError, match="disk_checksums="):
         compiled(job, "2MiB", disk_budget="1MiB", disk_checksums="no")
     for budget in (0, "x", "-1GiB", True, "2000%"):

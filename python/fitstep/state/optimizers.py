@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 import torch
@@ -67,12 +68,7 @@ class OptimizerGuards:
             )
         types = self._all_types()
         if types != self._types:
-            raise GuardError(
-                *(f"{self.path}.param_groups", self._types, types),
-                problem=f"{self.path}.param_groups has entries of other types than when the step "
-                "was compiled",
-                todo="compile the step again, or keep a number a number and a tensor a tensor",
-            )
+            raise self._types_error(types)
         if self._optimizer.state is self._state:
             flat = self._all_values()
             if len(flat) == len(self._flat) and (
@@ -89,6 +85,22 @@ class OptimizerGuards:
 
     def _all_types(self) -> list[dict[str, type]]:
         return [{k: type(v) for k, v in group.items()} for group in self._optimizer.param_groups]
+
+    def _types_error(self, now: list[dict[str, type]]) -> GuardError:
+        """Of the first entry that differs."""
+        none: dict[str, type] = {}
+        i, key, old, new = next(
+            (i, key, was.get(key), is_now.get(key))
+            for i, (was, is_now) in enumerate(zip_longest(self._types, now, fillvalue=none))
+            for key in {**was, **is_now}
+            if was.get(key) is not is_now.get(key)
+        )
+        path = f"{self.path}.param_groups[{i}][{key!r}]"
+        return GuardError(
+            *(path, old, new),
+            problem=f"{path} was {_kind(old)} when the step was compiled and is {_kind(new)} now",
+            todo="keep a number a number and a tensor a tensor, or compile the step again",
+        )
 
     def _all_values(self) -> list[object]:
         # Through values(), as state is a defaultdict that grows by being asked for a key.
@@ -126,6 +138,10 @@ class OptimizerGuards:
 
 def _alike(now: object, was: object) -> bool:
     return now is was or (not isinstance(was, torch.Tensor) and not isinstance(now, torch.Tensor))
+
+
+def _kind(found: type | None) -> str:
+    return "not there" if found is None else f"of type {found.__name__}"
 
 
 def _form(tensor: torch.Tensor) -> tuple[object, ...]:
