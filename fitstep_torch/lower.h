@@ -13,7 +13,9 @@
 // generator's storage. What a rule claims and `claims` has refuted is left out.
 #pragma once
 
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fitstep/program/program.h"
@@ -54,6 +56,8 @@ struct StepProgram {
   std::vector<Packed> packed;
   std::vector<std::string> left_out;  // Claims whose test failed, and how.
   std::vector<OpId> unrepeatable;     // Do not repeat their own bits from run to run.
+  // (op, number of its default form's call): what stands there now, in the kernels of any plan.
+  std::map<std::pair<OpId, size_t>, c10::IValue> changed_numbers;
 };
 
 std::vector<int64_t> sizes_of(const Program& program);  // In bytes, by storage.

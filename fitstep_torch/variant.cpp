@@ -36,6 +36,9 @@ Result<std::unique_ptr<Variant>> Variant::make(std::shared_ptr<StepProgram> step
   made->plan_ = std::make_unique<Plan>(std::move(plan));
   made->homes_ = std::move(homes);
   FITSTEP_TRY(made->kernels_, PlannedKernels::make(*made->step_, *made->plan_, *made->homes_));
+  for (const auto& [place, number] : made->step_->changed_numbers) {
+    made->put_number(place.first, place.second, number);
+  }
   FITSTEP_TRY_STATUS(made->open_lanes());
   if (has_graph) {
     made->graph_ =
@@ -62,12 +65,17 @@ Status Variant::open_lanes() {
 }
 
 void Variant::set_number(OpId op, size_t number, const c10::IValue& value) {
+  put_number(op, number, value);
+  step_->changed_numbers.insert_or_assign({op, number}, value);
+  if (graph_ != nullptr) graph_->note_number(op, number, value);
+}
+
+void Variant::put_number(OpId op, size_t number, const c10::IValue& value) {
   FITSTEP_CHECK(op.index() < step_->program.ops.size(), "the program has no such op");
   const Form& form = step_->program.ops[op.index()].forms[0];
   const std::vector<NumberPlace> places = number_places(step_->calls[form.call.index()]);
   FITSTEP_CHECK(number < places.size(), "the call has no such number");
   kernels_->set_number(op, places[number], value);
-  if (graph_ != nullptr) graph_->note_number(op, number, value);
 }
 
 std::optional<Stopped> Variant::run(const std::vector<External>& externals,

@@ -27,6 +27,7 @@ class Variant {
   // The tensors at home that Python can see and that this variant writes: autograd must notice.
   void set_written(std::vector<at::Tensor> tensors) { written_ = std::move(tensors); }
 
+  // In every run from now on, also of another variant of the same program.
   void set_number(OpId op, size_t number, const c10::IValue& value);
 
   // Runs one step on the calling thread. `tensors[i]` is what `externals[i]` stands for.
@@ -69,6 +70,7 @@ class Variant {
 
  private:
   Status open_lanes();
+  void put_number(OpId op, size_t number, const c10::IValue& value);
   // Writes what the last run has found out into the program.
   void note_coded_bytes();
   void point(const std::vector<External>& externals, const std::vector<at::Tensor>& tensors);

@@ -118,12 +118,12 @@ class Step:
         session = self._session
         if replanned:
             for old, new in zip(session.planned, plans, strict=False):
-                old.plan, old.variant = new.plan, new.variant
+                old.take_over(new)
             plans = plans[len(session.planned) :]
         for variant, planned in zip(variants, plans, strict=True):
             variant.planned = planned
             session.planned.append(planned)
-            planned.variant.set_written([b.real for b in variant.written() if b.real is not None])
+            planned.set_written([b.real for b in variant.written() if b.real is not None])
         session.guards.extend(variant.guards for variant in variants)
 
     # -- running -----------------------------------------------------------------------------

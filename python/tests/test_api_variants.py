@@ -277,3 +277,58 @@ def test_an_argument_within_reach_that_is_written_is_refused() -> None:
     with pytest.raises(fitstep.CaptureError, match="in another way"):
         fitstep.compile(step, example=(job.x, job.y), budget="2MiB")
     assert torch.equal(job.x, before)
+
+
+class TwoFunctions:
+    """A step with numbers that change, and one on its results whose state makes the first one's
+    homes move."""
+
+    def __init__(self) -> None:
+        self.job = Job(torch.optim.SGD)
+        self.head = nn.Linear(3, 3)
+        self.of_head = torch.optim.SGD(self.head.parameters(), lr=0.1, momentum=0.9)
+
+    def step(self, x: Tensor, y: Tensor, scale: float) -> Tensor:
+        self.job.optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(self.job.model(x), y) * scale
+        loss.backward()
+        self.job.optimizer.step()
+        return loss
+
+    def step_of_head(self, x: Tensor) -> Tensor:
+        self.of_head.zero_grad()
+        loss = self.head(self.job.model(x).detach()).square().mean()
+        loss.backward()
+        self.of_head.step()
+        return loss
+
+    def state(self) -> list[Tensor]:
+        return [*self.job.state(), *(p.detach().clone() for p in self.head.parameters())]
+
+
+def test_a_step_that_is_planned_again_keeps_the_numbers_that_have_changed() -> None:
+    ours, plain = TwoFunctions(), TwoFunctions()
+    x, y = ours.job.x, ours.job.y
+    parameters = list(ours.job.model.parameters())
+    torch.manual_seed(1)
+    with compiled(ours.step, (x, y, 1.0)) as step:
+        step(x, y, 1.0)
+        ours.job.optimizer.param_groups[0]["lr"] = 0.001
+        step(x, y, 0.5)
+        plan = str(step.plan)
+        with compiled(ours.step_of_head, (x,)) as step_of_head:
+            assert str(step.plan) != plan
+            step_of_head(x)
+            versions = [p._version for p in parameters]
+            step(x, y, 0.5)
+            step(x, y, 0.5)
+            assert all(p._version > v for p, v in zip(parameters, versions, strict=True))
+    found = ours.state()
+    torch.manual_seed(1)
+    plain.step(x, y, 1.0)
+    plain.job.optimizer.param_groups[0]["lr"] = 0.001
+    plain.step(x, y, 0.5)
+    plain.step_of_head(x)
+    plain.step(x, y, 0.5)
+    plain.step(x, y, 0.5)
+    assert same(found, plain.state())
