@@ -22,12 +22,15 @@ import matplotlib.pyplot as plt
 from results import RESULTS, Row, arguments, kept_rows, machine, mib, save, show
 from workers import WorkerProcess, by_turns
 
-CASES = ("resnet50_16_nchw", "resnet50_16_channels_last", "vgg16", "unet", "gpt", "lstm")
+CASES = ("resnet50_16_nchw", "resnet50_16_channels_last", "vgg16", "unet", "gpt", "lstm", "mlp")
 RIVALS = (
     "checkpoint:1", "checkpoint:2", "checkpoint:4",
     "memory_budget:0.7", "memory_budget:0.3", "memory_budget:0.0", "inductor:0.3", "spill",
 )  # fmt: skip
-SKIPPED = {"unet": ("checkpoint:2", "checkpoint:4")}  # No layers that stand one behind another.
+SKIPPED = {
+    "unet": ("checkpoint:2", "checkpoint:4"),  # No layers that stand one behind another.
+    "mlp": ("checkpoint:1", "checkpoint:2", "checkpoint:4"),  # Its memory is weights.
+}
 BITS_STEPS = 2
 BELOW = ":disk"  # What fitstep has beside its budget: worker.py.
 
