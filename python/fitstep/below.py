@@ -70,8 +70,9 @@ class Below:
             raise SettingError("host_codes", True, "only where host_budget= is given too")
         if below.host_codes and not links.may_code():
             raise SettingError("host_codes", True, "False on a GPU, where only the disk has codes")
-        if below.disk_budget_bytes:
+        if settings.disk_budget is not None:  # Of a step that needs nothing a share is nothing.
             below.disk_dir = os.path.abspath(settings.disk_dir or tempfile.gettempdir())
+        if below.disk_budget_bytes:
             below._measure_disk(budget_bytes, links)
             below.disk_codes = settings.disk_codes and links.may_code()
         if below.host_budget_bytes or below.disk_budget_bytes:

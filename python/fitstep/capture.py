@@ -47,6 +47,14 @@ def _roles(swap: Swap) -> dict[int, str]:
     return roles
 
 
+_Entry = tuple[int, object, bool]
+
+
+def _entry(container: object, key: object, *, is_there: bool) -> _Entry:
+    """Which entry of which object is bound anew, or gone; by identity, as paths may be equal."""
+    return id(container), id(key) if isinstance(key, torch.Tensor) else key, is_there
+
+
 def _look(real: torch.Tensor) -> tuple[Any, ...]:
     return (real.data_ptr(), real.shape, real.stride(), real.dtype)
 
@@ -70,7 +78,7 @@ class Capturer:
         self._session = session
         self._bound: dict[int, Bound] = {}  # By storage of the fake.
         self._names: dict[str, Bound] = {}
-        self._done: dict[tuple[str, int], int] = {}  # Rebindings that earlier recordings made.
+        self._done: dict[_Entry, int] = {}  # Rebindings that earlier recordings made.
         self._fakes_of_leaves: dict[int, torch.Tensor] = {}
         self._met: list[tuple[torch.Tensor, str | None]] = []  # Externals, with the place.
         self._twice: dict[int, tuple[torch.Tensor, int]] = {}  # Fake, storage of the real one.
@@ -106,7 +114,7 @@ class Capturer:
                     grad = torch.empty_like(fake.detach())
                 self._add(Bound(name, "grad", grad, None))
             self.swap.give_grad(real, self._names[name].fake)
-            self._done.pop((f"{self.swap.reach.name(real)}.grad", False), None)
+            self._done.pop(_entry(real, "grad", is_there=False), None)
 
     def record(self, function: Callable[..., Any], leaves: list[Any], spec: Any) -> Recording:
         """One recording from the present state of the fakes.
@@ -300,7 +308,7 @@ class Capturer:
         """What the step left in Python: new homes, copies into homes, tensors for the user."""
         for rebinding in self.swap.final():
             marks = [id(t) for _, t in rebinding.tensors]
-            key = (rebinding.path, rebinding.kind != "gone")
+            key = _entry(rebinding.container, rebinding.key, is_there=rebinding.kind != "gone")
             mark = hash((rebinding.kind, tuple(marks)))
             if self._done.get(key) == mark:
                 continue

@@ -332,3 +332,43 @@ def test_a_step_that_is_planned_again_keeps_the_numbers_that_have_changed() -> N
     plain.step(x, y, 0.5)
     plain.step(x, y, 0.5)
     assert same(found, plain.state())
+
+
+def test_a_function_that_reaches_parameters_by_their_optimizer_alone_clears_all_gradients() -> None:
+    def run(job: Job, accumulate: Any, update: Any) -> list[Tensor]:
+        torch.manual_seed(2)
+        for _ in range(3):
+            accumulate(job.x, job.y)
+            accumulate(job.x, job.y)
+            update()
+            assert all(p.grad is None for p in job.model.parameters())
+        return job.state()
+
+    def functions(job: Job) -> tuple[Any, Any]:
+        optimizer = job.optimizer
+
+        def update() -> None:
+            optimizer.step()
+            optimizer.zero_grad()
+
+        return accumulate_and_update(job)[0], update
+
+    ours, plain = Job(), Job()
+    first, second = functions(ours)
+    with compiled(first, (ours.x, ours.y)) as accumulate, compiled(second, ()) as update:
+        found = run(ours, accumulate, update)
+    assert same(found, run(plain, *functions(plain)))
+
+
+def test_numbers_of_a_group_may_be_whole_and_then_not() -> None:
+    def run(job: Job, step: Any) -> list[Tensor]:
+        torch.manual_seed(2)
+        for changed in ({"lr": 1}, {"lr": 0.5}, {"weight_decay": 0.01}, {"weight_decay": 0}):
+            job.optimizer.param_groups[0].update(changed)
+            step(job.x, job.y)
+        return job.state()
+
+    ours, plain = Job(torch.optim.SGD), Job(torch.optim.SGD)
+    with compiled(ours.step, (ours.x, ours.y)) as step:
+        found = run(ours, step)
+    assert same(found, run(plain, plain.step))

@@ -192,6 +192,16 @@ def test_a_folder_without_files_is_named_before_anything_runs(tmp_path: Path) ->
     assert differences(ours.train(ours.step), plain.train(plain.step)) == []
 
 
+def test_a_share_of_nothing_has_its_folder_all_the_same(tmp_path: Path) -> None:
+    """A function that needs no memory yet is compiled first."""
+    job, below = mlp(), {"disk_budget": "900%", "disk_dir": tmp_path}
+    update = fitstep.compile(job.optimizer.zero_grad, (), "1MiB", **below)
+    step = compiled(job, "1MiB", **below)
+    step(job.x, job.y)
+    step.close()
+    update.close()
+
+
 def test_settings_that_cannot_be_meant_are_named(tmp_path: Path) -> None:
     job = mlp()
     with pytest.raises(fitstep.SettingError, match="disk_budget="):

@@ -111,7 +111,11 @@ def _inner_role(role: Role) -> Role:
 def _assign_names(reach: Reach, walk: Walk) -> None:
     names = reach.names
 
-    def rank(place: Place) -> int:
+    def rank(place: Place) -> float:
+        if place.role == "list" and place.above.node.owned_by == "optimizer":
+            return _RANK.index("buffer") + 0.5  # param_groups[0]['params'][3]
+        if place.key is place.tensor:
+            return len(_RANK) + 1
         return _RANK.index(place.role) if place.role in _RANK else len(_RANK)
 
     # Parameters and buffers first: their paths have no tensor as a key in them.

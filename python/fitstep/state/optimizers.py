@@ -84,7 +84,7 @@ class OptimizerGuards:
         return [p for group in self._optimizer.param_groups for p in group["params"]]
 
     def _all_types(self) -> list[dict[str, type]]:
-        return [{k: type(v) for k, v in group.items()} for group in self._optimizer.param_groups]
+        return [{k: _type(v) for k, v in group.items()} for group in self._optimizer.param_groups]
 
     def _types_error(self, now: list[dict[str, type]]) -> GuardError:
         """Of the first entry that differs."""
@@ -138,6 +138,11 @@ class OptimizerGuards:
 
 def _alike(now: object, was: object) -> bool:
     return now is was or (not isinstance(was, torch.Tensor) and not isinstance(now, torch.Tensor))
+
+
+def _type(value: object) -> type:
+    """Its type; whole numbers are numbers like others (weight_decay=0)."""
+    return float if type(value) is int else type(value)
 
 
 def _kind(found: type | None) -> str:
