@@ -47,12 +47,12 @@ def _roles(swap: Swap) -> dict[int, str]:
     return roles
 
 
-_Entry = tuple[int, object, bool]
+_Entry = tuple[int, object, str]
 
 
-def _entry(container: object, key: object, *, is_there: bool) -> _Entry:
-    """Which entry of which object is bound anew, or gone; by identity, as paths may be equal."""
-    return id(container), id(key) if isinstance(key, torch.Tensor) else key, is_there
+def _entry(container: object, key: object, kind: str) -> _Entry:
+    """Which entry of which object is bound anew, and how; by identity, as paths may be equal."""
+    return id(container), id(key) if isinstance(key, torch.Tensor) else key, kind
 
 
 def _look(real: torch.Tensor) -> tuple[Any, ...]:
@@ -78,7 +78,8 @@ class Capturer:
         self._session = session
         self._bound: dict[int, Bound] = {}  # By storage of the fake.
         self._names: dict[str, Bound] = {}
-        self._done: dict[_Entry, int] = {}  # Rebindings that earlier recordings made.
+        # Rebindings that earlier recordings made, with the fakes: their ids must stay theirs.
+        self._done: dict[_Entry, list[torch.Tensor]] = {}
         self._fakes_of_leaves: dict[int, torch.Tensor] = {}
         self._met: list[tuple[torch.Tensor, str | None]] = []  # Externals, with the place.
         self._twice: dict[int, tuple[torch.Tensor, int]] = {}  # Fake, storage of the real one.
@@ -114,7 +115,7 @@ class Capturer:
                     grad = torch.empty_like(fake.detach())
                 self._add(Bound(name, "grad", grad, None))
             self.swap.give_grad(real, self._names[name].fake)
-            self._done.pop(_entry(real, "grad", is_there=False), None)
+            self._done.pop(_entry(real, "grad", "gone"), None)
 
     def record(self, function: Callable[..., Any], leaves: list[Any], spec: Any) -> Recording:
         """One recording from the present state of the fakes.
@@ -307,12 +308,11 @@ class Capturer:
     def _bind_state(self, recording: Recording) -> None:
         """What the step left in Python: new homes, copies into homes, tensors for the user."""
         for rebinding in self.swap.final():
-            marks = [id(t) for _, t in rebinding.tensors]
-            key = _entry(rebinding.container, rebinding.key, is_there=rebinding.kind != "gone")
-            mark = hash((rebinding.kind, tuple(marks)))
-            if self._done.get(key) == mark:
+            made = [tensor for _, tensor in rebinding.tensors]
+            key = _entry(rebinding.container, rebinding.key, rebinding.kind)
+            if key in self._done and [*map(id, self._done[key])] == [*map(id, made)]:
                 continue
-            self._done[key] = mark
+            self._done[key] = made
             if rebinding.role == "grad":
                 self._bind_grad(recording, rebinding)
             elif rebinding.kind == "flag":
