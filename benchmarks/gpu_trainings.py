@@ -96,10 +96,15 @@ def bits(small: bool) -> Iterator[Row]:
         {"budget": "60%", "policy": "recompute", "cuda_graph": True},
         {"budget": "50%", "host_budget": "200%"},
         {"budget": "60%", "policy": "offload", "host_budget": "200%"},
+        {"budget": "60%", "policy": "offload", "host_budget": "200%", "host_codes": True},
     )
+    own = json.loads(open_device(GPU).measure_codecs(1, MIB))["codecs"][-1]
+    rates = [own[f"{way}_bytes_per_s"] / 1e9 for way in ("encode", "decode")]
+    seen = "kernels encode {:.0f} and decode {:.0f} GB/s".format(*rates)
+    yield {"case": own["name"], "seen": f"{seen}, ops beside: {own['compute_slowdown']:.2f} times"}
     for name in ("mlp", "unet", "gpt", "resnet50_nchw", "resnet50_channels_last", "lstm"):
         for chosen in settings:
-            row: Row = {"case": f"{name}, {', '.join(map(str, chosen.values()))}"}
+            row: Row = {"case": f"{name}, {', '.join(f'{k}={v}' for k, v in chosen.items())}"}
             plain, ours = on_gpu(build(name, True)), on_gpu(build(name, True))
             try:
                 step = fitstep.compile(ours.train_step, ours.batch(0), progress=False, **chosen)
@@ -114,11 +119,13 @@ def bits(small: bool) -> Iterator[Row]:
                 for i in range(4):  # The last two in a graph, where there is one.
                     run(*plain.batch(i))
             a, b = (fingerprint(model=w.model, optimizer=w.optimizer) for w in (ours, plain))
-            missed = step.report().violations
+            report = step.report()
+            missed, coded = report.violations, len(report.variants[-1].coded_copies)
             step.close()
             different = differences(a, b)
             yield row | {
-                "seen": f"{len(a)} tensors, {len(different)} differ, {missed} violations",
+                "seen": f"{len(a)} tensors, {len(different)} differ, {missed} violations, "
+                f"{coded} copies in codes",
                 "good": not different and not missed,
             }
 

@@ -50,32 +50,14 @@ if(TARGET gpu_stand_in)
 endif()
 
 # What follows is made for a torch with its GPU, and to be tested without one.
-if(NOT CUDAToolkit_NVCC_EXECUTABLE OR NOT (torch_has_cuda OR FITSTEP_TESTS))
-  message(STATUS "GPU kernels: skipped")
+if(NOT (torch_has_cuda OR FITSTEP_TESTS))
   return()
 endif()
 
-# Kernels, for these kinds of GPUs; the last also as text that drivers compile for later ones.
-set(FITSTEP_GPUS "75;80;86;89;90" CACHE STRING "Compute capabilities that kernels are compiled for")
-set(launch_object ${CMAKE_CURRENT_BINARY_DIR}/launch.o)
-set(gpu_flags)
-foreach(gpu IN LISTS FITSTEP_GPUS)
-  list(APPEND gpu_flags -gencode arch=compute_${gpu},code=sm_${gpu})
-endforeach()
-list(GET FITSTEP_GPUS -1 last_gpu)
-add_custom_command(OUTPUT ${launch_object}
-  COMMAND ${CUDAToolkit_NVCC_EXECUTABLE} -std=c++20 -O3 -c -Xcompiler -fPIC,-fvisibility=hidden
-    ${gpu_flags} -gencode arch=compute_${last_gpu},code=compute_${last_gpu}
-    -I${PROJECT_SOURCE_DIR} -MD -MF ${launch_object}.d -o ${launch_object}
-    ${PROJECT_SOURCE_DIR}/fitstep_cuda/launch.cu
-  DEPENDS fitstep_cuda/launch.cu DEPFILE ${launch_object}.d VERBATIM)
-add_custom_target(fitstep_kernels ALL DEPENDS ${launch_object})
-
 # fitstep._cuda. Where torch has no GPU libraries it can only be loaded behind the stand-in for
 # them, which does on the host what kernels do.
-if(torch_has_cuda)
-  set(launch ${launch_object})
-else()
+set(launch)
+if(NOT torch_has_cuda)
   set(launch tests/gpu/launch_on_host.cpp)
 endif()
 add_library(_cuda MODULE fitstep_torch_cuda/bindings.cpp fitstep_torch_cuda/gpu_device.cpp
@@ -83,7 +65,6 @@ add_library(_cuda MODULE fitstep_torch_cuda/bindings.cpp fitstep_torch_cuda/gpu_
 set_target_properties(_cuda PROPERTIES
   PREFIX "" SUFFIX ${module_suffix}
   BUILD_RPATH ${torch_dir}/lib INSTALL_RPATH "$ORIGIN/../torch/lib")
-add_dependencies(_cuda fitstep_kernels)
 target_include_directories(_cuda SYSTEM BEFORE PRIVATE ${python_include})
 target_compile_definitions(_cuda PRIVATE TORCH_EXTENSION_NAME=_cuda TORCH_API_INCLUDE_EXTENSION_H)
 target_link_libraries(_cuda PRIVATE fitstep_torch_cuda

@@ -27,6 +27,18 @@ using Stream = CUstream_st*;
 using Event = CUevent_st*;
 using Graph = CUgraphExec_st*;
 
+// A copy whose host side is in zero-value code (zero_value_elements.h).
+struct CodedCopy {
+  const char* source = nullptr;
+  char* target = nullptr;
+  int64_t size_bytes = 0;
+  int64_t* sizes = nullptr;  // On the GPU, by piece: bytes in the code; -1 for one as it is.
+  char* scratch = nullptr;   // On the GPU: kCodeScratchBytes, of one copy at a time.
+};
+
+// Count finds out `sizes` and copies nothing.
+enum class Coding { Count, Encode, Decode };
+
 class Calls {
  public:
   Calls() = default;
@@ -60,6 +72,7 @@ class Calls {
   // These put something into a stream and return. Host memory of a copy stays; where it is not
   // page-locked, the copy may be made before the call returns.
   virtual Status copy(char* target, const char* source, int64_t size_bytes, Stream stream) = 0;
+  virtual Status code(const CodedCopy& copy, Coding coding, Stream stream) = 0;
   virtual Status record(Event event, Stream stream) = 0;
   virtual Status wait(Stream stream, Event event) = 0;
 

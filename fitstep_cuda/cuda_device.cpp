@@ -18,6 +18,7 @@
 #include "fitstep/run/tiered_device.h"
 #include "fitstep_cuda/cuda.h"
 #include "fitstep_cuda/cuda_lanes.h"
+#include "fitstep_cuda/zero_value_copies.h"
 
 namespace fitstep::cuda {
 
@@ -72,6 +73,7 @@ Result<std::shared_ptr<CudaDevice>> CudaDevice::make(std::shared_ptr<Calls> call
 }
 
 CudaDevice::~CudaDevice() {
+  if (code_scratch_ != nullptr) calls_->free(code_scratch_);
   for (const Lane lane : kCopyLanes) {
     if (stream(lane) != nullptr) calls_->destroy(stream(lane));
   }
@@ -104,11 +106,13 @@ void CudaDevice::discard(char* /*begin*/, int64_t /*size_bytes*/) {}
 void CudaDevice::set_in_forks(char* /*begin*/, int64_t /*size_bytes*/, bool /*is_in_forks*/) {}
 
 Result<std::unique_ptr<CopyLanes>> CudaDevice::open_lanes(LaneCopies copies) {
-  const auto is_coded = [](const LaneCopy& copy) { return copy.code != Code::None; };
-  if (std::ranges::any_of(copies.of(Lane::Evict), is_coded)) {
+  const auto is_foreign = [](const LaneCopy& copy) {
+    return copy.code != Code::None && copy.code != Code::ZeroValue;
+  };
+  if (std::ranges::any_of(copies.of(Lane::Evict), is_foreign)) {
     return Error{
         ErrorCode::Unsupported,
-        "the plan copies to the host in codes, which only a processor makes; plan it again"};
+        "the plan copies to the host in zstd, which only a processor makes; plan it again"};
   }
   if (!copies.of(Lane::DiskWrite).empty()) {
     FITSTEP_TRY_STATUS(reserve_disk(file_bytes(copies)));
@@ -122,6 +126,18 @@ void CudaDevice::count(Lane lane, int64_t size_bytes) {
   } else {
     shared_traffic()->add(lane, size_bytes);
   }
+}
+
+Status CudaDevice::prepare_code_scratch() {
+  const std::lock_guard guard(mutex_);
+  if (code_scratch_ != nullptr) return Done{};
+  FITSTEP_TRY(code_scratch_, calls_->allocate(kAllCodeScratchBytes));
+  return Done{};
+}
+
+char* CudaDevice::code_scratch(Lane lane) const {
+  FITSTEP_CHECK(code_scratch_ != nullptr, "kernels that code have no memory");
+  return code_scratch_ + (lane == Lane::Evict ? 0 : kCodeScratchBytes);
 }
 
 Status CudaDevice::begin_recording() {

@@ -56,6 +56,9 @@ class CudaDevice final : public TieredDevice, public std::enable_shared_from_thi
   const CudaDeviceOptions& options() const { return options_; }
   Stream stream(Lane lane) const { return streams_.at(static_cast<size_t>(lane)); }
   void count(Lane lane, int64_t size_bytes);
+  // Memory for kernels that code, once for all lanes: one step runs at a time.
+  Status prepare_code_scratch();
+  char* code_scratch(Lane lane) const;  // REQUIRES: it was prepared.
   bool is_recording() const { return recorded_ != nullptr; }
   bool begin_step();  // False while another step runs.
   void end_step();
@@ -69,6 +72,7 @@ class CudaDevice final : public TieredDevice, public std::enable_shared_from_thi
   std::unique_ptr<RecordedStep> recorded_;    // While a step is being recorded.
   std::mutex mutex_;                          // Guards what follows.
   std::map<char*, TierId> reserved_;
+  char* code_scratch_ = nullptr;
   bool is_running_ = false;
 };
 

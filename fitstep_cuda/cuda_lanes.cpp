@@ -29,7 +29,7 @@ Result<std::unique_ptr<CopyLanes>> CudaLanes::make(std::shared_ptr<CudaDevice> d
 }
 
 CudaLanes::CudaLanes(std::shared_ptr<CudaDevice> device, LaneCopies copies)
-    : device_(std::move(device)), copies_(std::move(copies)) {
+    : device_(std::move(device)), copies_(std::move(copies)), over_link_(*device_, copies_) {
   disk_[0].lane = Lane::DiskWrite;
   disk_[1].lane = Lane::DiskRead;
 }
@@ -56,6 +56,7 @@ CudaLanes::~CudaLanes() {
 
 Status CudaLanes::prepare() {
   FITSTEP_TRY_STATUS(make_events());
+  FITSTEP_TRY_STATUS(over_link_.prepare());
   if (!copies_of(Lane::DiskWrite).empty()) {
     to_file_ =
         std::make_unique<FileCopies>(copies_, device_->disk(), device_->options().staging_bytes);
@@ -180,6 +181,11 @@ std::optional<LaneFailure> CudaLanes::drain() {
     const Status status = device_->is_recording() ? join(lane) : finish(lane);
     if (!status) fail(lane, std::max(queued_of(lane) - 1, 0), status.error());
   }
+  if (failure_.has_value() || is_stopped_) {
+    over_link_.forget_step();
+  } else {
+    over_link_.end_step();
+  }
   device_->end_step();
   if (to_file_ != nullptr) to_file_->samples().end();
   return failure_;
@@ -241,10 +247,8 @@ Status CudaLanes::queue_copy(Lane lane, int32_t position) {
   const LaneCopy& copy = copies_of(lane)[static_cast<size_t>(position)];
   const Stream stream = device_->stream(lane);
   FITSTEP_TRY_STATUS(queue_waits(lane, copy.waits));
-  if (copy.size_bytes > 0) {
-    FITSTEP_TRY_STATUS(device_->calls().copy(copy.target, copy.source, copy.size_bytes, stream));
-    device_->count(lane, copy.size_bytes);
-  }
+  FITSTEP_TRY_STATUS(lane == Lane::Evict ? over_link_.evict(position)
+                                         : over_link_.prefetch(position));
   return device_->calls().record(event_of({.lane = lane, .count = position + 1}), stream);
 }
 

@@ -25,6 +25,7 @@
 #include "fitstep/run/device.h"
 #include "fitstep/run/file_copies.h"
 #include "fitstep_cuda/cuda.h"
+#include "fitstep_cuda/link_copies.h"
 
 namespace fitstep::cuda {
 
@@ -43,9 +44,11 @@ class CudaLanes final : public CopyLanes {
   void stop() override;
   std::optional<LaneFailure> drain() override;
   void sample_codes() override {
+    over_link_.begin_samples();
     if (to_file_ != nullptr) to_file_->samples().begin();
   }
   std::vector<CopySize> copy_sizes(Lane lane) const override {
+    if (lane == Lane::Evict) return over_link_.sizes();
     const bool is_to_file = lane == Lane::DiskWrite && to_file_ != nullptr;
     return is_to_file ? to_file_->sizes() : std::vector<CopySize>();
   }
@@ -95,6 +98,7 @@ class CudaLanes final : public CopyLanes {
 
   std::shared_ptr<CudaDevice> device_;
   LaneCopies copies_;
+  LinkCopies over_link_;
   std::unique_ptr<FileCopies> to_file_;                // Null where nothing is copied there.
   std::array<std::vector<Event>, kLaneCount> events_;  // By lane and position.
   Event start_ = nullptr;                              // All of the step before has run.

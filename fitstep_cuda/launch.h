@@ -1,4 +1,5 @@
-// Runs a work of pack_elements.h, pool_elements.h or hash_words.h on a GPU: a thread for each item.
+// Runs a work of pack_elements.h, pool_elements.h, zero_value_*.h or hash_words.h on a GPU: a
+// thread for each item.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +9,8 @@
 #include "fitstep_cuda/hash_words.h"
 #include "fitstep_cuda/pack_elements.h"
 #include "fitstep_cuda/pool_elements.h"
+#include "fitstep_cuda/zero_value_elements.h"
+#include "fitstep_cuda/zero_value_words.h"
 
 namespace fitstep::cuda {
 
@@ -16,11 +19,13 @@ template <class Work>
 Status launch(const Work& work, int64_t items, Stream stream);
 
 // All of them: to be made wherever launch() is defined.
-#define FITSTEP_WORKS(make)                                                               \
-  make(PackSigns<float>) make(PackSigns<double>) make(PackBools) make(KeepFlagged<float>) \
-      make(KeepFlagged<double>) make(ScaleUnflagged<float>) make(ScaleUnflagged<double>)  \
-          make(MultiplyTwice<float>) make(MultiplyTwice<double>) make(PackPool)           \
-              make(MaxPool<float>) make(MaxPool<double>) make(AddPooled<float>)           \
-                  make(AddPooled<double>) make(HashWords<uint64_t>) make(HashWords<uint8_t>)
+#define FITSTEP_WORKS(make)                                                                  \
+  make(PackSigns<float>) make(PackSigns<double>) make(PackBools) make(KeepFlagged<float>)    \
+      make(KeepFlagged<double>) make(ScaleUnflagged<float>) make(ScaleUnflagged<double>)     \
+          make(MultiplyTwice<float>) make(MultiplyTwice<double>) make(PackPool)              \
+              make(MaxPool<float>) make(MaxPool<double>) make(AddPooled<float>)              \
+                  make(AddPooled<double>) make(HashWords<uint64_t>) make(HashWords<uint8_t>) \
+                      make(MaskGroups) make(CountBlocks) make(PlaceGroups) make(PutCoded)    \
+                          make(TakeMasks) make(TakeWords)
 
 }  // namespace fitstep::cuda

@@ -5,12 +5,14 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 #include "fitstep/base/result.h"
 #include "fitstep/machine/machine.h"
 #include "fitstep/plan/plan.h"
 #include "fitstep_cuda/cuda.h"
+#include "fitstep_cuda/zero_value_copies.h"
 
 namespace fitstep::cuda {
 namespace {
@@ -31,6 +33,7 @@ class Blocks {
     for (char* const block : host_) {
       if (block != nullptr) calls_.free_pinned(block);
     }
+    if (scratch_ != nullptr) calls_.free(scratch_);
   }
   Blocks(const Blocks&) = delete;
   Blocks& operator=(const Blocks&) = delete;
@@ -43,6 +46,27 @@ class Blocks {
     }
     return Done{};
   }
+
+  // For coding as well; what is on the GPU, and its code, is all zeros then.
+  Status reserve_for_codes(int64_t size_bytes) {
+    FITSTEP_TRY_STATUS(reserve(size_bytes));
+    const int64_t sizes_bytes = coded_pieces_of(size_bytes) * static_cast<int64_t>(sizeof(int64_t));
+    FITSTEP_TRY(scratch_, calls_.allocate(kAllCodeScratchBytes + sizes_bytes));
+    std::memset(host_[0], 0, static_cast<size_t>(size_bytes));
+    FITSTEP_TRY_STATUS(calls_.copy(device_[0], host_[0], size_bytes, streams_[0]));
+    FITSTEP_TRY_STATUS(encode(size_bytes));
+    return wait();
+  }
+
+  // Between the same two blocks, each in its own stream.
+  Status encode(int64_t size_bytes) { return code(Coding::Encode, size_bytes); }
+  Status decode(int64_t size_bytes) { return code(Coding::Decode, size_bytes); }
+
+  // On the GPU, in the second stream.
+  Status copy_there(int64_t size_bytes) {
+    return calls_.copy(device_[1], device_[0], size_bytes, streams_[1]);
+  }
+  Status wait_there() { return calls_.synchronize(streams_[1]); }
 
   // Each way has its own blocks and stream.
   Status evict(int64_t size_bytes) {
@@ -57,11 +81,52 @@ class Blocks {
   }
 
  private:
+  Status code(Coding coding, int64_t size_bytes) {
+    const bool is_back = coding == Coding::Decode;
+    return calls_.code({.source = is_back ? host_[0] : device_[0],
+                        .target = is_back ? device_[0] : host_[0],
+                        .size_bytes = size_bytes,
+                        .sizes = reinterpret_cast<int64_t*>(scratch_ + kAllCodeScratchBytes),
+                        .scratch = scratch_},
+                       coding, streams_[0]);
+  }
+
   Calls& calls_;
   std::array<Stream, 2> streams_{};
   std::array<char*, 2> device_{};
   std::array<char*, 2> host_{};
+  char* scratch_ = nullptr;
 };
+
+int64_t ps_since(std::chrono::steady_clock::time_point begin) {
+  const std::chrono::nanoseconds taken = std::chrono::steady_clock::now() - begin;
+  return std::max<int64_t>(taken.count(), 1) * 1000;
+}
+
+int64_t bytes_per_s(const CopyOptions& options, int64_t round_ps) {
+  const double seconds = static_cast<double>(round_ps) / kPicosecondsPerSecond;
+  const auto bytes = static_cast<double>(options.block_bytes) * options.blocks;
+  return std::max<int64_t>(static_cast<int64_t>(bytes / seconds), 1);
+}
+
+Status check(const CopyOptions& options) {
+  if (options.block_bytes > 0 && options.blocks > 0 && options.rounds > 0) return Done{};
+  return Error{ErrorCode::BadInput, "copies are measured with at least one byte, block and round"};
+}
+
+// Picoseconds of the middle one of some rounds, after one that wakes the engines up.
+template <class Round>
+Result<int64_t> median_ps(int32_t rounds, const Round& round) {
+  FITSTEP_TRY_STATUS(round());
+  std::vector<int64_t> all_ps;
+  for (int32_t i = 0; i < rounds; ++i) {
+    FITSTEP_TRY(const int64_t time_ps, round());
+    all_ps.push_back(time_ps);
+  }
+  const auto middle = all_ps.begin() + static_cast<std::ptrdiff_t>(all_ps.size() / 2);
+  std::ranges::nth_element(all_ps, middle);
+  return *middle;
+}
 
 struct Ways {
   bool evicts = false;
@@ -76,42 +141,38 @@ Result<int64_t> time_round(Blocks& blocks, Ways ways, int64_t size_bytes, int32_
     if (ways.prefetches) FITSTEP_TRY_STATUS(blocks.prefetch(size_bytes));
   }
   FITSTEP_TRY_STATUS(blocks.wait());
-  const std::chrono::nanoseconds taken = std::chrono::steady_clock::now() - begin;
-  return std::max<int64_t>(taken.count(), 1) * 1000;
+  return ps_since(begin);
 }
 
-Result<int64_t> median_round(Blocks& blocks, Ways ways, int64_t size_bytes, int32_t count,
-                             int32_t rounds) {
-  FITSTEP_TRY_STATUS(time_round(blocks, ways, size_bytes, count));  // Wakes the engines up.
-  std::vector<int64_t> all_ps;
-  for (int32_t i = 0; i < rounds; ++i) {
-    FITSTEP_TRY(const int64_t time_ps, time_round(blocks, ways, size_bytes, count));
-    all_ps.push_back(time_ps);
+// Of copies on the GPU, beside coding or alone.
+Result<int64_t> time_copies_there(Blocks& blocks, const CopyOptions& options, bool is_beside) {
+  for (int32_t i = 0; is_beside && i < options.blocks; ++i) {
+    FITSTEP_TRY_STATUS(blocks.encode(options.block_bytes));
   }
-  const auto middle = all_ps.begin() + static_cast<std::ptrdiff_t>(all_ps.size() / 2);
-  std::ranges::nth_element(all_ps, middle);
-  return *middle;
+  const auto begin = std::chrono::steady_clock::now();
+  for (int32_t i = 0; i < options.blocks; ++i) {
+    FITSTEP_TRY_STATUS(blocks.copy_there(options.block_bytes));
+  }
+  FITSTEP_TRY_STATUS(blocks.wait_there());
+  const int64_t time_ps = ps_since(begin);
+  FITSTEP_TRY_STATUS(blocks.wait());
+  return time_ps;
 }
 
 }  // namespace
 
 Result<Link> measure_copies(Calls& calls, const CopyOptions& options) {
-  if (options.block_bytes <= 0 || options.blocks <= 0 || options.rounds <= 0) {
-    return Error{ErrorCode::BadInput,
-                 "copies are measured with at least one byte, block and round"};
-  }
+  FITSTEP_TRY_STATUS(check(options));
   Blocks blocks(calls);
   FITSTEP_TRY_STATUS(blocks.reserve(std::max(options.block_bytes, kSmallestBytes)));
+  const auto median_round = [&](Ways ways, int64_t size_bytes, int32_t count) {
+    return median_ps(options.rounds, [&] { return time_round(blocks, ways, size_bytes, count); });
+  };
   const auto rate = [&](Ways ways) -> Result<int64_t> {
-    FITSTEP_TRY(const int64_t time_ps,
-                median_round(blocks, ways, options.block_bytes, options.blocks, options.rounds));
-    const double seconds = static_cast<double>(time_ps) / kPicosecondsPerSecond;
-    const auto bytes = static_cast<double>(options.block_bytes) * options.blocks;
-    return std::max<int64_t>(static_cast<int64_t>(bytes / seconds), 1);
+    FITSTEP_TRY(const int64_t time_ps, median_round(ways, options.block_bytes, options.blocks));
+    return bytes_per_s(options, time_ps);
   };
-  const auto latency = [&](Ways ways) {
-    return median_round(blocks, ways, kSmallestBytes, 1, options.rounds);
-  };
+  const auto latency = [&](Ways ways) { return median_round(ways, kSmallestBytes, 1); };
   Link link{.upper = kDeviceTier};
   FITSTEP_TRY(link.evict.alone_bytes_per_s, rate({.evicts = true}));
   FITSTEP_TRY(link.prefetch.alone_bytes_per_s, rate({.prefetches = true}));
@@ -121,6 +182,35 @@ Result<Link> measure_copies(Calls& calls, const CopyOptions& options) {
   FITSTEP_TRY(link.evict.latency_ps, latency({.evicts = true}));
   FITSTEP_TRY(link.prefetch.latency_ps, latency({.prefetches = true}));
   return link;
+}
+
+Result<Codec> measure_coding(Calls& calls, const CopyOptions& options) {
+  FITSTEP_TRY_STATUS(check(options));
+  Blocks blocks(calls);
+  FITSTEP_TRY_STATUS(blocks.reserve_for_codes(options.block_bytes));
+  const auto rate = [&](Status (Blocks::*code)(int64_t)) -> Result<int64_t> {
+    const auto round = [&]() -> Result<int64_t> {
+      const auto begin = std::chrono::steady_clock::now();
+      for (int32_t i = 0; i < options.blocks; ++i) {
+        FITSTEP_TRY_STATUS((blocks.*code)(options.block_bytes));
+      }
+      FITSTEP_TRY_STATUS(blocks.wait());
+      return ps_since(begin);
+    };
+    FITSTEP_TRY(const int64_t time_ps, median_ps(options.rounds, round));
+    return bytes_per_s(options, time_ps);
+  };
+  const auto copies_ps = [&](bool is_beside) {
+    return median_ps(options.rounds, [&] { return time_copies_there(blocks, options, is_beside); });
+  };
+  Codec codec{.name = "zero_value", .is_on_device = true};
+  FITSTEP_TRY(codec.encode_bytes_per_s, rate(&Blocks::encode));
+  FITSTEP_TRY(codec.decode_bytes_per_s, rate(&Blocks::decode));
+  FITSTEP_TRY(const int64_t alone_ps, copies_ps(false));
+  FITSTEP_TRY(const int64_t beside_ps, copies_ps(true));
+  codec.compute_slowdown =
+      std::max(1.0, static_cast<double>(beside_ps) / static_cast<double>(alone_ps));
+  return codec;
 }
 
 }  // namespace fitstep::cuda

@@ -4,8 +4,10 @@
 //   alone     a block after another, one way
 //   both      while the other stream copies the other way
 //   latency   from queueing the smallest copy until a sleeping thread sees that it is done
+//   coding    kernels that encode zeros and decode them: hardly anything crosses the link
 //
-// Copies have engines of their own on a GPU, so kernels are taken not to be slowed down.
+// Copies have engines of their own on a GPU, so kernels are taken not to be slowed down by them; by
+// coding they are as much as copies on the GPU are.
 #pragma once
 
 #include <cstdint>
@@ -25,5 +27,8 @@ struct CopyOptions {
 // The link from tier 0 (the GPU) to tier 1 (page-locked memory). An error where the blocks cannot
 // be reserved, a copy fails, or an option is not positive.
 Result<Link> measure_copies(Calls& calls, const CopyOptions& options);
+
+// The device's codec of zero-value code; the same errors.
+Result<Codec> measure_coding(Calls& calls, const CopyOptions& options);
 
 }  // namespace fitstep::cuda

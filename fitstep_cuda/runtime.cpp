@@ -14,6 +14,8 @@
 
 #include "fitstep/base/result.h"
 #include "fitstep_cuda/cuda.h"
+#include "fitstep_cuda/launch.h"
+#include "fitstep_cuda/zero_value_copies.h"
 
 namespace fitstep::cuda {
 namespace {
@@ -127,6 +129,13 @@ class Runtime final : public Calls {
     const Entered entered(index_);
     return status_of("a copy", cudaMemcpyAsync(target, source, static_cast<size_t>(size_bytes),
                                                cudaMemcpyDefault, stream));
+  }
+  Status code(const CodedCopy& copy, Coding coding, Stream stream) override {
+    const Entered entered(index_);
+    const auto put = [&](const auto& work, int64_t items) {
+      return fitstep::cuda::launch(work, items, stream);
+    };
+    return ZeroValueKernels(copy, put).put(coding);
   }
   Status record(Event event, Stream stream) override {
     const Entered entered(index_);

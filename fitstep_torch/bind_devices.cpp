@@ -1,4 +1,11 @@
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "fitstep/base/result.h"
+#include "fitstep/machine/machine.h"
 #include "fitstep/run/answers.h"
+#include "fitstep/run/measure_codecs.h"
 #include "fitstep_torch/allocator.h"
 #include "fitstep_torch/bindings.h"
 #include "fitstep_torch/taken_out.h"
@@ -27,6 +34,21 @@ std::string measure_link(TorchDevice& device, int32_t threads, int64_t block_byt
   return link_text(threads, unwrap(measure()));
 }
 
+// Of copies to tiers below: the processor's, and the device's own.
+std::string measure_copy_codecs(TorchDevice& device, int32_t threads, int64_t piece_bytes) {
+  constexpr int32_t kPieces = 4;
+  const auto measure = [&]() -> Result<std::vector<Codec>> {
+    const py::gil_scoped_release release;
+    FITSTEP_TRY(
+        std::vector<Codec> all,
+        measure_codecs({.piece_bytes = piece_bytes, .pieces = kPieces, .threads = threads}));
+    FITSTEP_TRY(const std::vector<Codec> own, device.measure_codecs());
+    all.insert(all.end(), own.begin(), own.end());
+    return all;
+  };
+  return codecs_text(threads, unwrap(measure()));
+}
+
 }  // namespace
 
 void bind_devices(py::module_& module) {
@@ -36,6 +58,7 @@ void bind_devices(py::module_& module) {
       .def("alignment_bytes", &TorchDevice::alignment_bytes)
       .def("outside_bytes", &TorchDevice::outside_bytes)
       .def("measure_link", &measure_link)
+      .def("measure_codecs", &measure_copy_codecs)
       .def("counters", &counters)
       .def("synchronize", &TorchDevice::synchronize);
   py::class_<TakenOut>(module, "TakenOut")

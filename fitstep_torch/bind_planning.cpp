@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <cstdint>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "fitstep/base/bytes.h"
@@ -9,7 +11,6 @@
 #include "fitstep/planner/policies/policies.h"
 #include "fitstep/run/host_copies.h"
 #include "fitstep/run/lane_copies.h"
-#include "fitstep/run/measure_codecs.h"
 #include "fitstep/run/measure_disk.h"
 #include "fitstep_torch/bindings.h"
 #include "fitstep_torch/lower.h"
@@ -49,6 +50,12 @@ Machine machine_from(int32_t threads, const py::dict& options) {
   return machine;
 }
 
+std::string codecs_text(int32_t threads, std::vector<Codec> codecs) {
+  Machine machine = local_machine(threads);
+  machine.codecs = std::move(codecs);
+  return print_machine(machine);
+}
+
 std::string link_text(int32_t threads, const Link& link) {
   Machine machine = local_machine(threads);
   machine.tiers.push_back({.name = "below"});
@@ -73,18 +80,6 @@ std::string measure_drive(int32_t threads, const py::object& file, int64_t file_
                                  .evict = disk.evict,
                                  .prefetch = disk.prefetch,
                                  .compute_slowdown = disk.compute_slowdown});
-}
-
-// As the text of a machine that has only them: what options["codecs"] takes.
-std::string measure_copy_codecs(int32_t threads, int64_t piece_bytes) {
-  constexpr int32_t kPieces = 4;
-  const auto measure = [&] {
-    const py::gil_scoped_release release;
-    return measure_codecs({.piece_bytes = piece_bytes, .pieces = kPieces, .threads = threads});
-  };
-  Machine machine = local_machine(threads);
-  machine.codecs = unwrap(measure());
-  return print_machine(machine);
 }
 
 // What the lanes of a plan copy, and what the tiers below hold for it.
@@ -265,7 +260,6 @@ void bind_planning(py::module_& module) {
   });
   module.def("plan_step", &plan_step);
   module.def("measure_disk_link", &measure_drive);
-  module.def("measure_codecs", &measure_copy_codecs);
   module.attr("HOST_PIECE_BYTES") = kHostPieceBytes;
   module.def("has_codecs", [](const std::string& text) {
     const Result<Machine> machine = parse_machine(text);

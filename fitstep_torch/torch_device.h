@@ -56,6 +56,9 @@ class TorchDevice {
   // Copies to the host tier and back, in blocks of that size, beside kernels.
   virtual Result<Link> measure_link(int32_t threads, int64_t block_bytes) = 0;
 
+  // What the device itself codes of copies to the host tier; nothing where the processor does.
+  virtual Result<std::vector<Codec>> measure_codecs() { return std::vector<Codec>(); }
+
   // Of what no plan places.
   virtual c10::Allocator* allocator() const = 0;
 

@@ -34,6 +34,7 @@
 #include "fitstep_cuda/launch.h"
 #include "fitstep_cuda/measure_copies.h"
 #include "fitstep_cuda/runtime.h"
+#include "fitstep_cuda/zero_value_copies.h"
 #include "fitstep_torch/torch_device.h"
 #include "fitstep_torch_cuda/step_allocator.h"
 
@@ -152,7 +153,8 @@ class GpuDevice final : public TorchDevice {
     if (!memory) return kept_bytes_;
     const int64_t used_bytes = memory->total_bytes - memory->free_bytes;
     const int64_t of_tensors = allocated_bytes(stream_.device_index()) + memory->own_bytes;
-    return std::max<int64_t>(used_bytes - of_tensors, 0) + kept_bytes_ + kRoundingBytes;
+    return std::max<int64_t>(used_bytes - of_tensors, 0) + kept_bytes_ + kRoundingBytes +
+           cuda::kAllCodeScratchBytes;
   }
 
   Result<std::shared_ptr<TieredDevice>> open(std::optional<DiskFileOptions> disk) override {
@@ -165,6 +167,12 @@ class GpuDevice final : public TorchDevice {
 
   Result<Link> measure_link(int32_t /*threads*/, int64_t block_bytes) override {
     return cuda::measure_copies(*calls_, {.block_bytes = block_bytes});
+  }
+
+  Result<std::vector<Codec>> measure_codecs() override {
+    FITSTEP_TRY(const Codec codec,
+                cuda::measure_coding(*calls_, {.block_bytes = cuda::kSliceBytes}));
+    return std::vector<Codec>{codec};
   }
 
   c10::Allocator* allocator() const override { return native::get(); }

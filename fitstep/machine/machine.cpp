@@ -74,8 +74,10 @@ void read_codecs(JsonFields& fields, Machine& machine) {
         Codec{.name = codec.text("name"),
               .encode_bytes_per_s = codec.number("encode_bytes_per_s"),
               .decode_bytes_per_s = codec.number("decode_bytes_per_s"),
-              .compute_slowdown = codec.has("compute_slowdown") ? read_slowdown(codec) : 1.0});
-    codec.allow_only({"name", "encode_bytes_per_s", "decode_bytes_per_s", "compute_slowdown"});
+              .compute_slowdown = codec.has("compute_slowdown") ? read_slowdown(codec) : 1.0,
+              .is_on_device = codec.has("on_device") && codec.flag("on_device")});
+    codec.allow_only(
+        {"name", "encode_bytes_per_s", "decode_bytes_per_s", "compute_slowdown", "on_device"});
   });
 }
 
@@ -178,6 +180,7 @@ std::string print_machine(const Machine& machine) {
                       {"encode_bytes_per_s", codec.encode_bytes_per_s},
                       {"decode_bytes_per_s", codec.decode_bytes_per_s},
                       {"compute_slowdown", codec.compute_slowdown}});
+    if (codec.is_on_device) codecs.back()["on_device"] = true;
   }
   Json root = {{"format", kFormat},
                {"name", machine.name},

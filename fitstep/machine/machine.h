@@ -51,6 +51,8 @@ struct Codec {
   int64_t encode_bytes_per_s = 0;
   int64_t decode_bytes_per_s = 0;
   double compute_slowdown = 1.0;  // Op time while one thread codes without a pause / op time alone.
+  // By kernels of the device, so that its link carries the code: for copies to the host only.
+  bool is_on_device = false;
 
   bool operator==(const Codec&) const = default;
 };

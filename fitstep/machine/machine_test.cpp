@@ -29,7 +29,8 @@ Machine full_machine() {
   machine.codecs = {{.name = "signs",
                      .encode_bytes_per_s = 11,
                      .decode_bytes_per_s = 13,
-                     .compute_slowdown = 1.375}};
+                     .compute_slowdown = 1.375,
+                     .is_on_device = true}};
   machine.roofline = {.fp32_flops_per_s = 17,
                       .memory_bytes_per_s = 19,
                       .flops_efficiency = 0.5,

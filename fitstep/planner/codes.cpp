@@ -48,7 +48,7 @@ Code quickest_code(const Storage& storage, const Machine& machine) {
   int64_t least_ps = round_trip_ps(storage, Code::None, machine);
   for (const Code code : kCodes) {
     const std::optional<int64_t> bytes = coded_bytes(storage, code);
-    if (!bytes || !codec_of(machine, code)) continue;
+    if (!bytes || !codec_of(machine, code, kDiskTier)) continue;
     if (*bytes > storage.size_bytes - kDiskAlignmentBytes) continue;
     const int64_t time_ps = round_trip_ps(storage, code, machine);
     if (time_ps >= least_ps) continue;
@@ -62,9 +62,51 @@ Code quickest_code(const Storage& storage, const Machine& machine) {
 Code small_code(const Storage& storage, const Machine& machine) {
   for (const Code code : kCodes) {
     const std::optional<int64_t> bytes = coded_bytes(storage, code);
-    if (bytes && codec_of(machine, code) && *bytes <= storage.size_bytes / 8 * 7) return code;
+    if (!bytes || !codec_of(machine, code, kHostTier)) continue;
+    if (*bytes <= storage.size_bytes / 8 * 7) return code;
   }
   return Code::None;
+}
+
+// How much smaller any storage is in a code that plans may use there.
+double most_times_smaller(const Program& program, const Machine& machine, TierId lower) {
+  double most = 1;
+  for (const Storage& storage : program.storages) {
+    for (const Code code : kCodes) {
+      const std::optional<int64_t> bytes = coded_bytes(storage, code);
+      if (!bytes || !codec_of(machine, code, lower)) continue;
+      most = std::max(most, static_cast<double>(storage.size_bytes) / static_cast<double>(*bytes));
+    }
+  }
+  return most;
+}
+
+// Every op that is not optional, once, in its quickest form.
+int64_t least_ops_ps(const Program& program, const Machine& machine) {
+  int64_t sum_ps = 0;
+  for (const Op& op : program.ops) {
+    if (op.is_optional) continue;
+    int64_t least_ps = std::numeric_limits<int64_t>::max();
+    for (const Form& form : op.forms) least_ps = std::min(least_ps, form.time_ps);
+    sum_ps += least_ps + machine.launch_ps;
+  }
+  return sum_ps;
+}
+
+// To what holds for plans with codes on that tier as well.
+void lower_bound(const Program& program, const Machine& machine, TierId lower,
+                 Certificate& certificate) {
+  const double most = most_times_smaller(program, machine, lower);
+  const auto scaled_ps =
+      static_cast<int64_t>(static_cast<double>(certificate.bound_ps) / most * (1 - 1e-9));
+  const int64_t ops_ps = least_ops_ps(program, machine);
+  if (ops_ps >= scaled_ps) {
+    certificate.bound = "compute";
+    certificate.bound_ps = std::min(certificate.bound_ps, ops_ps);
+  } else {
+    certificate.bound = fmt::format("{} / {:.2f}", certificate.bound, most);
+    certificate.bound_ps = scaled_ps;
+  }
 }
 
 class Coding {
@@ -128,47 +170,10 @@ class Coding {
   }
 
   void certify() {
-    Certificate& certificate = plan_.certificate;
-    certificate.predicted_ps = best_ps_;
+    plan_.certificate.predicted_ps = best_ps_;
     if (std::ranges::none_of(choices_, [&](const Choice& it) { return is_coded(it); })) return;
-    certificate.moves += " + codes";
-    const double most = most_times_smaller();
-    const auto scaled_ps =
-        static_cast<int64_t>(static_cast<double>(certificate.bound_ps) / most * (1 - 1e-9));
-    const int64_t ops_ps = least_ops_ps();
-    if (ops_ps >= scaled_ps) {
-      certificate.bound = "compute";
-      certificate.bound_ps = std::min(certificate.bound_ps, ops_ps);
-    } else {
-      certificate.bound = fmt::format("{} / {:.2f}", certificate.bound, most);
-      certificate.bound_ps = scaled_ps;
-    }
-  }
-
-  // How much smaller any storage is in a code that plans may use.
-  double most_times_smaller() const {
-    double most = 1;
-    for (const Storage& storage : program_.storages) {
-      for (const Code code : kCodes) {
-        const std::optional<int64_t> bytes = coded_bytes(storage, code);
-        if (!bytes || !codec_of(machine_, code)) continue;
-        most =
-            std::max(most, static_cast<double>(storage.size_bytes) / static_cast<double>(*bytes));
-      }
-    }
-    return most;
-  }
-
-  // Every op that is not optional, once, in its quickest form.
-  int64_t least_ops_ps() const {
-    int64_t sum_ps = 0;
-    for (const Op& op : program_.ops) {
-      if (op.is_optional) continue;
-      int64_t least_ps = std::numeric_limits<int64_t>::max();
-      for (const Form& form : op.forms) least_ps = std::min(least_ps, form.time_ps);
-      sum_ps += least_ps + machine_.launch_ps;
-    }
-    return sum_ps;
+    plan_.certificate.moves += " + codes";
+    lower_bound(program_, machine_, kDiskTier, plan_.certificate);
   }
 
   const Program& program_;
@@ -185,14 +190,21 @@ void choose_codes(const Program& program, const Machine& machine, Plan& plan) {
 }
 
 void choose_host_codes(const Program& program, const Machine& machine, Plan& plan) {
-  bool is_coded = false;
+  std::vector<Residency*> coded;
   for (Residency& residency : plan.residencies) {
     if (residency.tier != kHostTier || residency.is_home || residency.code != Code::None) continue;
     residency.code = small_code(program.storages[residency.storage.index()], machine);
-    is_coded = is_coded || residency.code != Code::None;
+    if (residency.code != Code::None) coded.push_back(&residency);
   }
-  if (!is_coded) return;
-  plan.certificate.predicted_ps = simulate(program, plan, machine).total_ps;
+  if (coded.empty()) return;
+  const int64_t coded_ps = simulate(program, plan, machine).total_ps;
+  const bool is_on_device = std::ranges::any_of(machine.codecs, &Codec::is_on_device);
+  if (is_on_device && coded_ps > plan.certificate.predicted_ps) {
+    for (Residency* residency : coded) residency->code = Code::None;
+    return;
+  }
+  plan.certificate.predicted_ps = coded_ps;
+  if (is_on_device) lower_bound(program, machine, kHostTier, plan.certificate);
   constexpr std::string_view kSays = " + codes on the host";
   std::string& moves = plan.certificate.moves;
   if (moves.find(kSays) == std::string::npos) moves += kSays;

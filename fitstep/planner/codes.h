@@ -2,7 +2,8 @@
 // and read. Room is kept for all bytes, so addresses, waits and proofs stay as they are; only the
 // expected time changes.
 //
-//   to the host: each copy in a code that is expected to be an eighth smaller, for the memory
+//   to the host: each copy in a code that is expected to be an eighth smaller: for the memory; by
+//                kernels of the device for the time, all of them or none
 //
 //   to the disk, for the time:
 //   plan, sizes in codes (program), rates (machine)
@@ -30,7 +31,8 @@ namespace fitstep {
 void choose_codes(const Program& program, const Machine& machine, Plan& plan);
 
 // The same of what is evicted to the host and is no home. It takes less memory there, and the plan
-// may be predicted slower than it was. No copy is quicker in a code, so its bound stays.
+// may be predicted slower than it was. No copy is quicker in a code of the processor's, so its
+// bound stays. Where the device codes the plan is never predicted slower, and its bound is lowered.
 //
 // REQUIRES: the plan is sound. Codes that it has stay.
 void choose_host_codes(const Program& program, const Machine& machine, Plan& plan);

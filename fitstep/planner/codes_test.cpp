@@ -191,6 +191,34 @@ TEST(ChooseHostCodes, TakesThemWhereverTheySaveAnEighth) {
   }
 }
 
+// By the device it is for the time, so all of them or none; and bounds hold for coded plans too.
+TEST(ChooseHostCodes, OfTheDeviceMakeNoPlanSlower) {
+  int64_t quicker = 0;
+  int64_t left = 0;
+  for (uint64_t seed = 0; seed < 30; ++seed) {
+    SCOPED_TRACE(seed);
+    const Program program = half_sparse(seed);
+    for (const double coding_s : {0.01, 3.0}) {
+      Machine machine = machine_with(coding_s, coding_s);
+      machine.tiers[1].is_closed = false;
+      machine.codecs[0].is_on_device = true;
+      Plan plan = offload_gaps(program);
+      plan.certificate.predicted_ps = simulate(program, plan, machine).total_ps;
+      plan.certificate.bound_ps = plan.certificate.predicted_ps;
+      const int64_t before_ps = plan.certificate.predicted_ps;
+      choose_host_codes(program, machine, plan);
+      EXPECT_EQ(count_of(plan, Code::Zstd), 0);
+      EXPECT_LE(plan.certificate.predicted_ps, before_ps);
+      EXPECT_LE(plan.certificate.bound_ps, plan.certificate.predicted_ps);
+      EXPECT_EQ(plan.certificate.predicted_ps, simulate(program, plan, machine).total_ps);
+      quicker += plan.certificate.predicted_ps < before_ps ? 1 : 0;
+      left += count_on_host(plan, false) == 0 ? 1 : 0;
+    }
+  }
+  EXPECT_GT(quicker, 20);
+  EXPECT_GT(left, 20);
+}
+
 TEST(ChooseHostCodes, LeavesHomesAsTheyAre) {
   const Program program = half_sparse(1);
   Plan plan = offload_gaps(program);

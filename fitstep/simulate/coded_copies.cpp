@@ -24,14 +24,15 @@ std::optional<int64_t> coded_bytes(const Storage& storage, Code code) {
   return bytes > 0 ? std::optional(std::min(bytes, storage.size_bytes)) : std::nullopt;
 }
 
-std::optional<Codec> codec_of(const Machine& machine, Code code) {
+std::optional<Codec> codec_of(const Machine& machine, Code code, TierId lower) {
+  const bool is_on_device =
+      lower == kHostTier && std::ranges::any_of(machine.codecs, &Codec::is_on_device);
   const std::string_view name = code == Code::ZeroValue ? "zero_value"
                                 : code == Code::Zstd    ? "zstd"
                                                         : "";
   for (const Codec& codec : machine.codecs) {
-    if (codec.name != name || codec.encode_bytes_per_s <= 0 || codec.decode_bytes_per_s <= 0) {
-      continue;
-    }
+    if (codec.name != name || codec.is_on_device != is_on_device) continue;
+    if (codec.encode_bytes_per_s <= 0 || codec.decode_bytes_per_s <= 0) continue;
     return codec;
   }
   return std::nullopt;
@@ -39,8 +40,9 @@ std::optional<Codec> codec_of(const Machine& machine, Code code) {
 
 void put_code(const Storage& storage, Code code, const Machine& machine, Work& work) {
   work.coded_bytes = coded_bytes(storage, code).value_or(work.size_bytes);
-  const std::optional<Codec> codec = codec_of(machine, code);
+  const std::optional<Codec> codec = codec_of(machine, code, work.route.lower);
   if (!codec) return;
+  work.is_coded_on_device = codec->is_on_device;
   const bool is_evict = work.route.direction == Direction::Evict;
   const Rate rate{.alone_bytes_per_s =
                       is_evict ? codec->encode_bytes_per_s : codec->decode_bytes_per_s};

@@ -4,6 +4,7 @@
 //   plain      host |======|  disk |============|          as long as the disk takes
 //   coded           |======|       |=====|  coding |--|
 //   to the host     coding |-----------|                   all bytes are read, by one thread
+//   by the device   coding |---|                           the host's link carries the code too
 //
 // How many bytes is known from an example (Storage::zero_value_bytes), and only an expectation: the
 // simulator's answer depends on it, nothing else does.
@@ -29,7 +30,8 @@ std::optional<int64_t> coded_bytes(const Storage& storage, Code code);
 // size in it all bytes go; coding whose rate the machine does not say takes no time.
 void put_code(const Storage& storage, Code code, const Machine& machine, Work& work);
 
-// The machine's codec of that name, if its rates are known.
-std::optional<Codec> codec_of(const Machine& machine, Code code);
+// The machine's codec of that name for copies to that tier, if its rates are known. A device that
+// codes does so for the host; its processor does for the disk.
+std::optional<Codec> codec_of(const Machine& machine, Code code, TierId lower);
 
 }  // namespace fitstep

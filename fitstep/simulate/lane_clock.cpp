@@ -130,7 +130,8 @@ int64_t LaneClock::link_ps(size_t lane, const Link& link) const {
 int64_t LaneClock::alone_ps(size_t lane, const Link& link) const {
   const Work& work = running_[lane].work;
   const Rate& rate = work.route.direction == Direction::Evict ? link.evict : link.prefetch;
-  const bool is_coded = work.coded_bytes >= 0 && link.upper != work.route.upper;
+  const bool is_below = work.is_coded_on_device || link.upper != work.route.upper;
+  const bool is_coded = work.coded_bytes >= 0 && is_below;
   return transfer_ps(is_coded ? work.coded_bytes : work.size_bytes, rate,
                      is_other_way_busy(lane, link));
 }

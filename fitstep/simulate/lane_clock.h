@@ -17,8 +17,8 @@
 //
 // A copy in a code goes in pieces that two threads encode and hand to the lower link in turns: it
 // takes as long as that link alone, or half of what coding and that link take after each other. To
-// the host one thread codes, and there is no lower link. Ops beside it are slower as far as its
-// threads code.
+// the host one thread codes, and there is no lower link; or the device does, and its link carries
+// the code. Ops beside it are slower as far as its threads code.
 //
 // An action whose speed changes keeps the share of it that is done. Who may start, and when, is
 // the caller's question.
@@ -55,8 +55,9 @@ struct Work {
   // Of a copy in a code: bytes on links below the first, and the time of one thread that codes.
   int64_t coded_bytes = -1;  // None: there is no code.
   int64_t code_ps = 0;
-  int32_t coders = 2;          // Threads that code, in turns.
-  double code_slowdown = 1.0;  // Of ops while one thread codes without a pause.
+  int32_t coders = 2;               // Threads that code, in turns.
+  bool is_coded_on_device = false;  // The first link has these bytes too.
+  double code_slowdown = 1.0;       // Of ops while one thread codes without a pause.
 };
 
 // Time of one copy over one link; `is_shared` while the other direction is busy too.

@@ -293,6 +293,22 @@ TEST(Simulate, TakesForACodedCopyToTheHostWhatOneThreadCodesOrTheLink) {
   EXPECT_EQ(span_of(simulate(program, plan, machine), Lane::Compute, 1).end_ps, 3 * kSecond);
 }
 
+TEST(Simulate, HasTheLinkCarryWhatTheDeviceHasCoded) {
+  const Program program = half_coded();
+  Plan plan = offload_plan(program);
+  plan.residencies[5].code = Code::ZeroValue;
+  Machine machine = unit_machine();
+  machine.codecs = {
+      {.name = "zero_value", .encode_bytes_per_s = 1'000'000, .decode_bytes_per_s = 1'000'000},
+      {.name = "zstd", .encode_bytes_per_s = 1, .decode_bytes_per_s = 1, .is_on_device = true}};
+  EXPECT_EQ(simulate(program, plan, machine).total_ps, 6 * kSecond) << "by no kernel";
+  machine.codecs[0].is_on_device = true;
+  // f 1 s, 1 byte of 2 down 1 s and up 1 s, b 1 s.
+  EXPECT_EQ(simulate(program, plan, machine).total_ps, 4 * kSecond);
+  machine.codecs[0].encode_bytes_per_s = 1;  // The kernels take 2 s for both bytes.
+  EXPECT_EQ(simulate(program, plan, machine).total_ps, 5 * kSecond);
+}
+
 // Encoding 2 s and the file 1 s: 1.5 s for the copy, in which 4/3 threads code.
 TEST(Simulate, SlowsOpsDownWhileCopiesAreCoded) {
   Program program = half_coded();

@@ -57,17 +57,17 @@ def compile(  # noqa: A001 - the word that PyTorch's users know.
             Model and optimizer are found in its reach; `model` and `optimizer` name more.
         example: the arguments of a call by position, a tuple, or a single one (a list, a dict);
             nested as you like. Tensors must not require a gradient; values do not matter.
-        budget: bytes, a size such as "6GiB", or a share of the plain peak such as "75%". Covers
-            parameters, gradients, optimizer state, inputs, activations and the kernels' own
-            temporaries. None: as much as plain PyTorch needs (a little more for very small models),
-            or the budget of the compiled step that this model is part of already.
+        budget: bytes, a size such as "6GiB", or a share of the plain peak such as "75%": for all
+            tensors and the kernels' own temporaries. None: as plain PyTorch needs (a little more
+            for very small models), or as in the step that has the model already.
         host_budget: bytes beside the budget, written like it, for what plans evict; on a CPU this
             is RAM too. None: nothing is evicted, or as in the step that has the model already.
         disk_budget: the same in a file, whose blocks are taken before the first step.
         disk_dir: the folder of that file, where it has no name; None: that of temporary files.
         disk_checksums: compare what comes back from the file with what was written there.
         disk_codes: encode it, without loss, where samples of the first step say that this pays.
-        host_codes: encode what goes to the host tier if that makes it an eighth smaller. CPU only.
+        host_codes: encode what goes to the host tier if that makes it an eighth smaller; on a GPU
+            where steps are predicted quicker so, as less crosses the link.
         cuda_graph: give steps to the GPU as one graph where that can be; `step.report()` says where
             it cannot. Inputs and outputs count twice.
         plan: a file from `step.plan.save(path)`: run this plan instead of making one.

@@ -33,8 +33,6 @@ class Links(Protocol):
 
     def codecs(self, piece_bytes: int) -> str: ...
 
-    def may_code(self) -> bool: ...
-
 
 @dataclass(eq=False)
 class Below:
@@ -46,7 +44,7 @@ class Below:
     disk_link: str = ""  # and _core.measure_disk_link().
     disk_dir: str = ""
     disk_checksums: bool = True
-    codecs: str = ""  # As _core.measure_codecs() says it; "" where copies are made without codes.
+    codecs: str = ""  # As Device.measure_codecs() says it; "" where copies are made without codes.
     disk_codes: bool = False  # Which copies may be in a code.
     host_codes: bool = False
     disk_homes_bytes: int = 0  # Of the disk budget, for homes.
@@ -58,8 +56,8 @@ class Below:
 
     @staticmethod
     def of(settings: Settings, plain_peak_bytes: int, links: Links, budget_bytes: int) -> Below:
-        """In bytes, from what the user gave. Raises SettingError for codes without a host tier that
-        can have them, DiskError for a folder without files."""
+        """In bytes, from what the user gave. Raises SettingError for codes without a host tier,
+        DiskError for a folder without files."""
         below = Below(
             parse_below("host_budget", settings.host_budget, plain_peak_bytes),
             disk_budget_bytes=parse_below("disk_budget", settings.disk_budget, plain_peak_bytes),
@@ -68,13 +66,11 @@ class Below:
         below.host_codes = settings.host_codes
         if below.host_codes and not below.host_budget_bytes:
             raise SettingError("host_codes", True, "only where host_budget= is given too")
-        if below.host_codes and not links.may_code():
-            raise SettingError("host_codes", True, "False on a GPU, where only the disk has codes")
         if settings.disk_budget is not None:  # Of a step that needs nothing a share is nothing.
             below.disk_dir = os.path.abspath(settings.disk_dir or tempfile.gettempdir())
         if below.disk_budget_bytes:
             below._measure_disk(budget_bytes, links)
-            below.disk_codes = settings.disk_codes and links.may_code()
+            below.disk_codes = settings.disk_codes
         if below.host_budget_bytes or below.disk_budget_bytes:
             most = max(below.host_budget_bytes, below.disk_budget_bytes)
             below.host_link = links.host_link(below.host_budget_bytes or most)

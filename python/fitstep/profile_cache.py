@@ -145,10 +145,6 @@ class ProfileCache:
             self._write()
         return known
 
-    def may_code(self) -> bool:
-        """Whether the device's copies to tiers below can be made in codes."""
-        return bool(self.device.is_cpu())
-
     def codecs(self, piece_bytes: int) -> str:
         """What codes of copies to tiers below cost here, for the planner; measured if need be, in
         a fraction of a second."""
@@ -156,7 +152,7 @@ class ProfileCache:
         of = f"{piece_bytes} bytes, beside {threads} threads"
         known = self._codecs.get(of)
         if known is None:
-            known = _core.measure_codecs(threads, piece_bytes)
+            known = self.device.measure_codecs(threads, piece_bytes)
             self._codecs[of] = known
             self._write()
         return known

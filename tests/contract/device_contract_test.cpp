@@ -192,6 +192,44 @@ TEST_P(LaneContract, SendsEveryPageDownAndBackStepAfterStep) {
   }
 }
 
+// Zeros and what is none by turns, so that pages are in the code and as they are.
+TEST_P(LaneContract, SendsPagesDownInZeroValueCodeAndBackStepAfterStep) {
+  LaneCopies copies;
+  for (int32_t page = 0; page < 4; ++page) {
+    copies.of(Lane::Evict).push_back(evict(page, {computed(page + 1)}));
+    copies.of(Lane::Prefetch).push_back(prefetch(page, {evicted(page + 1), computed(page + 5)}));
+    for (const Lane lane : {Lane::Evict, Lane::Prefetch}) {
+      copies.of(lane).back().code = Code::ZeroValue;
+      copies.of(lane).back().residency_below = page;
+    }
+  }
+  const auto lanes = open(std::move(copies));
+  for (int64_t step = 0; step < 6; ++step) {
+    const auto byte_of = [&](int64_t page) { return static_cast<char>((page + step) % 2 * page); };
+    lanes->sample_codes();
+    ASSERT_TRUE(lanes->begin().has_value());
+    for (int64_t page = 0; page < 4; ++page) {
+      write(page, byte_of(page));
+      lanes->compute_ended();
+    }
+    for (int32_t page = 0; page < 4; ++page) {
+      ASSERT_TRUE(lanes->wait(evicted(page + 1)));
+      write(page, '-');
+      lanes->compute_ended();
+    }
+    for (int32_t page = 0; page < 4; ++page) {
+      ASSERT_TRUE(lanes->wait(prefetched(page + 1)));
+      EXPECT_TRUE(holds(*upper_, page, byte_of(page))) << "page " << page << ", step " << step;
+    }
+    EXPECT_FALSE(lanes->drain().has_value());
+    const std::vector<CopySize> sizes = lanes->copy_sizes(Lane::Evict);
+    for (size_t page = 0; page < sizes.size(); ++page) {
+      const bool is_zero = byte_of(static_cast<int64_t>(page)) == 0;
+      EXPECT_EQ(sizes[page].written_bytes, is_zero ? kPage / 32 : kPage) << page;
+    }
+  }
+}
+
 TEST_P(LaneContract, ACopyThatWaitsHasTouchedNothing) {
   const auto lanes = open({evict(0, {computed(2)})}, {});
   ASSERT_TRUE(lanes->begin().has_value());

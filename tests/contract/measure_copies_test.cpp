@@ -32,6 +32,34 @@ TEST(MeasureCopies, SaysARateAndALatencyForEachWay) {
   EXPECT_EQ(link->compute_slowdown, 1.0);
 }
 
+TEST(MeasureCopies, SaysWhatKernelsCode) {
+  FakeCuda calls({.seed = 1});
+  const Result<Codec> codec = measure_coding(calls, kSmall);
+  ASSERT_TRUE(codec.has_value());
+  EXPECT_EQ(codec->name, "zero_value");
+  EXPECT_TRUE(codec->is_on_device);
+  EXPECT_GT(codec->encode_bytes_per_s, 0);
+  EXPECT_GT(codec->decode_bytes_per_s, 0);
+  EXPECT_GE(codec->compute_slowdown, 1.0);
+}
+
+TEST(MeasureCopies, StopsCodingWhereTheNthCallFails) {
+  int32_t calls_made = 0;
+  {
+    FakeCuda calls({.seed = 1});
+    ASSERT_TRUE(measure_coding(calls, kSmall).has_value());
+    calls_made = calls.calls();
+  }
+  for (int32_t n = 0; n < calls_made; ++n) {
+    FakeCuda calls({.seed = 1, .failing_call = n});
+    EXPECT_FALSE(measure_coding(calls, kSmall).has_value()) << n;
+  }
+  for (int32_t n = 0; n < 5; ++n) {
+    FakeCuda calls({.seed = 1, .failing_allocation = n});
+    EXPECT_FALSE(measure_coding(calls, kSmall).has_value()) << n;
+  }
+}
+
 // Everything is given back then too: ~FakeCuda() looks.
 TEST(MeasureCopies, StopsWhereTheNthCallFails) {
   int32_t calls_made = 0;
@@ -52,6 +80,7 @@ TEST(MeasureCopies, StopsWhereTheNthCallFails) {
 
 TEST(MeasureCopies, RefusesWhatMeasuresNothing) {
   FakeCuda calls({.seed = 1});
+  EXPECT_FALSE(measure_coding(calls, {.block_bytes = 0}).has_value());
   EXPECT_FALSE(measure_copies(calls, {.block_bytes = 0}).has_value());
   EXPECT_FALSE(measure_copies(calls, {.blocks = 0}).has_value());
   EXPECT_FALSE(measure_copies(calls, {.rounds = 0}).has_value());

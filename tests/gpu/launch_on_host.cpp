@@ -1,5 +1,5 @@
-// Works of packing operators behind the stand-in for a GPU: item after item on the host, once
-// everything in front of them in the stream has run.
+// Works of kernels behind the stand-in for a GPU: item after item on the host, once everything in
+// front of them in the stream has run.
 #include <cstdint>
 #include <functional>
 
@@ -7,16 +7,17 @@
 #include "fitstep_cuda/cuda.h"
 #include "fitstep_cuda/launch.h"
 
-extern "C" bool fitstep_stand_in_launch(const std::function<void()>& kernel);
+extern "C" bool fitstep_stand_in_launch(const std::function<void()>& kernel,
+                                        fitstep::cuda::Stream stream);
 
 namespace fitstep::cuda {
 
 template <class Work>
-Status launch(const Work& work, int64_t items, Stream) {
+Status launch(const Work& work, int64_t items, Stream stream) {
   const auto kernel = [work, items] {
     for (int64_t i = 0; i < items; ++i) work(i);
   };
-  if (fitstep_stand_in_launch(kernel)) return Done{};
+  if (fitstep_stand_in_launch(kernel, stream)) return Done{};
   return Error{ErrorCode::Device, "the stand-in was told to fail"};
 }
 

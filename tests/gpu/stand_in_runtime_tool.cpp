@@ -184,8 +184,14 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
   return cudaSuccess;
 }
 
-// For what stands in for kernels (launch_on_host.cpp). False where something has failed.
-bool fitstep_stand_in_launch(const std::function<void()>& kernel) {
+// For what stands in for kernels (launch_on_host.cpp). False where something has failed. In the
+// streams of lanes they run when their turn comes, as copies do.
+bool fitstep_stand_in_launch(const std::function<void()>& kernel, cudaStream_t stream) {
+  if (stream != fitstep::stand_in::compute_stream()) {
+    if (fake().is_recording()) kernel();
+    fake().launch(stream, kernel);
+    return true;
+  }
   if (!fitstep::stand_in::wait_for_kernels()) return false;
   kernel();
   if (fake().is_recording()) fitstep::stand_in::record(kernel);

@@ -93,6 +93,44 @@ TEST(CudaLanes, LeaveTheBytesOfThePlainProgramWithAFile) {
   EXPECT_GT(copies, 500);
 }
 
+// Of what goes to the host, by turns in zero-value code; to the disk, in zstd too.
+Plan coded_plan(const Program& program, GapsTo to) {
+  Plan plan = offload_gaps(program, to);
+  int count = 0;
+  for (Residency& residency : plan.residencies) {
+    const bool is_below = residency.tier == kHostTier || residency.tier == kDiskTier;
+    if (!is_below || residency.is_home) continue;
+    const bool is_zstd = residency.tier == kDiskTier && ++count % 2 == 0;
+    if (!is_zstd && ++count % 4 == 0) continue;
+    residency.code = is_zstd ? Code::Zstd : Code::ZeroValue;
+  }
+  EXPECT_EQ(faults_but_peak(program, plan), "");
+  return plan;
+}
+
+TEST(CudaLanes, LeaveTheBytesOfThePlainProgramInCodesInEveryOrderOfStreams) {
+  int64_t less_bytes = 0;
+  for (uint64_t program_seed = 0; program_seed < 8; ++program_seed) {
+    const Program program = random_program(program_seed, {.layers = 3, .unit_bytes = 256});
+    const std::vector<Contents> plain = plain_contents(program);
+    for (const GapsTo to : {GapsTo::Host, GapsTo::Both}) {
+      const Plan plan = coded_plan(program, to);
+      for (uint64_t seed = 0; seed < 12; ++seed) {
+        const GpuStep gpu(program, plan, {.seed = seed});
+        if (seed % 2 == 0) gpu.step->lanes()->sample_codes();
+        EXPECT_TRUE(has_same_bytes(*gpu.step, plain))
+            << "program " << program_seed << ", order " << seed;
+        for (const CopySize& size : gpu.step->lanes()->copy_sizes(Lane::Evict)) {
+          EXPECT_LE(size.written_bytes, size.size_bytes);
+          less_bytes += size.size_bytes - size.written_bytes;
+        }
+      }
+    }
+  }
+  fmt::print("{} bytes less over the link\n", less_bytes);
+  EXPECT_GT(less_bytes, 10'000);
+}
+
 // A step that misses a wait leaves other bytes in some order: the test above can fail.
 TEST(CudaLanes, MissOneOfTheirWaitsInSomeOrder) {
   int missed = 0;
@@ -138,9 +176,10 @@ void expect_error(GpuStep& gpu, const std::string& message, int64_t n) {
 
 TEST(CudaLanes, SayThatTheNthCallFailed) {
   int64_t swept = 0;
-  for (const GapsTo to : {GapsTo::Host, GapsTo::Both}) {
-    const Program program = random_program(1, {.layers = 3});
-    const Plan plan = offload_gaps(program, to);
+  for (const auto& [to, is_coded] :
+       {std::pair(GapsTo::Host, false), {GapsTo::Both, false}, {GapsTo::Host, true}}) {
+    const Program program = random_program(1, {.layers = 3, .unit_bytes = 256});
+    const Plan plan = is_coded ? coded_plan(program, to) : offload_gaps(program, to);
     int32_t first = 0;
     int32_t last = 0;
     {
@@ -188,13 +227,26 @@ TEST(CudaLanes, AreNotOpenedForCodesThatAProcessorMakes) {
                              .target = &target,
                              .size_bytes = 1,
                              .residency_below = 0,
-                             .code = Code::ZeroValue}};
+                             .code = Code::Zstd}};
   const auto opened = device->open_lanes(copies);
   ASSERT_FALSE(opened.has_value());
   EXPECT_EQ(opened.error().code, ErrorCode::Unsupported);
   copies.of(Lane::Evict)[0].code = Code::None;
   EXPECT_TRUE(device->open_lanes(copies).has_value());
   calls->destroy(compute);
+}
+
+TEST(CudaLanes, SayWhichAllocationForCodesFailedAndGiveTheOthersBack) {
+  const Program program = random_program(0, {.layers = 3, .unit_bytes = 256});
+  const Plan plan = coded_plan(program, GapsTo::Host);
+  int failed = 0;
+  for (int32_t n = 0; n < 8; ++n) {
+    const auto calls =
+        std::make_shared<cuda::FakeCuda>(cuda::FakeCudaOptions{.failing_allocation = n});
+    const auto made = HashStep::make(program, plan, cuda::CudaDevice::make(calls, {}).value());
+    failed += made.has_value() ? 0 : 1;
+  }
+  EXPECT_EQ(failed, 5) << "an arena of each tier, scratch, sizes of pieces on the host and there";
 }
 
 TEST(CudaLanes, SayWhichAllocationFailedAndGiveTheOthersBack) {

@@ -92,17 +92,22 @@ std::vector<DeviceKind> devices() {
   std::vector<DeviceKind> kinds = {
       {"cpu", "cpu",
        [] { return std::make_unique<Subject>(std::make_shared<HostDevice>(temporary_file())); }},
-      {"mock", "mock",
-       [] {
+      {"mock", "mock", [] {
          return std::make_unique<Subject>(std::make_shared<MockDevice>(MockOptions{.seed = 1}));
-       }},
-      {"cuda", "cuda", [] {
-         return CudaSubject::make(
-             std::make_shared<cuda::FakeCuda>(cuda::FakeCudaOptions{.seed = 1}));
        }}};
+  for (const CallsKind& calls : cuda_calls()) {
+    kinds.push_back(
+        {calls.name, "cuda", [open = calls.open] { return CudaSubject::make(open()); }});
+  }
+  return kinds;
+}
+
+std::vector<CallsKind> cuda_calls() {
+  std::vector<CallsKind> kinds = {
+      {"cuda", [] { return std::make_shared<cuda::FakeCuda>(cuda::FakeCudaOptions{.seed = 1}); }}};
 #ifdef FITSTEP_HAS_CUDA
   if (cuda::open_gpu(0).has_value()) {
-    kinds.push_back({"gpu", "cuda", [] { return CudaSubject::make(cuda::open_gpu(0).value()); }});
+    kinds.push_back({"gpu", [] { return cuda::open_gpu(0).value(); }});
   }
 #endif
   return kinds;

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "fitstep/run/device.h"
+#include "fitstep_cuda/cuda.h"
 
 namespace fitstep {
 
@@ -33,10 +35,18 @@ class Subject {
 struct DeviceKind {
   std::string name;
   std::string device_name;
-  std::unique_ptr<Subject> (*make)() = nullptr;
+  std::function<std::unique_ptr<Subject>()> make;
 };
 
 // The CPU, the mock, CUDA's lanes on streams of a fake, and on the GPU where there is one.
 std::vector<DeviceKind> devices();
+
+struct CallsKind {
+  std::string name;
+  std::function<std::shared_ptr<cuda::Calls>()> open;
+};
+
+// A fake of the CUDA runtime's calls, and the GPU's own where there is one.
+std::vector<CallsKind> cuda_calls();
 
 }  // namespace fitstep

@@ -17,6 +17,7 @@
 #include "fitstep/base/check.h"
 #include "fitstep/base/result.h"
 #include "fitstep_cuda/cuda.h"
+#include "fitstep_cuda/zero_value_copies.h"
 #include "tests/support/mock_device.h"
 
 namespace fitstep::cuda {
@@ -129,6 +130,20 @@ Status FakeCuda::copy(char* target, const char* source, int64_t size_bytes, Stre
   }
   put(of(stream), {.target = target, .source = source, .size_bytes = size_bytes});
   return Done{};
+}
+
+Status FakeCuda::code(const CodedCopy& copy, Coding coding, Stream stream) {
+  const std::lock_guard guard(mutex_);
+  FITSTEP_TRY_STATUS(enter());
+  const auto launch = [&]<class Work>(const Work& work, int64_t items) -> Status {
+    const auto run = [work, items] {
+      for (int64_t i = 0; i < items; ++i) work(i);
+    };
+    if (recorded_of(of(stream)) != nullptr && options_.runs_recordings) run();
+    put(of(stream), {.op = run});
+    return Done{};
+  };
+  return ZeroValueKernels(copy, launch).put(coding);
 }
 
 Status FakeCuda::record(Event event, Stream stream) {

@@ -52,6 +52,7 @@ class FakeCuda final : public Calls {
   void destroy(Stream stream) override;
   void destroy(Event event) override;
   Status copy(char* target, const char* source, int64_t size_bytes, Stream stream) override;
+  Status code(const CodedCopy& copy, Coding coding, Stream stream) override;
   Status record(Event event, Stream stream) override;
   Status wait(Stream stream, Event event) override;
   Status begin_graph(Stream stream) override;

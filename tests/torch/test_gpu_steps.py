@@ -54,6 +54,8 @@ CASES = [
     *(f"{one} in a graph" for one in ("sgd", "fused", "adamw", "offloading", "dropout")),
     "learning rates in a graph",
     "codes on a disk",
+    "codes on the host",
+    "codes on the host in a graph",
     "less scratch",
     "outside",
 ]
@@ -74,15 +76,18 @@ def test_what_is_evicted_goes_through_pinned_memory_and_the_file(trained: Any) -
     assert trained["sgd offloading"]["report"]["evicted_bytes"] > 0
     assert trained["sgd with a disk"]["report"]["disk_written_bytes"] > 0
     assert trained["codes on a disk"]["report"]["coded_copies"] > 1
+    assert trained["codes on the host"]["report"]["coded_copies"] > 0
     assert trained["sgd recomputing"]["report"]["recomputed_ops"] > 0
     assert trained["adamw with weights beside the GPU"]["report"]["host_tier_bytes"] > 0
 
 
 def test_steps_that_need_nothing_of_the_host_go_to_the_gpu_as_graphs(trained: Any) -> None:
     """The first run of a variant and of other numbers goes op by op, the next ones do not."""
-    for name in ("sgd", "fused", "offloading"):
+    for name in ("sgd", "fused", "offloading", "codes on the host"):
         report = trained[f"{name} in a graph"]["report"]
-        assert (report["graph_runs"], report["graph_refusal"]) == (2, ""), name
+        runs = 1 if "codes" in name else 2  # They are chosen behind the first run.
+        assert (report["graph_runs"], report["graph_refusal"]) == (runs, ""), name
+    assert trained["codes on the host in a graph"]["report"]["coded_copies"] > 0
     assert trained["offloading in a graph"]["report"]["evicted_bytes"] > 0
     assert trained["learning rates in a graph"]["report"]["graph_runs"] == 2 + 3 + 1
     for name, why in (("dropout", "random numbers"), ("adamw", "tensor of the CPU")):
@@ -93,7 +98,7 @@ def test_steps_that_need_nothing_of_the_host_go_to_the_gpu_as_graphs(trained: An
 
 @pytest.mark.parametrize("seed", range(1, 6))
 def test_in_any_order_that_events_allow_the_bits_are_the_same(seed: int) -> None:
-    names = "sgd offloading", "sgd with a disk", "offloading in a graph"
+    names = "sgd offloading", "sgd with a disk", "offloading in a graph", "codes on the host"
     for name, found in run(*names, seed=seed).items():
         assert found.get("error") is None, f"{name}: {found['error']}"
         assert found["differs"] == []

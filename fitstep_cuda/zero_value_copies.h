@@ -1,0 +1,72 @@
+// A copy in zero-value code between the GPU and the host, as kernels that follow each other in a
+// stream (zero_value_elements.h): slice by slice, so that what they find out about pieces has room
+// in a little memory that all copies of a lane share.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "fitstep/base/result.h"
+#include "fitstep_cuda/cuda.h"
+#include "fitstep_cuda/zero_value_elements.h"
+#include "fitstep_cuda/zero_value_words.h"
+
+namespace fitstep::cuda {
+
+inline constexpr int64_t kSlicePieces = 16;
+inline constexpr int64_t kSliceBytes = kSlicePieces * kCodedPieceBytes;
+
+// Of the GPU, for one lane: masks, starts and counts of a slice.
+inline constexpr int64_t kCodeScratchBytes =
+    kSlicePieces * (2 * kPieceGroups + kPieceBlocks) * static_cast<int64_t>(sizeof(uint32_t));
+
+inline constexpr int64_t kAllCodeScratchBytes = 2 * kCodeScratchBytes;  // A lane each way.
+
+inline int64_t coded_pieces_of(int64_t size_bytes) { return ceil_of(size_bytes, kCodedPieceBytes); }
+
+// Gives `launch` each kernel: the work, and its items.
+template <class Launch>
+class ZeroValueKernels {
+ public:
+  ZeroValueKernels(const CodedCopy& copy, const Launch& launch) : copy_(copy), launch_(launch) {}
+
+  Status put(Coding coding) {
+    for (int64_t begin = 0; begin < copy_.size_bytes; begin += kSliceBytes) {
+      const CodedSlice slice = slice_at(begin);
+      const char* const from = copy_.source + begin;
+      char* const to = copy_.target + begin;
+      if (coding == Coding::Decode) {
+        FITSTEP_TRY_STATUS(launch_(TakeMasks{from, slice}, slice.groups()));
+      } else {
+        FITSTEP_TRY_STATUS(launch_(MaskGroups{from, slice}, slice.groups()));
+      }
+      FITSTEP_TRY_STATUS(launch_(CountBlocks{slice}, slice.blocks()));
+      FITSTEP_TRY_STATUS(
+          launch_(PlaceGroups{slice, /*sets_sizes=*/coding != Coding::Decode}, slice.groups()));
+      if (coding == Coding::Encode) {
+        const PutCoded put{from, slice, to};
+        FITSTEP_TRY_STATUS(launch_(put, put.items()));
+      } else if (coding == Coding::Decode) {
+        const TakeWords take{from, slice, to};
+        FITSTEP_TRY_STATUS(launch_(take, take.items()));
+      }
+    }
+    return Done{};
+  }
+
+ private:
+  CodedSlice slice_at(int64_t begin) const {
+    auto* const masks = reinterpret_cast<uint32_t*>(copy_.scratch);
+    uint32_t* const starts = masks + kSlicePieces * kPieceGroups;
+    return {.size_bytes = std::min(kSliceBytes, copy_.size_bytes - begin),
+            .masks = masks,
+            .starts = starts,
+            .counts = starts + kSlicePieces * kPieceGroups,
+            .sizes = copy_.sizes + begin / kCodedPieceBytes};
+  }
+
+  const CodedCopy& copy_;
+  const Launch& launch_;
+};
+
+}  // namespace fitstep::cuda
