@@ -57,11 +57,17 @@ class Calls {
   };
   virtual Result<Memory> memory() = 0;
 
-  // Memory of the GPU, and page-locked memory of the host; aligned to 256 bytes and to a page.
+  // Memory of the GPU, and page-locked memory of the host, on huge pages where the system has them;
+  // aligned to 256 bytes and to a page. Memory that the host, or the container that this runs in,
+  // does not have is refused: locking it would end the process.
   virtual Result<char*> allocate(int64_t size_bytes) = 0;
   virtual Result<char*> allocate_pinned(int64_t size_bytes) = 0;
+  // Memory of the host that is not locked: who queues copies waits for them, and kernels cannot use
+  // it.
+  virtual Result<char*> allocate_pageable(int64_t size_bytes) = 0;
   virtual void free(char* begin) = 0;
   virtual void free_pinned(char* begin) = 0;
+  virtual void free_pageable(char* begin) = 0;
 
   // Streams that do not wait for the default stream; events that take no time.
   virtual Result<Stream> make_stream() = 0;

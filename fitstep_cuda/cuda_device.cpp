@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <utility>
 
 #include "fitstep/base/check.h"
@@ -80,25 +81,31 @@ CudaDevice::~CudaDevice() {
 }
 
 Result<char*> CudaDevice::reserve(TierId tier, int64_t size_bytes) {
-  const bool is_host = tier != kDeviceTier;
-  FITSTEP_TRY(char* base,
-              is_host ? calls_->allocate_pinned(size_bytes) : calls_->allocate(size_bytes));
+  if (tier == kDeviceTier) return calls_->allocate(size_bytes);
+  FITSTEP_TRY(HostBlock block, allocate_host(*calls_, size_bytes));
+  char* const begin = block.begin;
   const std::lock_guard guard(mutex_);
-  reserved_.emplace(base, tier);
-  return base;
+  on_host_.emplace(begin, std::move(block));
+  return begin;
 }
 
 void CudaDevice::release(char* base, int64_t /*size_bytes*/) {
-  const std::unique_lock guard(mutex_);
-  const auto found = reserved_.find(base);
-  FITSTEP_CHECK(found != reserved_.end(), "a release of what was not reserved");
-  const bool is_host = found->second != kDeviceTier;
-  reserved_.erase(found);
-  if (is_host) {
-    calls_->free_pinned(base);
-  } else {
+  const std::lock_guard guard(mutex_);
+  const auto found = on_host_.find(base);
+  if (found == on_host_.end()) {
     calls_->free(base);
+  } else {
+    free_host(*calls_, found->second);
+    on_host_.erase(found);
   }
+}
+
+std::string CudaDevice::why_pageable() const {
+  const std::lock_guard guard(mutex_);
+  for (const auto& [begin, block] : on_host_) {
+    if (!block.why_pageable.empty()) return block.why_pageable;
+  }
+  return "";
 }
 
 void CudaDevice::discard(char* /*begin*/, int64_t /*size_bytes*/) {}
@@ -109,6 +116,14 @@ Result<std::unique_ptr<CopyLanes>> CudaDevice::open_lanes(LaneCopies copies) {
   const auto is_foreign = [](const LaneCopy& copy) {
     return copy.code != Code::None && copy.code != Code::ZeroValue;
   };
+  const auto is_coded = [](const LaneCopy& copy) { return copy.code != Code::None; };
+  if (!why_pageable().empty() && std::ranges::any_of(copies.of(Lane::Evict), is_coded)) {
+    return Error{
+        ErrorCode::Unsupported,
+        "the plan copies to the host in codes, which kernels cannot write into memory that "
+        "is not page-locked: " +
+            why_pageable()};
+  }
   if (std::ranges::any_of(copies.of(Lane::Evict), is_foreign)) {
     return Error{
         ErrorCode::Unsupported,
@@ -141,6 +156,9 @@ char* CudaDevice::code_scratch(Lane lane) const {
 }
 
 Status CudaDevice::begin_recording() {
+  if (const std::string why = why_pageable(); !why.empty()) {
+    return Error{ErrorCode::Unsupported, "the host tier is not page-locked: " + why};
+  }
   FITSTEP_TRY_STATUS(calls_->begin_graph(options_.compute));
   recorded_ = std::make_unique<RecordedStep>(calls_, options_.compute, shared_traffic());
   return Done{};

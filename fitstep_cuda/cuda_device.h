@@ -23,6 +23,7 @@
 #include "fitstep/run/disk_file.h"
 #include "fitstep/run/tiered_device.h"
 #include "fitstep_cuda/cuda.h"
+#include "fitstep_cuda/host_block.h"
 
 namespace fitstep::cuda {
 
@@ -34,6 +35,8 @@ struct CudaDeviceOptions {
 
 class RecordedStep;
 
+// The host tier is page-locked; where that cannot be had it is pageable, and why_pageable() says
+// so.
 class CudaDevice final : public TieredDevice, public std::enable_shared_from_this<CudaDevice> {
  public:
   static Result<std::shared_ptr<CudaDevice>> make(std::shared_ptr<Calls> calls,
@@ -50,6 +53,7 @@ class CudaDevice final : public TieredDevice, public std::enable_shared_from_thi
   Result<std::unique_ptr<CopyLanes>> open_lanes(LaneCopies copies) override;
   Status begin_recording() override;
   Result<std::unique_ptr<Recorded>> end_recording() override;
+  std::string why_pageable() const override;
 
   // For lanes.
   Calls& calls() { return *calls_; }
@@ -70,8 +74,8 @@ class CudaDevice final : public TieredDevice, public std::enable_shared_from_thi
   CudaDeviceOptions options_;
   std::array<Stream, kLaneCount> streams_{};  // By lane; that of compute is the caller's.
   std::unique_ptr<RecordedStep> recorded_;    // While a step is being recorded.
-  std::mutex mutex_;                          // Guards what follows.
-  std::map<char*, TierId> reserved_;
+  mutable std::mutex mutex_;                  // Guards what follows.
+  std::map<char*, HostBlock> on_host_;        // That was reserved.
   char* code_scratch_ = nullptr;
   bool is_running_ = false;
 };

@@ -12,6 +12,7 @@
 #include "fitstep/machine/machine.h"
 #include "fitstep/plan/plan.h"
 #include "fitstep_cuda/cuda.h"
+#include "fitstep_cuda/host_block.h"
 #include "fitstep_cuda/zero_value_copies.h"
 
 namespace fitstep::cuda {
@@ -30,9 +31,7 @@ class Blocks {
     for (char* const block : device_) {
       if (block != nullptr) calls_.free(block);
     }
-    for (char* const block : host_) {
-      if (block != nullptr) calls_.free_pinned(block);
-    }
+    for (const HostBlock& block : host_) free_host(calls_, block);
     if (scratch_ != nullptr) calls_.free(scratch_);
   }
   Blocks(const Blocks&) = delete;
@@ -42,7 +41,7 @@ class Blocks {
     for (size_t i = 0; i < 2; ++i) {
       FITSTEP_TRY(streams_.at(i), calls_.make_stream());
       FITSTEP_TRY(device_.at(i), calls_.allocate(size_bytes));
-      FITSTEP_TRY(host_.at(i), calls_.allocate_pinned(size_bytes));
+      FITSTEP_TRY(host_.at(i), allocate_host(calls_, size_bytes));
     }
     return Done{};
   }
@@ -52,11 +51,15 @@ class Blocks {
     FITSTEP_TRY_STATUS(reserve(size_bytes));
     const int64_t sizes_bytes = coded_pieces_of(size_bytes) * static_cast<int64_t>(sizeof(int64_t));
     FITSTEP_TRY(scratch_, calls_.allocate(kAllCodeScratchBytes + sizes_bytes));
-    std::memset(host_[0], 0, static_cast<size_t>(size_bytes));
-    FITSTEP_TRY_STATUS(calls_.copy(device_[0], host_[0], size_bytes, streams_[0]));
+    std::memset(host_[0].begin, 0, static_cast<size_t>(size_bytes));
+    FITSTEP_TRY_STATUS(calls_.copy(device_[0], host_[0].begin, size_bytes, streams_[0]));
+    if (!are_pinned()) return wait();
     FITSTEP_TRY_STATUS(encode(size_bytes));
     return wait();
   }
+
+  // Whether kernels can use those beside the GPU.
+  bool are_pinned() const { return host_[0].why_pageable.empty(); }
 
   // Between the same two blocks, each in its own stream.
   Status encode(int64_t size_bytes) { return code(Coding::Encode, size_bytes); }
@@ -70,10 +73,10 @@ class Blocks {
 
   // Each way has its own blocks and stream.
   Status evict(int64_t size_bytes) {
-    return calls_.copy(host_[0], device_[0], size_bytes, streams_[0]);
+    return calls_.copy(host_[0].begin, device_[0], size_bytes, streams_[0]);
   }
   Status prefetch(int64_t size_bytes) {
-    return calls_.copy(device_[1], host_[1], size_bytes, streams_[1]);
+    return calls_.copy(device_[1], host_[1].begin, size_bytes, streams_[1]);
   }
   Status wait() {
     for (const Stream stream : streams_) FITSTEP_TRY_STATUS(calls_.synchronize(stream));
@@ -83,8 +86,8 @@ class Blocks {
  private:
   Status code(Coding coding, int64_t size_bytes) {
     const bool is_back = coding == Coding::Decode;
-    return calls_.code({.source = is_back ? host_[0] : device_[0],
-                        .target = is_back ? device_[0] : host_[0],
+    return calls_.code({.source = is_back ? host_[0].begin : device_[0],
+                        .target = is_back ? device_[0] : host_[0].begin,
                         .size_bytes = size_bytes,
                         .sizes = reinterpret_cast<int64_t*>(scratch_ + kAllCodeScratchBytes),
                         .scratch = scratch_},
@@ -94,7 +97,7 @@ class Blocks {
   Calls& calls_;
   std::array<Stream, 2> streams_{};
   std::array<char*, 2> device_{};
-  std::array<char*, 2> host_{};
+  std::array<HostBlock, 2> host_{};
   char* scratch_ = nullptr;
 };
 
@@ -204,6 +207,7 @@ Result<Codec> measure_coding(Calls& calls, const CopyOptions& options) {
     return median_ps(options.rounds, [&] { return time_copies_there(blocks, options, is_beside); });
   };
   Codec codec{.name = "zero_value", .is_on_device = true};
+  if (!blocks.are_pinned()) return codec;
   FITSTEP_TRY(codec.encode_bytes_per_s, rate(&Blocks::encode));
   FITSTEP_TRY(codec.decode_bytes_per_s, rate(&Blocks::decode));
   FITSTEP_TRY(const int64_t alone_ps, copies_ps(false));

@@ -28,7 +28,8 @@ struct CopyOptions {
 // be reserved, a copy fails, or an option is not positive.
 Result<Link> measure_copies(Calls& calls, const CopyOptions& options);
 
-// The device's codec of zero-value code; the same errors.
+// The device's codec of zero-value code, without rates where memory cannot be page-locked; the same
+// errors.
 Result<Codec> measure_coding(Calls& calls, const CopyOptions& options);
 
 }  // namespace fitstep::cuda

@@ -13,7 +13,9 @@
 #include <utility>
 
 #include "fitstep/base/result.h"
+#include "fitstep/run/free_memory.h"
 #include "fitstep_cuda/cuda.h"
+#include "fitstep_cuda/host_pages.h"
 #include "fitstep_cuda/launch.h"
 #include "fitstep_cuda/zero_value_copies.h"
 
@@ -83,12 +85,19 @@ class Runtime final : public Calls {
 
   Result<char*> allocate_pinned(int64_t size_bytes) override {
     const Entered entered(index_);
+    FITSTEP_TRY_STATUS(check_free_memory(size_bytes));
+    if (char* const begin = register_huge_pages(size_bytes); begin != nullptr) return begin;
     void* begin = nullptr;
     const cudaError_t code =
         cudaHostAlloc(&begin, static_cast<size_t>(size_bytes), cudaHostAllocDefault);
     if (code == cudaSuccess) return static_cast<char*>(begin);
     cudaGetLastError();
     return error_of(fmt::format("page-locking {} bytes of memory", size_bytes), code);
+  }
+
+  Result<char*> allocate_pageable(int64_t size_bytes) override {
+    FITSTEP_TRY_STATUS(check_free_memory(size_bytes));
+    return pages_.map(size_bytes);
   }
 
   void free(char* begin) override {
@@ -102,8 +111,15 @@ class Runtime final : public Calls {
 
   void free_pinned(char* begin) override {
     const Entered entered(index_);
-    cudaFreeHost(begin);
+    if (!pages_.has(begin)) {
+      cudaFreeHost(begin);
+      return;
+    }
+    cudaHostUnregister(begin);
+    pages_.unmap(begin);
   }
+
+  void free_pageable(char* begin) override { pages_.unmap(begin); }
 
   Result<Stream> make_stream() override {
     const Entered entered(index_);
@@ -176,8 +192,25 @@ class Runtime final : public Calls {
   }
 
  private:
+  // Null where it is too little for huge pages, or this GPU cannot use them by the host's
+  // addresses.
+  char* register_huge_pages(int64_t size_bytes) {
+    int is_same_address = 0;
+    cudaDeviceGetAttribute(&is_same_address, cudaDevAttrCanUseHostPointerForRegisteredMem, index_);
+    if (is_same_address == 0 || size_bytes < kHugePageBytes) return nullptr;
+    const Result<char*> begin = pages_.map(size_bytes);
+    if (!begin) return nullptr;
+    const cudaError_t code = cudaHostRegister(*begin, static_cast<size_t>(size_bytes),
+                                              cudaHostRegisterPortable | cudaHostRegisterMapped);
+    if (code == cudaSuccess) return *begin;
+    cudaGetLastError();
+    pages_.unmap(*begin);
+    return nullptr;
+  }
+
   int32_t index_;
   std::string name_;
+  HostPages pages_;
   std::mutex mutex_;  // Guards what follows.
   std::map<void*, int64_t> allocated_;
   int64_t own_bytes_ = 0;

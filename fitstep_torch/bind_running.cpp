@@ -131,6 +131,7 @@ void bind_running(py::module_& module) {
              unwrap(reserve());
            })
       .def("disk_traffic", &disk_traffic)
+      .def("why_pageable", [](const Homes& homes) { return homes.device()->why_pageable(); })
       .def("host_traffic",
            [](const Homes& homes) {
              const HostTraffic& traffic = homes.device()->traffic();

@@ -1,5 +1,6 @@
 #include "fitstep_torch/homes.h"
 
+#include <fmt/format.h>
 #include <malloc.h>
 
 #include <algorithm>
@@ -61,7 +62,12 @@ Status Homes::reserve_host(int64_t size_bytes) {
     return Done{};
   }
   FITSTEP_TRY(host_, Arena::make(device_, size_bytes, kHostTier));
-  return Done{};
+  const std::string why = device_->why_pageable();
+  if (why.empty() || options_.host_bottom_bytes == 0) return Done{};
+  return Error{ErrorCode::Device,
+               fmt::format("the GPU cannot use homes on the host in memory that is not page-locked "
+                           "({}); lower host_budget=, or leave it out",
+                           why)};
 }
 
 void Homes::discard_evicted() {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "fitstep/base/result.h"
@@ -48,6 +49,10 @@ class TieredDevice : public Device {
   // REQUIRES: lanes and memory that the step uses outlive what is recorded; one thread.
   virtual Status begin_recording();
   virtual Result<std::unique_ptr<Recorded>> end_recording();
+
+  // Why memory of the host tier that it has reserved is not page-locked; empty where it is, or
+  // where that makes no difference. Copies there are slower, and it can have no homes.
+  virtual std::string why_pageable() const { return ""; }
 
   // Sees to it that the file has room for `size_bytes`; makes it if need be. An error where there
   // is no folder, or none.

@@ -8,16 +8,35 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <vector>
 
 #include "fitstep/base/result.h"
+#include "fitstep/run/free_memory.h"
 
 namespace fitstep {
 namespace {
 
 constexpr int64_t kPieceBytes = int64_t{32} << 20;  // Of whole huge pages.
+
+// Of whole pages, those that are not backed; all where the system does not say.
+int64_t missing_bytes(char* first, int64_t size_bytes, int64_t page_bytes) {
+  std::vector<unsigned char> pages(static_cast<size_t>(kPieceBytes / page_bytes));
+  int64_t missing = 0;
+  for (int64_t at = 0; at < size_bytes; at += kPieceBytes) {
+    const int64_t piece_bytes = std::min(kPieceBytes, size_bytes - at);
+    const auto count = static_cast<std::ptrdiff_t>((piece_bytes + page_bytes - 1) / page_bytes);
+    if (mincore(first + at, static_cast<size_t>(piece_bytes), pages.data()) != 0) {
+      missing += piece_bytes;
+      continue;
+    }
+    const auto is_missing = [](unsigned char page) { return (page & 1U) == 0; };
+    missing += page_bytes * std::count_if(pages.begin(), pages.begin() + count, is_missing);
+  }
+  return missing;
+}
 
 // For systems that do not know MADV_POPULATE_WRITE (Linux before 5.14).
 void write_each_page(char* begin, int64_t size_bytes) {
@@ -70,6 +89,8 @@ Status touch_pages(char* begin, int64_t size_bytes, int32_t threads) {
   const auto page_bytes = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   const auto into_page = static_cast<int64_t>(reinterpret_cast<uintptr_t>(begin) % page_bytes);
   const int64_t whole_bytes = size_bytes + into_page;
+  FITSTEP_TRY_STATUS(check_free_memory(
+      missing_bytes(begin - into_page, whole_bytes, static_cast<int64_t>(page_bytes))));
   TouchedPages pages(begin - into_page, whole_bytes);
   std::vector<pthread_t> helpers;
   while (std::ssize(helpers) + 1 < std::min<int64_t>(threads, whole_bytes / kPieceBytes)) {

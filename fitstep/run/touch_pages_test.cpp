@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "fitstep/run/free_memory.h"
+
 namespace fitstep {
 namespace {
 
@@ -54,6 +56,21 @@ TEST_P(TouchPages, SaysWhereThereIsNoMemory) {
   const Status touched = touch_pages(base_, kBytes, GetParam());
   ASSERT_FALSE(touched.has_value());
   EXPECT_NE(touched.error().message.find("104857600 bytes"), std::string::npos);
+}
+
+TEST(TouchTooMany, IsAnErrorBeforeAnyIsThere) {
+  constexpr int64_t kMany = int64_t{1} << 40;
+  if (free_memory_bytes().value_or(kMany) >= kMany) GTEST_SKIP() << "a machine with all of that";
+  auto* const base = static_cast<char*>(mmap(nullptr, kMany, PROT_READ | PROT_WRITE,
+                                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+  ASSERT_NE(base, MAP_FAILED);
+  const Status touched = touch_pages(base, kMany, 2);
+  ASSERT_FALSE(touched.has_value());
+  EXPECT_NE(touched.error().message.find("of memory left"), std::string::npos);
+  unsigned char is_there = 0;
+  EXPECT_EQ(mincore(base, 1, &is_there), 0);
+  EXPECT_EQ(is_there & 1U, 0U);
+  munmap(base, kMany);
 }
 
 INSTANTIATE_TEST_SUITE_P(Threads, TouchPages, testing::Values(1, 2, 5));

@@ -127,10 +127,10 @@ def _make_variants(
     except _core.CoreError as error:
         if given_plan is not None:
             raise PlanFileError(str(error.args[1]), todo="compile without plan=") from None
-        raise FitstepError(
-            str(error.args[1]),
-            todo="give another budget=; if that does not help, please report the model",
-        ) from None
+        todo = "give another budget=; if that does not help, please report the model"
+        if error.args[0] == "device":  # It says itself what to do.
+            todo = "nothing was changed"
+        raise FitstepError(str(error.args[1]), todo=todo) from None
     finally:
         maker.session.settings.progress = maker.cache.progress = None
 

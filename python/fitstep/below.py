@@ -50,6 +50,7 @@ class Below:
     disk_homes_bytes: int = 0  # Of the disk budget, for homes.
     evicted_bytes: int = 0  # As of the last look(), in all steps; homes in files are the disk's.
     prefetched_bytes: int = 0
+    host_pageable: str = ""  # Why a GPU's host tier is not page-locked.
     disk_written_bytes: int = 0
     disk_read_bytes: int = 0
     is_direct: bool | None = None  # Whether past the page cache; None where no file was needed.
@@ -172,6 +173,7 @@ class Below:
 
     def look(self, homes: Any) -> None:
         """Takes down what has been copied."""
+        self.host_pageable = homes.why_pageable()
         if not self.has_homes_on_disk:
             self.evicted_bytes, self.prefetched_bytes = homes.host_traffic()
         traffic = homes.disk_traffic()

@@ -126,6 +126,7 @@ class Report:
     host_budget_bytes: int  # Of the host tier, beside the budget; 0 without one.
     evicted_bytes: int  # Copied to the host tier in all steps,
     prefetched_bytes: int  # and from there.
+    host_pageable: str  # Why a GPU's host tier is not page-locked: copies are slower; "" if it is.
     disk_budget_bytes: int  # Of the disk tier; 0 without one.
     disk_homes_bytes: int  # Of that, for homes.
     disk_dir: str
@@ -159,6 +160,7 @@ class Report:
             lines.append(
                 f"host   evicted {size(self.evicted_bytes)}, prefetched "
                 f"{size(self.prefetched_bytes)} so far"
+                + (f"; pageable: {self.host_pageable}" if self.host_pageable else "")
             )
         if self.disk_budget_bytes:
             how = {None: "", True: ", past the page cache", False: ", through the page cache"}
@@ -307,6 +309,7 @@ def make_report(step: Step, session: Session) -> Report:
         host_budget_bytes=below.host_budget_bytes,
         evicted_bytes=below.evicted_bytes,
         prefetched_bytes=below.prefetched_bytes,
+        host_pageable=below.host_pageable,
         disk_budget_bytes=below.disk_budget_bytes,
         disk_homes_bytes=below.disk_homes_bytes,
         disk_dir=below.disk_dir,

@@ -3,7 +3,8 @@
 //
 // To be loaded before the runtime's own library, whose calls these then replace. The environment
 // says by which dice, what fails and what a kernel's code takes: FITSTEP_STAND_IN_SEED,
-// _FAILING_CALL, _FAILING_COPY, _FAILING_ALLOCATION, _KERNEL_BYTES.
+// _FAILING_CALL, _FAILING_COPY, _FAILING_ALLOCATION, _KERNEL_BYTES, and what one call page-locks,
+// _PINNED_BYTES.
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
@@ -42,6 +43,7 @@ FakeCuda& fake() {
        .failing_copy = static_cast<int32_t>(number("FITSTEP_STAND_IN_FAILING_COPY", -1)),
        .failing_allocation =
            static_cast<int32_t>(number("FITSTEP_STAND_IN_FAILING_ALLOCATION", -1)),
+       .pinned_bytes = number("FITSTEP_STAND_IN_PINNED_BYTES", kMemoryBytes),
        .memory_bytes = kMemoryBytes,
        .runs_recordings = true});
   return made;
@@ -125,6 +127,20 @@ cudaError_t cudaHostAlloc(void** begin, size_t size, unsigned) {
 }
 cudaError_t cudaFree(void* begin) {
   fake().free(static_cast<char*>(begin));
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) {
+  *value = 1;
+  return cudaSuccess;
+}
+cudaError_t cudaHostRegister(void* begin, size_t size, unsigned) {
+  const auto size_bytes = static_cast<int64_t>(size);
+  if (size_bytes > number("FITSTEP_STAND_IN_PINNED_BYTES", kMemoryBytes)) return cudaErrorUnknown;
+  fake().lock(static_cast<char*>(begin), size_bytes);
+  return cudaSuccess;
+}
+cudaError_t cudaHostUnregister(void* begin) {
+  fake().unlock(static_cast<char*>(begin));
   return cudaSuccess;
 }
 cudaError_t cudaFreeHost(void* begin) {

@@ -264,7 +264,7 @@ TEST(CudaLanes, SayWhichAllocationFailedAndGiveTheOthersBack) {
     ++failed;
     EXPECT_NE(made.error().message.find("bytes failed"), std::string::npos);
   }
-  EXPECT_EQ(failed, 4) << "an arena of each tier, a staging block of each disk lane";
+  EXPECT_EQ(failed, 3) << "the GPU's arena, a staging block of each disk lane";
 }
 
 }  // namespace

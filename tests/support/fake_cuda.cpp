@@ -53,9 +53,24 @@ Result<FakeCuda::Memory> FakeCuda::memory() {
 }
 
 Result<char*> FakeCuda::allocate(int64_t size_bytes) { return reserve(size_bytes); }
-Result<char*> FakeCuda::allocate_pinned(int64_t size_bytes) { return reserve(size_bytes); }
+Result<char*> FakeCuda::allocate_pinned(int64_t size_bytes) {
+  if (size_bytes <= options_.pinned_bytes) return reserve(size_bytes);
+  return Error{ErrorCode::Device, fmt::format("page-locking {} bytes failed", size_bytes)};
+}
+Result<char*> FakeCuda::allocate_pageable(int64_t size_bytes) { return reserve(size_bytes); }
 void FakeCuda::free(char* begin) { give_back(begin); }
 void FakeCuda::free_pinned(char* begin) { give_back(begin); }
+void FakeCuda::free_pageable(char* begin) { give_back(begin); }
+
+void FakeCuda::lock(char* begin, int64_t size_bytes) {
+  const std::lock_guard guard(mutex_);
+  memory_.emplace(begin, size_bytes);
+}
+
+void FakeCuda::unlock(char* begin) {
+  const std::lock_guard guard(mutex_);
+  FITSTEP_CHECK(memory_.erase(begin) == 1, "memory that was not locked here");
+}
 
 Result<char*> FakeCuda::reserve(int64_t size_bytes) {
   const std::lock_guard guard(mutex_);

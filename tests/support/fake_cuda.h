@@ -30,6 +30,7 @@ struct FakeCudaOptions {
   int32_t failing_call = -1;  // The n-th that queues or synchronizes something; it and all later.
   int32_t failing_copy = -1;  // The n-th that runs.
   int32_t failing_allocation = -1;
+  int64_t pinned_bytes = int64_t{1} << 32;  // The most that one call page-locks.
   int64_t memory_bytes = int64_t{1} << 32;
   // For kernels that run on the host when they are called: copies run while they are recorded too,
   // and at the end all memory is as it was.
@@ -45,8 +46,10 @@ class FakeCuda final : public Calls {
   Result<Memory> memory() override;
   Result<char*> allocate(int64_t size_bytes) override;
   Result<char*> allocate_pinned(int64_t size_bytes) override;
+  Result<char*> allocate_pageable(int64_t size_bytes) override;
   void free(char* begin) override;
   void free_pinned(char* begin) override;
+  void free_pageable(char* begin) override;
   Result<Stream> make_stream() override;
   Result<Event> make_event() override;
   void destroy(Stream stream) override;
@@ -67,7 +70,11 @@ class FakeCuda final : public Calls {
 
   bool is_recording() const;
 
-  // Whether memory that was allocated here has that address.
+  // Memory from elsewhere that is page-locked, until it is given back.
+  void lock(char* begin, int64_t size_bytes);
+  void unlock(char* begin);
+
+  // Whether memory that was allocated or locked here has that address.
   bool owns(const char* address) const;
 
   int32_t calls() const { return calls_; }

@@ -177,7 +177,7 @@ def train(
     differs += differences(ours, plain)
     report = asdict(step.report())
     kept = ("violations", "unforeseen_requests", "misplaced_results")
-    kept += ("evicted_bytes", "disk_written_bytes")
+    kept += ("evicted_bytes", "disk_written_bytes", "host_pageable")
     found = {name: report[name] for name in kept}
     found["coded_copies"] = len(report["variants"][-1]["coded_copies"])
     found["host_tier_bytes"] = report["variants"][-1]["host_tier_bytes"]
@@ -347,7 +347,7 @@ def cases() -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
     for optimizer in ("sgd", "adamw"):
         yield (
             f"{optimizer} with weights beside the GPU",
-            lambda o=optimizer: train(o, "cuda", Wide, budget="70%", host_budget="200%"),
+            lambda o=optimizer: train(o, "cuda", Wide, budget="70%", host_budget="64MiB"),
         )
     for optimizer in ("sgd", "fused", "adamw"):
         yield (
@@ -368,13 +368,12 @@ def cases() -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
     yield "codes on the host in a graph", lambda: coded_on_the_host(cuda_graph=True)
     yield "less scratch", less_scratch
     yield "outside", outside
+    below = {"policy": "vdnn-all-m", "host_budget": "300%"}
+    yield "homes stay", lambda: train("sgd", "cuda", Still, budget="300%", **below, cuda_graph=True)
     yield "dropout in a graph", lambda: train("sgd", "cuda", budget="80%", cuda_graph=True)
     yield "learning rates in a graph", learning_rates
-    disk = {"disk_budget": "300%", "disk_dir": tempfile.gettempdir()}
-    yield (
-        "sgd with a disk",
-        lambda: train("sgd", "cuda", budget="70%", policy="offload", **disk),
-    )
+    disk = {"policy": "offload", "disk_budget": "300%", "disk_dir": tempfile.gettempdir()}
+    yield "sgd with a disk", lambda: train("sgd", "cuda", budget="70%", **disk)
 
 
 def main(folder: str, *wanted: str) -> None:
@@ -391,8 +390,7 @@ def main(folder: str, *wanted: str) -> None:
             traceback.print_exc()
             found[name] = {"error": f"{type(error).__name__}: {error}"}
     print(json.dumps(found), flush=True)
-    if any("error" in one for one in found.values()):
-        os._exit(0)  # PyTorch's thread of a backward that failed may abort an exit. 1 of 100 did.
+    os._exit(0)  # PyTorch's threads of backwards sometimes abort an exit: one in a hundred did.
 
 
 if __name__ == "__main__":

@@ -56,6 +56,7 @@ CASES = [
     "codes on a disk",
     "codes on the host",
     "codes on the host in a graph",
+    "homes stay",
     "less scratch",
     "outside",
 ]
@@ -145,6 +146,16 @@ def test_a_call_that_fails_is_an_error_and_never_another_number() -> None:
             errors += "error" in found
             assert found.get("error") or found["differs"] == []
     assert errors > 0
+
+
+def test_a_host_tier_that_cannot_be_page_locked_is_pageable_and_says_so() -> None:
+    names = "homes stay", "adamw with weights beside the GPU"
+    stay, below = run(*names, pinned_bytes=20_000).values()
+    assert stay["differs"] == below["differs"] == []
+    assert stay["report"]["evicted_bytes"] > 0
+    assert "page-locking" in stay["report"]["host_pageable"]
+    assert "not page-locked" in stay["report"]["graph_refusal"]
+    assert "cannot use homes on the host" in below["error"]
 
 
 def test_memory_that_is_refused_is_an_error_and_changes_nothing() -> None:

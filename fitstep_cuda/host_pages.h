@@ -1,0 +1,32 @@
+// Memory of the host as the system gives it: mapped, on huge pages where there are any, and in no
+// forked process.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+
+#include "fitstep/base/result.h"
+
+namespace fitstep::cuda {
+
+inline constexpr int64_t kHugePageBytes = int64_t{2} << 20;
+
+// Any thread may call it.
+class HostPages {
+ public:
+  HostPages() = default;
+  HostPages(const HostPages&) = delete;
+  HostPages& operator=(const HostPages&) = delete;
+
+  // Aligned to huge pages.
+  Result<char*> map(int64_t size_bytes);
+  bool has(const char* begin);
+  void unmap(char* begin);  // REQUIRES: has(begin).
+
+ private:
+  std::mutex mutex_;
+  std::map<const char*, int64_t> mapped_;  // With its bytes.
+};
+
+}  // namespace fitstep::cuda
