@@ -95,6 +95,8 @@ void CudaDevice::release(char* base, int64_t /*size_bytes*/) {
   if (found == on_host_.end()) {
     calls_->free(base);
   } else {
+    // Graphs may still copy there. An error stays, and the next call tells it.
+    static_cast<void>(calls_->synchronize(options_.compute));
     free_host(*calls_, found->second);
     on_host_.erase(found);
   }
@@ -113,26 +115,33 @@ void CudaDevice::discard(char* /*begin*/, int64_t /*size_bytes*/) {}
 void CudaDevice::set_in_forks(char* /*begin*/, int64_t /*size_bytes*/, bool /*is_in_forks*/) {}
 
 Result<std::unique_ptr<CopyLanes>> CudaDevice::open_lanes(LaneCopies copies) {
-  const auto is_foreign = [](const LaneCopy& copy) {
-    return copy.code != Code::None && copy.code != Code::ZeroValue;
-  };
-  const auto is_coded = [](const LaneCopy& copy) { return copy.code != Code::None; };
-  if (!why_pageable().empty() && std::ranges::any_of(copies.of(Lane::Evict), is_coded)) {
-    return Error{
-        ErrorCode::Unsupported,
-        "the plan copies to the host in codes, which kernels cannot write into memory that "
-        "is not page-locked: " +
-            why_pageable()};
-  }
-  if (std::ranges::any_of(copies.of(Lane::Evict), is_foreign)) {
-    return Error{
-        ErrorCode::Unsupported,
-        "the plan copies to the host in zstd, which only a processor makes; plan it again"};
+  for (const Lane lane : {Lane::Evict, Lane::Prefetch}) {
+    for (const LaneCopy& copy : copies.of(lane)) FITSTEP_TRY_STATUS(check_code(copy));
   }
   if (!copies.of(Lane::DiskWrite).empty()) {
     FITSTEP_TRY_STATUS(reserve_disk(file_bytes(copies)));
   }
   return CudaLanes::make(shared_from_this(), std::move(copies));
+}
+
+static_assert(kDeviceCodeBytes == kCodedWordBytes);
+
+// Whether kernels can make the copy.
+Status CudaDevice::check_code(const LaneCopy& copy) const {
+  if (copy.code == Code::None) return Done{};
+  const auto refuse = [](const std::string& why) {
+    return Error{ErrorCode::Unsupported,
+                 "the plan copies to the host in codes, " + why + "; plan it again"};
+  };
+  if (copy.code != Code::ZeroValue) return refuse("in zstd, which only a processor makes");
+  for (const char* const address : {copy.source, static_cast<const char*>(copy.target)}) {
+    if (reinterpret_cast<uintptr_t>(address) % kDeviceCodeBytes != 0) {
+      return refuse("and not all of them begin with whole words");
+    }
+  }
+  const std::string why = why_pageable();
+  if (why.empty()) return Done{};
+  return refuse("which kernels cannot write into memory that is not page-locked (" + why + ")");
 }
 
 void CudaDevice::count(Lane lane, int64_t size_bytes) {

@@ -69,6 +69,7 @@ class CudaDevice final : public TieredDevice, public std::enable_shared_from_thi
 
  private:
   CudaDevice(std::shared_ptr<Calls> calls, CudaDeviceOptions options);
+  Status check_code(const LaneCopy& copy) const;
 
   std::shared_ptr<Calls> calls_;
   CudaDeviceOptions options_;

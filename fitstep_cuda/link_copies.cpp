@@ -16,7 +16,7 @@
 namespace fitstep::cuda {
 
 LinkCopies::LinkCopies(CudaDevice& device, const LaneCopies& copies)
-    : device_(device), copies_(copies) {
+    : device_(device), copies_(copies), is_pageable_(!device.why_pageable().empty()) {
   for (const LaneCopy& copy : evicts()) {
     first_piece_.push_back(static_cast<size_t>(pieces_));
     sizes_.push_back({.size_bytes = copy.size_bytes});
@@ -41,8 +41,8 @@ Status LinkCopies::prepare() {
 
 // What nobody has found out yet is as it is.
 Status LinkCopies::prepare_sizes() {
-  FITSTEP_TRY_STATUS(device_.prepare_code_scratch());
   if (on_gpu_ != nullptr || pieces_ == 0) return Done{};
+  FITSTEP_TRY_STATUS(device_.prepare_code_scratch());
   const int64_t size_bytes = pieces_ * static_cast<int64_t>(sizeof(int64_t));
   Calls& calls = device_.calls();
   if (on_host_ == nullptr) {
@@ -51,11 +51,15 @@ Status LinkCopies::prepare_sizes() {
   }
   std::fill_n(on_host_, pieces_, -1);
   FITSTEP_TRY(char* const on_gpu, calls.allocate(size_bytes));
-  on_gpu_ = reinterpret_cast<int64_t*>(on_gpu);
   const Stream stream = device_.stream(Lane::Evict);
-  FITSTEP_TRY_STATUS(
-      calls.copy(on_gpu, reinterpret_cast<const char*>(on_host_), size_bytes, stream));
-  return calls.synchronize(stream);
+  Status filled = calls.copy(on_gpu, reinterpret_cast<const char*>(on_host_), size_bytes, stream);
+  if (filled) filled = calls.synchronize(stream);
+  if (filled) {
+    on_gpu_ = reinterpret_cast<int64_t*>(on_gpu);
+  } else {
+    calls.free(on_gpu);
+  }
+  return filled;
 }
 
 Status LinkCopies::put(const LaneCopy& copy, size_t evict, Coding coding, Lane lane) {
@@ -83,8 +87,10 @@ Status LinkCopies::evict(int32_t position) {
     FITSTEP_TRY_STATUS(put(copy, evict, Coding::Count, Lane::Evict));
   }
   device_.count(Lane::Evict, copy.size_bytes);
-  return device_.calls().copy(copy.target, copy.source, copy.size_bytes,
-                              device_.stream(Lane::Evict));
+  const Stream stream = device_.stream(Lane::Evict);
+  FITSTEP_TRY_STATUS(device_.calls().copy(copy.target, copy.source, copy.size_bytes, stream));
+  // Copies from pageable memory may be read before their stream is there.
+  return is_pageable_ ? device_.calls().synchronize(stream) : Status(Done{});
 }
 
 Status LinkCopies::prefetch(int32_t position) {
@@ -99,7 +105,7 @@ Status LinkCopies::prefetch(int32_t position) {
                               device_.stream(Lane::Prefetch));
 }
 
-void LinkCopies::begin_samples() { is_sampling_ = prepare_sizes().has_value(); }
+void LinkCopies::begin_samples() { is_sampling_ = !is_pageable_ && prepare_sizes().has_value(); }
 
 int64_t LinkCopies::coded_bytes(size_t evict) const {
   int64_t sum_bytes = 0;

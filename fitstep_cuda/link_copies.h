@@ -58,6 +58,7 @@ class LinkCopies {
 
   CudaDevice& device_;
   const LaneCopies& copies_;
+  bool is_pageable_;                 // The host tier.
   std::vector<size_t> first_piece_;  // By position on Evict, in `on_gpu_` and `on_host_`.
   std::vector<size_t> evict_of_;     // By residency below, the position on Evict.
   int64_t pieces_ = 0;               // Of all.

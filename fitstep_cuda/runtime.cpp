@@ -85,7 +85,7 @@ class Runtime final : public Calls {
 
   Result<char*> allocate_pinned(int64_t size_bytes) override {
     const Entered entered(index_);
-    FITSTEP_TRY_STATUS(check_free_memory(size_bytes));
+    FITSTEP_TRY_STATUS(check_free_memory(size_bytes, Swap::CountsNot));
     if (char* const begin = register_huge_pages(size_bytes); begin != nullptr) return begin;
     void* begin = nullptr;
     const cudaError_t code =

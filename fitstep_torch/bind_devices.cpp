@@ -58,6 +58,7 @@ void bind_devices(py::module_& module) {
       .def("alignment_bytes", &TorchDevice::alignment_bytes)
       .def("outside_bytes", &TorchDevice::outside_bytes)
       .def("measure_link", &measure_link)
+      .def("can_lock", &TorchDevice::can_lock)
       .def("measure_codecs", &measure_copy_codecs)
       .def("counters", &counters)
       .def("synchronize", &TorchDevice::synchronize);

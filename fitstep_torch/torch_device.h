@@ -56,6 +56,10 @@ class TorchDevice {
   // Copies to the host tier and back, in blocks of that size, beside kernels.
   virtual Result<Link> measure_link(int32_t threads, int64_t block_bytes) = 0;
 
+  // Whether so much memory of the host can be page-locked now, as copies to the host tier are
+  // measured with; true where that makes no difference.
+  virtual bool can_lock(int64_t /*size_bytes*/) const { return true; }
+
   // What the device itself codes of copies to the host tier; nothing where the processor does.
   virtual Result<std::vector<Codec>> measure_codecs() { return std::vector<Codec>(); }
 

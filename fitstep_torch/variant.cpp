@@ -89,7 +89,9 @@ std::optional<Stopped> Variant::run(const std::vector<External>& externals,
   }
   // Another plan may have needed a larger host tier since.
   if (lanes_ != nullptr && uses_host_ && (host_.expired() || host_.lock() != homes_->host())) {
-    if (const Status opened = open_lanes(); !opened) return Stopped{.error = opened.error()};
+    Status opened = open_lanes();
+    if (!opened && drop_host_codes()) opened = open_lanes();  // It cannot have codes any more.
+    if (!opened) return Stopped{.error = opened.error()};
   }
   for (auto& [generator, state] : generators_) save_generator(generator, state.data());
   TorchDevice& device = homes_->torch_device();
@@ -139,6 +141,18 @@ void Variant::name_storage(Stopped& stopped) const {
 
 void Variant::sample_codes() {
   if (lanes_ != nullptr) lanes_->sample_codes();
+  if (graph_ != nullptr) graph_->forget();  // The samples are no part of it.
+}
+
+// Whether there were any.
+bool Variant::drop_host_codes() {
+  bool had_any = false;
+  for (Residency& it : plan_->residencies) {
+    if (it.tier != kHostTier || !has_copy_code(it)) continue;
+    it.code = Code::None;
+    had_any = true;
+  }
+  return had_any;
 }
 
 void Variant::note_coded_bytes() {

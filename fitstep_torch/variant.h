@@ -70,6 +70,7 @@ class Variant {
 
  private:
   Status open_lanes();
+  bool drop_host_codes();
   void put_number(OpId op, size_t number, const c10::IValue& value);
   // Writes what the last run has found out into the program.
   void note_coded_bytes();

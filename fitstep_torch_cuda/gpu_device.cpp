@@ -169,6 +169,12 @@ class GpuDevice final : public TorchDevice {
     return cuda::measure_copies(*calls_, {.block_bytes = block_bytes});
   }
 
+  bool can_lock(int64_t size_bytes) const override {
+    const Result<char*> block = calls_->allocate_pinned(size_bytes);
+    if (block) calls_->free_pinned(*block);
+    return block.has_value();
+  }
+
   Result<std::vector<Codec>> measure_codecs() override {
     FITSTEP_TRY(const Codec codec,
                 cuda::measure_coding(*calls_, {.block_bytes = cuda::kSliceBytes}));

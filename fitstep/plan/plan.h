@@ -119,6 +119,7 @@ struct Plan {
   bool operator==(const Plan&) const = default;
 };
 
+inline constexpr int64_t kDeviceCodeBytes = 4;  // A device codes whole words, also on the host.
 inline constexpr int64_t kDiskAlignmentBytes = 4096;  // Of every disk offset: direct I/O asks so.
 
 }  // namespace fitstep

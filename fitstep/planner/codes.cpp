@@ -190,15 +190,16 @@ void choose_codes(const Program& program, const Machine& machine, Plan& plan) {
 }
 
 void choose_host_codes(const Program& program, const Machine& machine, Plan& plan) {
+  const bool is_on_device = std::ranges::any_of(machine.codecs, &Codec::is_on_device);
   std::vector<Residency*> coded;
   for (Residency& residency : plan.residencies) {
     if (residency.tier != kHostTier || residency.is_home || residency.code != Code::None) continue;
+    if (is_on_device && residency.offset_bytes % kDeviceCodeBytes != 0) continue;
     residency.code = small_code(program.storages[residency.storage.index()], machine);
     if (residency.code != Code::None) coded.push_back(&residency);
   }
   if (coded.empty()) return;
   const int64_t coded_ps = simulate(program, plan, machine).total_ps;
-  const bool is_on_device = std::ranges::any_of(machine.codecs, &Codec::is_on_device);
   if (is_on_device && coded_ps > plan.certificate.predicted_ps) {
     for (Residency* residency : coded) residency->code = Code::None;
     return;

@@ -208,6 +208,9 @@ TEST(ChooseHostCodes, OfTheDeviceMakeNoPlanSlower) {
       const int64_t before_ps = plan.certificate.predicted_ps;
       choose_host_codes(program, machine, plan);
       EXPECT_EQ(count_of(plan, Code::Zstd), 0);
+      for (const Residency& it : plan.residencies) {
+        EXPECT_TRUE(it.tier != kHostTier || it.code == Code::None || it.offset_bytes % 4 == 0);
+      }
       EXPECT_LE(plan.certificate.predicted_ps, before_ps);
       EXPECT_LE(plan.certificate.bound_ps, plan.certificate.predicted_ps);
       EXPECT_EQ(plan.certificate.predicted_ps, simulate(program, plan, machine).total_ps);

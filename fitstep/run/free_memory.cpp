@@ -15,6 +15,7 @@ namespace fitstep {
 namespace {
 
 constexpr int64_t kKiB = 1024;
+constexpr int64_t kMargin = 100;  // One part of so many stays, for page tables and others.
 
 std::optional<int64_t> parse(std::string_view text) {
   int64_t number = 0;
@@ -50,11 +51,8 @@ std::optional<int64_t> least(std::optional<int64_t> a, std::optional<int64_t> b)
   return a && b ? std::min(a, b) : (a ? a : b);
 }
 
-std::optional<int64_t> of_system(const MemoryFiles& files) {
-  const std::string path = files.proc + "/meminfo";
-  const std::optional<int64_t> available = number_of(path, "MemAvailable");
-  if (!available) return std::nullopt;
-  return (*available + number_of(path, "SwapFree").value_or(0)) * kKiB;
+int64_t free_swap_bytes(const MemoryFiles& files) {
+  return number_of(files.proc + "/meminfo", "SwapFree").value_or(0) * kKiB;
 }
 
 // The names of one version's files.
@@ -75,36 +73,38 @@ constexpr GroupFiles kFirst = {"memory.limit_in_bytes",
 constexpr GroupFiles kSecond = {"memory.max",  "memory.current",  "inactive_file",
                                 "active_file", "memory.swap.max", "memory.swap.current"};
 
-std::optional<int64_t> of_group(const std::string& folder, const GroupFiles& names) {
+// `swap_bytes`: what the system has left of that; limits of a group do not make more.
+std::optional<int64_t> of_group(const std::string& folder, const GroupFiles& names,
+                                int64_t swap_bytes) {
   const std::optional<int64_t> limit = number_in(folder + "/" + names.limit);
   const std::optional<int64_t> use = number_in(folder + "/" + names.use);
   if (!limit || !use) return std::nullopt;
   const std::string stat = folder + "/memory.stat";
   const int64_t of_files =
       number_of(stat, names.inactive).value_or(0) + number_of(stat, names.active).value_or(0);
-  int64_t left = *limit - std::max<int64_t>(*use - of_files, 0);
+  const int64_t left = *limit - std::max<int64_t>(*use - of_files, 0);
+  int64_t swap_left = swap_bytes;
   if (names.swap_limit != nullptr) {
     const std::optional<int64_t> swap = number_in(folder + "/" + names.swap_limit);
-    const std::optional<int64_t> swapped = number_in(folder + "/" + names.swap_use);
-    if (!swap) return std::nullopt;  // As much swap as there is.
-    left += std::max<int64_t>(*swap - swapped.value_or(0), 0);
+    const int64_t swapped = number_in(folder + "/" + names.swap_use).value_or(0);
+    if (swap) swap_left = std::min(swap_left, std::max<int64_t>(*swap - swapped, 0));
   }
-  return std::max<int64_t>(left, 0);
+  return std::max<int64_t>(left, 0) + swap_left;
 }
 
 // Of a group and all above it, up to the mount. Within a container the path may be that of the
 // host, of which only the last folder is there.
 std::optional<int64_t> of_groups(const std::string& mount, std::string path,
-                                 const GroupFiles& names) {
-  std::optional<int64_t> found = of_group(mount, names);
+                                 const GroupFiles& names, int64_t swap_bytes) {
+  std::optional<int64_t> found = of_group(mount, names, swap_bytes);
   while (!path.empty() && path != "/") {
-    found = least(found, of_group(mount + path, names));
+    found = least(found, of_group(mount + path, names, swap_bytes));
     path.resize(path.find_last_of('/') == std::string::npos ? 0 : path.find_last_of('/'));
   }
   return found;
 }
 
-std::optional<int64_t> of_container(const MemoryFiles& files) {
+std::optional<int64_t> of_container(const MemoryFiles& files, int64_t swap_bytes) {
   std::optional<int64_t> found;
   std::ifstream groups(files.proc + "/self/cgroup");
   std::string line;
@@ -114,9 +114,9 @@ std::optional<int64_t> of_container(const MemoryFiles& files) {
     if (second == std::string::npos) continue;
     const std::string kinds = "," + line.substr(first + 1, second - first - 1) + ",";
     const std::string path = line.substr(second + 1);
-    if (kinds == ",,") found = least(found, of_groups(files.cgroups, path, kSecond));
+    if (kinds == ",,") found = least(found, of_groups(files.cgroups, path, kSecond, swap_bytes));
     if (kinds.find(",memory,") != std::string::npos) {
-      found = least(found, of_groups(files.cgroups + "/memory", path, kFirst));
+      found = least(found, of_groups(files.cgroups + "/memory", path, kFirst, swap_bytes));
     }
   }
   return found;
@@ -124,13 +124,16 @@ std::optional<int64_t> of_container(const MemoryFiles& files) {
 
 }  // namespace
 
-std::optional<int64_t> free_memory_bytes(const MemoryFiles& files) {
-  return least(of_system(files), of_container(files));
+std::optional<int64_t> free_memory_bytes(Swap swap, const MemoryFiles& files) {
+  const int64_t swap_bytes = swap == Swap::Counts ? free_swap_bytes(files) : 0;
+  std::optional<int64_t> of_system = number_of(files.proc + "/meminfo", "MemAvailable");
+  if (of_system) of_system = *of_system * kKiB + swap_bytes;
+  return least(of_system, of_container(files, swap_bytes));
 }
 
-Status check_free_memory(int64_t size_bytes, const MemoryFiles& files) {
-  const std::optional<int64_t> free = free_memory_bytes(files);
-  if (!free || size_bytes <= *free) return Done{};
+Status check_free_memory(int64_t size_bytes, Swap swap, const MemoryFiles& files) {
+  const std::optional<int64_t> free = free_memory_bytes(swap, files);
+  if (!free || size_bytes <= *free - *free / kMargin) return Done{};
   return Error{ErrorCode::Device, "the system, or the container that this runs in, has " +
                                       format_bytes(*free) + " of memory left, and " +
                                       format_bytes(size_bytes) +

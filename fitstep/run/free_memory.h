@@ -19,10 +19,14 @@ struct MemoryFiles {
   std::string cgroups = "/sys/fs/cgroup";
 };
 
-// The least of what these leave; nothing where none of them can be read.
-std::optional<int64_t> free_memory_bytes(const MemoryFiles& files = {});
+// Whether pages may go to swap: those that are locked do not.
+enum class Swap { Counts, CountsNot };
 
-// An error where so many bytes more are known not to be there.
-Status check_free_memory(int64_t size_bytes, const MemoryFiles& files = {});
+// The least of what these leave; nothing where none of them can be read.
+std::optional<int64_t> free_memory_bytes(Swap swap = Swap::Counts, const MemoryFiles& files = {});
+
+// An error where so many bytes more, and a little beside them, are known not to be there.
+Status check_free_memory(int64_t size_bytes, Swap swap = Swap::Counts,
+                         const MemoryFiles& files = {});
 
 }  // namespace fitstep

@@ -28,7 +28,7 @@ class FreeMemory : public testing::Test {
     fs::create_directories(fs::path(root_ + "/" + path).parent_path());
     std::ofstream(root_ + "/" + path) << text;
   }
-  std::optional<int64_t> found() const { return free_memory_bytes(files_); }
+  std::optional<int64_t> found() const { return free_memory_bytes(Swap::Counts, files_); }
 
   std::string root_;
   MemoryFiles files_;
@@ -36,7 +36,8 @@ class FreeMemory : public testing::Test {
 
 TEST_F(FreeMemory, IsUnknownWhereNobodyTells) {
   EXPECT_FALSE(found().has_value());
-  EXPECT_TRUE(check_free_memory(std::numeric_limits<int64_t>::max(), files_).has_value());
+  EXPECT_TRUE(
+      check_free_memory(std::numeric_limits<int64_t>::max(), Swap::Counts, files_).has_value());
   write("proc/meminfo", "MemTotal: 100 kB\nMemAvailableSoon: 3 kB\n");
   EXPECT_FALSE(found().has_value());
 }
@@ -44,6 +45,7 @@ TEST_F(FreeMemory, IsUnknownWhereNobodyTells) {
 TEST_F(FreeMemory, IsWhatTheSystemHasAndItsSwap) {
   write("proc/meminfo", "MemFree: 1 kB\nMemAvailable:   100 kB\nSwapFree:  20 kB\n");
   EXPECT_EQ(found(), 120 * 1024);
+  EXPECT_EQ(free_memory_bytes(Swap::CountsNot, files_), 100 * 1024);
 }
 
 TEST_F(FreeMemory, IsNoMoreThanTheContainerLeaves) {
@@ -57,9 +59,12 @@ TEST_F(FreeMemory, IsNoMoreThanTheContainerLeaves) {
   write("cgroup/a/memory.stat", "anon 1\ninactive_file 3000\nactive_file 2000\n");
   write("cgroup/a/memory.swap.max", "1000\n");
   write("cgroup/a/memory.swap.current", "400\n");
+  EXPECT_EQ(found(), 50000 - 40000) << "there is no swap";
+  write("proc/meminfo", "MemAvailable: 100 kB\nSwapFree: 2 kB\n");
   EXPECT_EQ(found(), 50000 - 40000 + 600);
   write("cgroup/a/memory.swap.max", "max\n");
-  EXPECT_EQ(found(), 100 * 1024) << "as much swap as there is";
+  EXPECT_EQ(found(), 50000 - 40000 + 2048) << "as much swap as there is";
+  EXPECT_EQ(free_memory_bytes(Swap::CountsNot, files_), 50000 - 40000);
 }
 
 TEST_F(FreeMemory, IsFoundInBothVersionsOfGroups) {
@@ -75,8 +80,8 @@ TEST_F(FreeMemory, IsFoundInBothVersionsOfGroups) {
 
 TEST_F(FreeMemory, WhatIsMoreIsAnErrorWithBothNumbers) {
   write("proc/meminfo", "MemAvailable: 4 kB\n");
-  EXPECT_TRUE(check_free_memory(4096, files_).has_value());
-  const Status status = check_free_memory(4097, files_);
+  EXPECT_TRUE(check_free_memory(4000, Swap::Counts, files_).has_value());
+  const Status status = check_free_memory(4096, Swap::Counts, files_);
   ASSERT_FALSE(status.has_value());
   EXPECT_NE(status.error().message.find("has 4.00 KiB"), std::string::npos)
       << status.error().message;

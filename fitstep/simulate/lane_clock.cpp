@@ -95,6 +95,8 @@ int64_t LaneClock::copy_ps(size_t lane) const {
   for (const Link& link : machine_->links) {
     if (running_[lane].work.route.crosses(link)) most_ps = std::max(most_ps, link_ps(lane, link));
   }
+  // Most kernels of a device that codes use no link, and they run one after another.
+  if (running_[lane].work.is_coded_on_device) return most_ps + coding_ps(lane);
   return std::max(most_ps, coding_ps(lane));
 }
 

@@ -17,8 +17,8 @@
 //
 // A copy in a code goes in pieces that two threads encode and hand to the lower link in turns: it
 // takes as long as that link alone, or half of what coding and that link take after each other. To
-// the host one thread codes, and there is no lower link; or the device does, and its link carries
-// the code. Ops beside it are slower as far as its threads code.
+// the host one thread codes, and there is no lower link; or the device does, its link carries
+// the code, and both times add up. Ops beside it are slower as far as its threads code.
 //
 // An action whose speed changes keeps the share of it that is done. Who may start, and when, is
 // the caller's question.

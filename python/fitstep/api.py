@@ -14,7 +14,7 @@ from torch.utils._pytree import keystr, tree_flatten, tree_flatten_with_path
 from . import _core
 from .arguments import arguments_of
 from .device import device_of
-from .errors import CaptureError, FitstepError, PlanFileError
+from .errors import CaptureError, PlanFileError, not_prepared
 from .least import floor_of, least_for
 from .planned import Planned
 from .profile_cache import ProfileCache
@@ -127,10 +127,7 @@ def _make_variants(
     except _core.CoreError as error:
         if given_plan is not None:
             raise PlanFileError(str(error.args[1]), todo="compile without plan=") from None
-        todo = "give another budget=; if that does not help, please report the model"
-        if error.args[0] == "device":  # It says itself what to do.
-            todo = "nothing was changed"
-        raise FitstepError(str(error.args[1]), todo=todo) from None
+        raise not_prepared(error) from None
     finally:
         maker.session.settings.progress = maker.cache.progress = None
 

@@ -155,6 +155,15 @@ class PlanFileError(FitstepError, ValueError):
     """A program or plan file that is cut off, from another version, edited, or for another step."""
 
 
+def not_prepared(error: Exception) -> FitstepError:
+    """For a _core.CoreError out of a compile: memory that was not there, say."""
+    problem = str(error.args[1])
+    todo = "give another budget=; if that does not help, please report the model"
+    if "; lower " in problem:  # It says itself what to do.
+        todo = "nothing was changed"
+    return FitstepError(problem, todo=todo)
+
+
 def format_bytes(size_bytes: int) -> str:
     """A size with a unit and three digits, and the exact count where the unit rounds it."""
     size = float(size_bytes)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _FORMAT = 4
 _LEAST_BLOCK_BYTES = 1 << 14
+_CODED_BYTES = 1 << 22  # What a GPU codes is measured with so many.
 _MOST_BLOCK_BYTES = 1 << 25
 _LEAST_FILE_BYTES = 1 << 20
 _MOST_FILE_BYTES = 1 << 27
@@ -120,7 +121,9 @@ class ProfileCache:
         of = f"{block_bytes}, beside {threads} threads"
         known = self._host_links.get(of)
         if known is None:
-            known = self.device.measure_link(threads, block_bytes)
+            known = str(self.device.measure_link(threads, block_bytes))
+            if not self.device.can_lock(block_bytes):  # For another process it may be otherwise.
+                return known
             self._host_links[of] = known
             self._write()
         return known
@@ -152,7 +155,9 @@ class ProfileCache:
         of = f"{piece_bytes} bytes, beside {threads} threads"
         known = self._codecs.get(of)
         if known is None:
-            known = self.device.measure_codecs(threads, piece_bytes)
+            known = str(self.device.measure_codecs(threads, piece_bytes))
+            if not self.device.can_lock(_CODED_BYTES):
+                return known
             self._codecs[of] = known
             self._write()
         return known

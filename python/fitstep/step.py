@@ -13,7 +13,7 @@ from . import _core
 from .arguments import describe_change
 from .codes import choose_codes, shall_look
 from .describe import describe_op
-from .errors import CaptureError, GuardError
+from .errors import CaptureError, GuardError, not_prepared
 from .left_behind import (
     bring_back,
     leave_state,
@@ -276,8 +276,11 @@ class Step:
                 problem=f"this call needs variant number {count + 1} of the step: {why}",
                 todo="keep shapes and flags the same from step to step, or raise max_variants=",
             )
-        with interruptible():
-            self._add_variants(args, kwargs, ahead=False)
+        try:
+            with interruptible():
+                self._add_variants(args, kwargs, ahead=False)
+        except _core.CoreError as error:
+            raise not_prepared(error) from None
 
     def _differences(self, args: tuple[Any, ...], kwargs: dict[str, Any], base: Any) -> list[str]:
         """In words, what this call does not share with the example."""

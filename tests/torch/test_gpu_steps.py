@@ -150,7 +150,8 @@ def test_a_call_that_fails_is_an_error_and_never_another_number() -> None:
 
 def test_a_host_tier_that_cannot_be_page_locked_is_pageable_and_says_so() -> None:
     names = "homes stay", "adamw with weights beside the GPU"
-    stay, below = run(*names, pinned_bytes=20_000).values()
+    found = run(*names, pinned_bytes=20_000)
+    stay, below = (found[name] for name in names)
     assert stay["differs"] == below["differs"] == []
     assert stay["report"]["evicted_bytes"] > 0
     assert "page-locking" in stay["report"]["host_pageable"]
