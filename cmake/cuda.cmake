@@ -31,7 +31,7 @@ add_custom_command(OUTPUT ${launch_object}
     ${PROJECT_SOURCE_DIR}/fitstep_cuda/launch.cu
   DEPENDS fitstep_cuda/launch.cu DEPFILE ${launch_object}.d VERBATIM)
 # An archive: who brings launch() along that runs on the host takes none of it.
-add_library(fitstep_kernels STATIC ${launch_object})
+add_library(fitstep_kernels STATIC EXCLUDE_FROM_ALL ${launch_object})
 set_target_properties(fitstep_kernels PROPERTIES LINKER_LANGUAGE CXX)
 set_source_files_properties(${launch_object} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
 
