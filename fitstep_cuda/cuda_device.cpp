@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -19,7 +18,9 @@
 #include "fitstep/run/tiered_device.h"
 #include "fitstep_cuda/cuda.h"
 #include "fitstep_cuda/cuda_lanes.h"
+#include "fitstep_cuda/host_block.h"
 #include "fitstep_cuda/zero_value_copies.h"
+#include "fitstep_cuda/zero_value_elements.h"
 
 namespace fitstep::cuda {
 

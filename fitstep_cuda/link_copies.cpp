@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "fitstep/base/result.h"
@@ -12,6 +11,7 @@
 #include "fitstep_cuda/cuda.h"
 #include "fitstep_cuda/cuda_device.h"
 #include "fitstep_cuda/zero_value_copies.h"
+#include "fitstep_cuda/zero_value_elements.h"
 
 namespace fitstep::cuda {
 

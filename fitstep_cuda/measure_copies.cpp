@@ -162,6 +162,20 @@ Result<int64_t> time_copies_there(Blocks& blocks, const CopyOptions& options, bo
   return time_ps;
 }
 
+Result<int64_t> coding_rate(Blocks& blocks, const CopyOptions& options,
+                            Status (Blocks::*code)(int64_t)) {
+  const auto round = [&]() -> Result<int64_t> {
+    const auto begin = std::chrono::steady_clock::now();
+    for (int32_t i = 0; i < options.blocks; ++i) {
+      FITSTEP_TRY_STATUS((blocks.*code)(options.block_bytes));
+    }
+    FITSTEP_TRY_STATUS(blocks.wait());
+    return ps_since(begin);
+  };
+  FITSTEP_TRY(const int64_t time_ps, median_ps(options.rounds, round));
+  return bytes_per_s(options, time_ps);
+}
+
 }  // namespace
 
 Result<Link> measure_copies(Calls& calls, const CopyOptions& options) {
@@ -191,25 +205,13 @@ Result<Codec> measure_coding(Calls& calls, const CopyOptions& options) {
   FITSTEP_TRY_STATUS(check(options));
   Blocks blocks(calls);
   FITSTEP_TRY_STATUS(blocks.reserve_for_codes(options.block_bytes));
-  const auto rate = [&](Status (Blocks::*code)(int64_t)) -> Result<int64_t> {
-    const auto round = [&]() -> Result<int64_t> {
-      const auto begin = std::chrono::steady_clock::now();
-      for (int32_t i = 0; i < options.blocks; ++i) {
-        FITSTEP_TRY_STATUS((blocks.*code)(options.block_bytes));
-      }
-      FITSTEP_TRY_STATUS(blocks.wait());
-      return ps_since(begin);
-    };
-    FITSTEP_TRY(const int64_t time_ps, median_ps(options.rounds, round));
-    return bytes_per_s(options, time_ps);
-  };
+  Codec codec{.name = "zero_value", .is_on_device = true};
+  if (!blocks.are_pinned()) return codec;
+  FITSTEP_TRY(codec.encode_bytes_per_s, coding_rate(blocks, options, &Blocks::encode));
+  FITSTEP_TRY(codec.decode_bytes_per_s, coding_rate(blocks, options, &Blocks::decode));
   const auto copies_ps = [&](bool is_beside) {
     return median_ps(options.rounds, [&] { return time_copies_there(blocks, options, is_beside); });
   };
-  Codec codec{.name = "zero_value", .is_on_device = true};
-  if (!blocks.are_pinned()) return codec;
-  FITSTEP_TRY(codec.encode_bytes_per_s, rate(&Blocks::encode));
-  FITSTEP_TRY(codec.decode_bytes_per_s, rate(&Blocks::decode));
   FITSTEP_TRY(const int64_t alone_ps, copies_ps(false));
   FITSTEP_TRY(const int64_t beside_ps, copies_ps(true));
   codec.compute_slowdown =

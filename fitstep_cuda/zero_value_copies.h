@@ -32,29 +32,28 @@ class ZeroValueKernels {
 
   Status put(Coding coding) {
     for (int64_t begin = 0; begin < copy_.size_bytes; begin += kSliceBytes) {
-      const CodedSlice slice = slice_at(begin);
-      const char* const from = copy_.source + begin;
-      char* const to = copy_.target + begin;
-      if (coding == Coding::Decode) {
-        FITSTEP_TRY_STATUS(launch_(TakeMasks{from, slice}, slice.groups()));
-      } else {
-        FITSTEP_TRY_STATUS(launch_(MaskGroups{from, slice}, slice.groups()));
-      }
-      FITSTEP_TRY_STATUS(launch_(CountBlocks{slice}, slice.blocks()));
-      FITSTEP_TRY_STATUS(
-          launch_(PlaceGroups{slice, /*sets_sizes=*/coding != Coding::Decode}, slice.groups()));
-      if (coding == Coding::Encode) {
-        const PutCoded put{from, slice, to};
-        FITSTEP_TRY_STATUS(launch_(put, put.items()));
-      } else if (coding == Coding::Decode) {
-        const TakeWords take{from, slice, to};
-        FITSTEP_TRY_STATUS(launch_(take, take.items()));
-      }
+      FITSTEP_TRY_STATUS(put(coding, begin, slice_at(begin)));
     }
     return Done{};
   }
 
  private:
+  Status put(Coding coding, int64_t begin, const CodedSlice& slice) {
+    const char* const from = copy_.source + begin;
+    const bool is_back = coding == Coding::Decode;
+    FITSTEP_TRY_STATUS(is_back ? launch_(TakeMasks{from, slice}, slice.groups())
+                               : launch_(MaskGroups{from, slice}, slice.groups()));
+    FITSTEP_TRY_STATUS(launch_(CountBlocks{slice}, slice.blocks()));
+    FITSTEP_TRY_STATUS(launch_(PlaceGroups{slice, /*sets_sizes=*/!is_back}, slice.groups()));
+    return coding == Coding::Count ? Status(Done{}) : move(is_back, begin, slice);
+  }
+
+  Status move(bool is_back, int64_t begin, const CodedSlice& slice) {
+    const PutCoded put{copy_.source + begin, slice, copy_.target + begin};
+    const TakeWords take{copy_.source + begin, slice, copy_.target + begin};
+    return is_back ? launch_(take, take.items()) : launch_(put, put.items());
+  }
+
   CodedSlice slice_at(int64_t begin) const {
     auto* const masks = reinterpret_cast<uint32_t*>(copy_.scratch);
     uint32_t* const starts = masks + kSlicePieces * kPieceGroups;

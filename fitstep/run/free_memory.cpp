@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstddef>
 #include <cstdint>
 #include <fstream>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 #include "fitstep/base/bytes.h"
 #include "fitstep/base/result.h"
