@@ -10,6 +10,7 @@ from fitstep.zoo.bits import differences
 from fitstep.zoo.plain import held_bytes
 
 import fitstep
+from fitstep import _core
 
 
 @pytest.mark.parametrize(
@@ -136,3 +137,34 @@ def test_a_plan_of_another_step_is_refused(plan_text: str, tmp_path: Path) -> No
         fitstep.compile(bench.plain_step, example=half, budget="100%", plan=str(path))
     bench.train(2)
     assert not differences(bench.bits(), Bench(2).bits())
+
+
+def test_memory_that_no_machine_has_is_refused_with_what_to_do() -> None:
+    bench = Bench(2)
+    before = bench.identity()
+    with pytest.raises(fitstep.FitstepError) as raised:
+        fitstep.compile(bench.plain_step, example=bench.example, budget=2**47)
+    assert "lower the budget or free memory" in str(raised.value)
+    assert raised.value.todo == "nothing was changed"
+    assert bench.identity() == before
+
+
+def test_what_the_core_refuses_inside_a_call_is_one_of_our_errors(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = Bench(2)
+    step = fitstep.compile(bench.plain_step, example=bench.example)
+    bench.train(1, step)
+
+    def refuse(*_args: object, **_kwargs: object) -> None:
+        raise _core.CoreError("device", "there is no room")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(fitstep.Step, "_add_variants", refuse)
+        bench.model.eval()  # Another variant.
+        with pytest.raises(fitstep.FitstepError, match="there is no room\n  give another budget="):
+            step(*bench.example)
+    bench.model.train()
+    bench.train(1, step)
+    step.close()
+    assert not differences(bench.bits(), Bench(4).bits())
