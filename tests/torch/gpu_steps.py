@@ -17,12 +17,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import torch
 import torch.nn.functional as F
 from fitstep.device import open_device
-from fitstep.profile_cache import ProfileCache
+from gpu_codes import quick_codes
 from gpu_packing import GPU, bytes_of, packing
 from offloaded_plan import offloaded, with_peak
 from torch import Tensor, nn
@@ -224,28 +223,29 @@ def coded() -> dict[str, Any]:
 
 
 def coded_on_the_host(*, cuda_graph: bool) -> dict[str, Any]:
-    """Where the link is slow and kernels code in no time, whatever they take in this process."""
-    measure_link, measure_codecs = ProfileCache.host_link, ProfileCache.codecs
-
-    def host_link(cache: ProfileCache, size: int) -> str:
-        machine = json.loads(measure_link(cache, size))
-        for way in ("evict", "prefetch"):
-            machine["links"][0][way] |= {"alone_bytes_per_s": 10**7, "both_bytes_per_s": 10**7}
-        return json.dumps(machine)
-
-    def codecs(cache: ProfileCache, piece_bytes: int) -> str:
-        machine = json.loads(measure_codecs(cache, piece_bytes))
-        own = [codec for codec in machine["codecs"] if codec.get("on_device")]
-        assert [codec["name"] for codec in own] == ["zero_value"]
-        own[0] |= {"encode_bytes_per_s": 10**15, "decode_bytes_per_s": 10**15}
-        own[0]["compute_slowdown"] = 1.0
-        return json.dumps(machine)
-
-    with mock.patch.multiple(ProfileCache, host_link=host_link, codecs=codecs):
+    """By kernels."""
+    with quick_codes():
         return train(
             "sgd", "cuda", Sparse, budget="70%", policy="offload", host_budget="100%",
             host_codes=True, cuda_graph=cuda_graph,
         )  # fmt: skip
+
+
+def codes_given_up() -> dict[str, Any]:
+    """A larger batch needs a larger host tier: copies in codes before and after it, if any are."""
+    plain, ours = Training("sgd", Still), Training("sgd", Still)
+    data = batches("cuda")
+    large = (torch.cat([data[0][0]] * 3), torch.cat([data[0][1]] * 3))
+    below: dict[str, Any] = {"policy": "layrub", "host_budget": "900%", "host_codes": True}
+    counts, differs = [], []
+    with quick_codes():
+        step = fitstep.compile(ours.step, data[0], "900%", progress=False, **below)
+        for i, batch in enumerate((*data, large, data[0])):
+            if bytes_of(step(*batch)) != bytes_of(plain.step(*batch)):
+                differs.append(f"loss {i}")
+            counts.append(sum(len(one.coded_copies) for one in step.report().variants))
+    report = {"violations": 0, "before": counts[STEPS - 1], "after": counts[-1]}
+    return {"differs": differs + differences(ours, plain), "report": report}
 
 
 def less_scratch() -> dict[str, Any]:
@@ -366,6 +366,7 @@ def cases() -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
     yield "codes on a disk", coded
     yield "codes on the host", lambda: coded_on_the_host(cuda_graph=False)
     yield "codes on the host in a graph", lambda: coded_on_the_host(cuda_graph=True)
+    yield "codes given up", codes_given_up
     yield "less scratch", less_scratch
     yield "outside", outside
     below = {"policy": "vdnn-all-m", "host_budget": "300%"}

@@ -56,6 +56,7 @@ CASES = [
     "codes on a disk",
     "codes on the host",
     "codes on the host in a graph",
+    "codes given up",
     "homes stay",
     "less scratch",
     "outside",
@@ -157,6 +158,17 @@ def test_a_host_tier_that_cannot_be_page_locked_is_pageable_and_says_so() -> Non
     assert "page-locking" in stay["report"]["host_pageable"]
     assert "not page-locked" in stay["report"]["graph_refusal"]
     assert "cannot use homes on the host" in below["error"]
+
+
+def test_codes_are_given_up_where_the_host_tier_turns_pageable(trained: Any) -> None:
+    """Kernels cannot write there; the bits stay."""
+    report = trained["codes given up"]["report"]
+    assert report["before"] > 0 and report["after"] >= report["before"]
+    found = run("codes given up", pinned_bytes=600_000)["codes given up"]
+    assert found.get("error") is None, found["error"]
+    assert found["differs"] == []
+    assert found["report"]["before"] > 0
+    assert found["report"]["after"] == 0
 
 
 def test_memory_that_is_refused_is_an_error_and_changes_nothing() -> None:
