@@ -62,9 +62,12 @@ if(SKBUILD)
   install(TARGETS _core LIBRARY DESTINATION fitstep)
 else()
   # `python/` is importable as it lies there. Several presets share that place: each build puts its
-  # own module there, if it differs.
+  # own module there.
   add_custom_target(in_tree ALL
-    COMMAND ${CMAKE_COMMAND} -E copy_if_different
-      $<TARGET_FILE:_core> ${PROJECT_SOURCE_DIR}/python/fitstep/
+    # By a rename: a process that runs keeps the file that it has mapped.
+    COMMAND ${CMAKE_COMMAND} -E copy $<TARGET_FILE:_core>
+      ${PROJECT_SOURCE_DIR}/python/fitstep/_core.new
+    COMMAND ${CMAKE_COMMAND} -E rename ${PROJECT_SOURCE_DIR}/python/fitstep/_core.new
+      ${PROJECT_SOURCE_DIR}/python/fitstep/$<TARGET_FILE_NAME:_core>
     DEPENDS _core)
 endif()

@@ -1,5 +1,3 @@
-#include <torch/csrc/autograd/python_variable.h>
-
 #include <algorithm>
 #include <span>
 #include <utility>
@@ -7,124 +5,13 @@
 #include "fitstep/program/liveness.h"
 #include "fitstep/program/text.h"
 #include "fitstep_torch/bindings.h"
-#include "fitstep_torch/code_trace.h"
 #include "fitstep_torch/homes.h"
 #include "fitstep_torch/in_place.h"
 #include "fitstep_torch/profile.h"
-#include "fitstep_torch/python_values.h"
+#include "fitstep_torch/segment.h"
 
 namespace fitstep::torch_side {
 namespace {
-
-struct Operator {
-  c10::OperatorHandle handle;
-};
-
-Operator find_operator(const std::string& name, const std::string& overload) {
-  const auto found = c10::Dispatcher::singleton().findSchema({name, overload});
-  if (!found.has_value())
-    raise({ErrorCode::Unsupported, name + " is not registered with the dispatcher"});
-  return {*found};
-}
-
-StorageKind kind_from(const std::string& name) {
-  for (int i = 0; i <= static_cast<int>(StorageKind::Generator); ++i) {
-    if (name == to_string(static_cast<StorageKind>(i))) return static_cast<StorageKind>(i);
-  }
-  throw py::value_error("no storage kind is called " + name);
-}
-
-int32_t bind(Recorder& recorder, const at::Tensor& fake, const std::string& name,
-             const std::string& kind, bool is_persistent, bool has_content) {
-  TapeStorage as{.name = name,
-                 .kind = kind_from(kind),
-                 .is_persistent = is_persistent,
-                 .is_visible = is_persistent,
-                 .has_content_at_start = has_content,
-                 .literal = {}};
-  return recorder.bind(fake, as);
-}
-
-void record(Recorder& recorder, const Operator& op, const py::tuple& args, const py::dict& kwargs,
-            const py::object& results, const py::tuple& source, int32_t region, bool grad_mode) {
-  TorchCall call = call_from_python(recorder, op.handle, args, kwargs, results);
-  call.grad_mode = grad_mode;
-  recorder.record(std::move(call),
-                  {.module = source[0].cast<std::string>(),
-                   .file = source[1].cast<std::string>(),
-                   .line = source[2].cast<int32_t>()},
-                  region);
-}
-
-// The content that is in `fake` at the end belongs to a persistent storage that had none before.
-void adopt(Recorder& recorder, const at::Tensor& fake, const std::string& name,
-           const std::string& kind) {
-  TapeStorage& storage =
-      recorder.tape().storages[static_cast<size_t>(recorder.reference(fake).storage)];
-  if (storage.is_persistent) return;
-  storage.name = name;
-  storage.kind = kind_from(kind);
-  storage.is_persistent = storage.is_visible = true;
-}
-
-// What a correction says of the results of this call: None, or per result None or
-// (sizes, strides, offset, dtype number).
-py::object corrected(Recorder& recorder, const Operator& op, const py::tuple& args,
-                     const py::dict& kwargs, bool grad_mode, const Profile& profile) {
-  if (profile.corrections().empty()) return py::none();
-  const size_t returns = op.handle.schema().returns().size();
-  const py::object none = returns == 1 ? py::object(py::none()) : py::object(py::tuple(returns));
-  py::object results = none;
-  if (returns > 1) {
-    py::list empty;
-    for (size_t i = 0; i < returns; ++i) empty.append(py::none());
-    results = py::tuple(empty);
-  }
-  TorchCall call = call_from_python(recorder, op.handle, args, kwargs, results);
-  call.grad_mode = grad_mode;
-  std::vector<int64_t> sizes;
-  for (const TapeStorage& storage : recorder.tape().storages) sizes.push_back(storage.size_bytes);
-  const auto found = profile.corrections().find(signature_of(call, sizes));
-  if (found == profile.corrections().end()) return py::none();
-  py::list list;
-  for (const TensorRef& real : found->second.results)
-    list.append(
-        py::make_tuple(real.sizes, real.strides, real.offset, static_cast<int>(real.dtype)));
-  return list;
-}
-
-// (op, name, numbers, storages of arguments, storages of results) of the ops of one optimizer call.
-py::list update_ops(const StepProgram& step, int32_t region) {
-  py::list found;
-  for (size_t i = 0; i < step.program.ops.size(); ++i) {
-    if (step.region_of_op[i] != region) continue;
-    const Form& form = step.program.ops[i].forms[0];
-    const TorchCall& call = step.calls[form.call.index()];
-    py::list numbers;
-    py::list reads;
-    py::list writes;
-    for (const NumberPlace& place : number_places(call))
-      numbers.append(number_to_python(number_at(call, place)));
-    for (const TensorRef& tensor : tensors_of(call.arguments)) reads.append(tensor.storage);
-    for (const TensorRef& tensor : tensors_of(call.results)) writes.append(tensor.storage);
-    found.append(py::make_tuple(i, full_name(call.handle), py::tuple(numbers), py::tuple(reads),
-                                py::tuple(writes)));
-  }
-  return found;
-}
-
-// Every number of every op, flat: for comparing two recordings.
-py::list all_numbers(const StepProgram& step) {
-  py::list found;
-  for (const Op& op : step.program.ops) {
-    const TorchCall& call = step.calls[op.forms[0].call.index()];
-    py::list numbers;
-    for (const NumberPlace& place : number_places(call))
-      numbers.append(number_to_python(number_at(call, place)));
-    found.append(py::tuple(numbers));
-  }
-  return found;
-}
 
 py::list storages(const StepProgram& step) {
   py::list found;
@@ -203,7 +90,7 @@ std::shared_ptr<Homes> open_scratch(const std::shared_ptr<TorchDevice>& device, 
   return std::move(scratch).value();
 }
 
-StepProgram lower_without_gil(Recorder& recorder, Profile& profile, TorchDevice& device,
+StepProgram lower_without_gil(const Tape& tape, Profile& profile, TorchDevice& device,
                               std::span<char> room, const py::object& progress) {
   const auto call_progress = [&](size_t done, size_t all) {
     if (progress.is_none()) return;
@@ -211,7 +98,7 @@ StepProgram lower_without_gil(Recorder& recorder, Profile& profile, TorchDevice&
     progress(done, all);
   };
   const py::gil_scoped_release release;
-  auto made = lower_and_measure(recorder.tape(), profile, device, room, call_progress);
+  auto made = lower_and_measure(tape, profile, device, room, call_progress);
   const py::gil_scoped_acquire acquire;
   return unwrap(std::move(made));
 }
@@ -219,57 +106,6 @@ StepProgram lower_without_gil(Recorder& recorder, Profile& profile, TorchDevice&
 }  // namespace
 
 void bind_capture(py::module_& module) {
-  module.def("code_trace_begin", &begin_code_trace);
-  module.def("code_trace_end", &end_code_trace);
-  module.def("dtype_number", [](const py::object& dtype) {
-    return static_cast<int>(dtype.cast<at::ScalarType>());
-  });
-  py::class_<Operator>(module, "Operator");
-  module.def("find_operator", &find_operator);
-  py::class_<Recorder>(module, "Recorder")
-      .def(py::init<>())
-      .def("bind", &bind)
-      .def("record", &record)
-      .def("adopt", &adopt)
-      .def("corrected", &corrected)
-      .def("storage_of", &Recorder::storage_of)
-      .def("literal",
-           [](Recorder& recorder, const at::Tensor& fake, const at::Tensor& real) {
-             TapeStorage as{.name = "literal",
-                            .kind = StorageKind::Constant,
-                            .born = static_cast<int64_t>(recorder.tape().ops.size()),
-                            .literal = real};
-             return recorder.bind(fake, as);
-           })
-      .def("set_kind",
-           [](Recorder& recorder, int32_t storage, const std::string& kind) {
-             recorder.tape().storages.at(static_cast<size_t>(storage)).kind = kind_from(kind);
-           })
-      .def("rebind",
-           [](Recorder& recorder, const at::Tensor& fresh, const at::Tensor& home) {
-             recorder.tape().rebindings.emplace_back(recorder.reference(fresh),
-                                                     recorder.reference(home));
-           })
-      .def("output",
-           [](Recorder& recorder, const at::Tensor& fake) {
-             recorder.tape().outputs.push_back(recorder.reference(fake));
-           })
-      .def("written_storages", [](Recorder& recorder) { return written_storages(recorder.tape()); })
-      .def("read_storages", [](Recorder& recorder) { return read_storages(recorder.tape()); })
-      .def("make_persistent",
-           [](Recorder& recorder, int32_t number, const std::string& kind) {
-             TapeStorage& storage = recorder.tape().storages.at(static_cast<size_t>(number));
-             storage.kind = kind_from(kind);
-             storage.is_persistent = storage.is_visible = true;
-           })
-      .def("forget",
-           [](Recorder& recorder, int32_t number) {
-             TapeStorage& storage = recorder.tape().storages.at(static_cast<size_t>(number));
-             storage.kind = StorageKind::Temporary;
-             storage.is_persistent = storage.is_visible = storage.has_content_at_start = false;
-           })
-      .def("drop_last", [](Recorder& recorder) { recorder.tape().ops.pop_back(); })
-      .def("op_count", [](Recorder& recorder) { return recorder.tape().ops.size(); });
   py::class_<Profile>(module, "Profile")
       .def(py::init<>())
       .def("save", &Profile::save)
@@ -277,8 +113,6 @@ void bind_capture(py::module_& module) {
       .def("correction_count", [](const Profile& profile) { return profile.corrections().size(); })
       .def("begin_capture", &Profile::begin_capture);
   py::class_<StepProgram, std::shared_ptr<StepProgram>>(module, "StepProgram")
-      .def("update_ops", &update_ops)
-      .def("all_numbers", &all_numbers)
       .def("storages", &storages)
       .def("text", [](const StepProgram& step) { return print_program(step.program); })
       .def("hash", [](const StepProgram& step) { return hash_program(step.program); })
@@ -322,21 +156,21 @@ void bind_capture(py::module_& module) {
         return py::make_tuple(of.name, of.source.module, of.source.file, of.source.line);
       });
   module.def("facts_of_program", &facts_of_program);
-  module.def("lower", [](Recorder& recorder) {
-    return std::make_shared<StepProgram>(unwrap(lower(recorder.tape(), Claims())));
+  module.def("lower", [](const Segment& segment) {
+    return std::make_shared<StepProgram>(unwrap(lower(segment.tape, Claims())));
   });
-  module.def("lower_and_measure",
-             [](Recorder& recorder, Profile& profile, const std::shared_ptr<TorchDevice>& device,
-                const std::shared_ptr<Homes>& homes, int64_t bottom_bytes,
-                const std::pair<int64_t, double>& budget, const py::object& progress) {
-               const std::shared_ptr<Homes> in =
-                   homes ? homes
-                         : open_scratch(device, recorder.tape(),
-                                        bytes_left(recorder.tape(), budget, *device));
-               const auto room = in ? in->free_above(homes ? bottom_bytes : 0) : std::span<char>();
-               return std::make_shared<StepProgram>(
-                   lower_without_gil(recorder, profile, *device, room, progress));
-             });
+  module.def(
+      "lower_and_measure",
+      [](const Segment& segment, Profile& profile, const std::shared_ptr<TorchDevice>& device,
+         const std::shared_ptr<Homes>& homes, int64_t bottom_bytes,
+         const std::pair<int64_t, double>& budget, const py::object& progress) {
+        const std::shared_ptr<Homes> in =
+            homes ? homes
+                  : open_scratch(device, segment.tape, bytes_left(segment.tape, budget, *device));
+        const auto room = in ? in->free_above(homes ? bottom_bytes : 0) : std::span<char>();
+        return std::make_shared<StepProgram>(
+            lower_without_gil(segment.tape, profile, *device, room, progress));
+      });
 }
 
 }  // namespace fitstep::torch_side

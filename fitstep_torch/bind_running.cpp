@@ -139,6 +139,15 @@ void bind_running(py::module_& module) {
            })
       .def("move_in", [](Homes& homes, const at::Tensor& tensor, const HomePair& home,
                          int64_t aliases) { unwrap(homes.move_in(tensor, place(home), aliases)); })
+      .def("address_of",
+           [](Homes& homes, const HomePair& home, int64_t size_bytes, const c10::Device& device) {
+             return reinterpret_cast<uintptr_t>(
+                 unwrap(homes.address_of(place(home), size_bytes, device)));
+           })
+      .def("take_over", [](Homes& homes, const at::Tensor& tensor,
+                           const HomePair& home) { unwrap(homes.take_over(tensor, place(home))); })
+      .def("move_out", [](Homes& homes, const at::Tensor& tensor,
+                          int64_t handles) { homes.move_out(tensor, handles); })
       .def("make",
            [](Homes& homes, const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides,
               int64_t offset, const py::object& dtype, int64_t size_bytes, const HomePair& home,
@@ -170,6 +179,7 @@ void bind_running(py::module_& module) {
            [](Variant& variant, size_t op, size_t number, const py::object& value) {
              variant.set_number(OpId(op), number, number_from_python(value));
            })
+      .def("set_numbers", &Variant::set_numbers)
       .def("run", &run)
       .def("take_outputs", &Variant::take_outputs)
       .def("misplaced", &Variant::misplaced)

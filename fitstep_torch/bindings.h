@@ -9,10 +9,11 @@
 
 namespace fitstep::torch_side {
 
-void bind_devices(py::module_& module);   // Device, allocator
-void bind_capture(py::module_& module);   // Recorder, Profile, StepProgram
-void bind_planning(py::module_& module);  // Plan, make_plan, make_frontier, bytes
-void bind_running(py::module_& module);   // Homes, Variant
+void bind_devices(py::module_& module);    // Device, allocator
+void bind_capture(py::module_& module);    // Profile, StepProgram
+void bind_following(py::module_& module);  // Follower, Segment
+void bind_planning(py::module_& module);   // Plan, make_plan, make_frontier, bytes
+void bind_running(py::module_& module);    // Homes, Variant
 
 // Raises fitstep._core.CoreError(code, message): python/fitstep/errors.py gives it its type.
 [[noreturn]] void raise(const Error& error);

@@ -109,4 +109,10 @@ void load_generator(at::Generator generator, const char* address) {
   cpu->set_next_double_normal_sample(next_double);
 }
 
+std::vector<char> state_bytes(const at::Generator& generator) {
+  std::vector<char> state(kGeneratorStateBytes);
+  save_generator(generator, state.data());
+  return state;
+}
+
 }  // namespace fitstep::torch_side

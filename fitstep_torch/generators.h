@@ -8,6 +8,7 @@
 #include <ATen/core/Generator.h>
 
 #include <cstdint>
+#include <vector>
 
 namespace fitstep::torch_side {
 
@@ -19,5 +20,8 @@ inline constexpr int64_t kGeneratorStateBytes = 5056;
 // equal bytes.
 void save_generator(at::Generator generator, char* address);
 void load_generator(at::Generator generator, const char* address);
+
+// A copy of the state.
+std::vector<char> state_bytes(const at::Generator& generator);
 
 }  // namespace fitstep::torch_side

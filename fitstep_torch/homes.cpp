@@ -1,5 +1,6 @@
 #include "fitstep_torch/homes.h"
 
+#include <c10/core/CPUAllocator.h>
 #include <fmt/format.h>
 #include <malloc.h>
 
@@ -114,6 +115,31 @@ Status Homes::move_in(const at::Tensor& tensor, const Place& home, int64_t alias
   if (may_be_seen) kept_.emplace(address, std::move(old));
   inside_.emplace_back(tensor.storage().getWeakStorageImpl());
   return Done{};
+}
+
+Status Homes::take_over(const at::Tensor& tensor, const Place& home) {
+  c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
+  FITSTEP_TRY(char* address,
+              address_of(home, static_cast<int64_t>(storage->nbytes()), storage->device()));
+  storage->set_data_ptr_noswap(c10::DataPtr(address, storage->device()));
+  inside_.emplace_back(tensor.storage().getWeakStorageImpl());
+  if (inside_.size() > most_inside_) {
+    std::erase_if(inside_, [](const auto& weak) { return weak.expired(); });
+    most_inside_ = 2 * inside_.size() + 1024;
+  }
+  return Done{};
+}
+
+void Homes::move_out(const at::Tensor& tensor, int64_t handles) {
+  c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
+  if (static_cast<int64_t>(tensor.storage().use_count()) <= handles) return;
+  if (!place_of(storage->data()).has_value()) return;
+  c10::Allocator* const allocator =
+      storage->device().is_cpu() ? c10::GetCPUAllocator() : torch_device_->allocator();
+  c10::DataPtr own = allocator->allocate(storage->nbytes());
+  torch_device_->copy(static_cast<char*>(own.get()), storage->mutable_data(),
+                      static_cast<int64_t>(storage->nbytes()));
+  storage->set_data_ptr_noswap(std::move(own));
 }
 
 Result<at::Tensor> Homes::make(const TensorRef& geometry, int64_t size_bytes, const Place& home,

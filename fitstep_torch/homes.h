@@ -91,12 +91,22 @@ class Homes {
   // stays allocated as long as the storage: `aliases` is how many tensors are known to share it.
   Status move_in(const at::Tensor& tensor, const Place& home, int64_t aliases);
 
+  // Points the tensor's storage at its home, where the step that has just run has left its content.
+  Status take_over(const at::Tensor& tensor, const Place& home);
+
+  // Gives a storage memory of its own, content included, and its home back, if somebody other than
+  // `handles` tensors holds it. Throws as PyTorch does where there is no memory.
+  void move_out(const at::Tensor& tensor, int64_t handles);
+
   // A new tensor of that geometry whose storage of `size_bytes` lies at `home`.
   Result<at::Tensor> make(const TensorRef& geometry, int64_t size_bytes, const Place& home,
                           c10::Device device);
 
   // The memory of the host that the home of a tensor of the host has, beside a GPU's arena.
   char* beside(int64_t offset_bytes, int64_t size_bytes);
+
+  // Where a storage of that size and device lies when it is at home there.
+  Result<char*> address_of(const Place& home, int64_t size_bytes, c10::Device device);
 
   // Whether the tensor's storage still lies there.
   bool is_home(const at::Tensor& tensor, const Place& home) const;
@@ -128,7 +138,6 @@ class Homes {
   void leave_arenas();
   bool move_out(c10::StorageImpl& storage);  // False where there is no memory.
   void close_arena(const std::shared_ptr<Arena>& arena);
-  Result<char*> address_of(const Place& home, int64_t size_bytes, c10::Device device);
 
   std::shared_ptr<TorchDevice> torch_device_;
   std::shared_ptr<TieredDevice> device_;
@@ -138,6 +147,7 @@ class Homes {
   HomesOptions options_;
   int64_t touched_bytes_ = 0;  // Of the arena, from its base.
   std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> inside_;
+  size_t most_inside_ = 4096;                // Then those that are gone are dropped.
   std::multimap<char*, c10::DataPtr> kept_;  // By home: old memory that may still be looked at.
   std::map<int64_t, std::shared_ptr<std::vector<char>>> beside_;  // By offset of the home.
   bool is_closed_ = false;

@@ -293,6 +293,7 @@ class Lowering {
     }
     program().ops.push_back(std::move(op));
     result_.region_of_op.push_back(from.region);
+    result_.origin_of_op.emplace_back(from.origin, from.part);
     return Done{};
   }
 

@@ -22,7 +22,7 @@
 #include "fitstep_torch/op_rules.h"
 #include "fitstep_torch/packing.h"
 #include "fitstep_torch/pool_codes.h"
-#include "fitstep_torch/recorder.h"
+#include "fitstep_torch/tape.h"
 
 namespace fitstep::torch_side {
 
@@ -49,6 +49,7 @@ struct StepProgram {
   std::vector<c10::Device> devices;                         // By storage.
   std::vector<int32_t> storage_of_tape;                     // By number on the tape; -1: not used.
   std::vector<int32_t> region_of_op;                        // By OpId: optimizer call; -1 outside.
+  std::vector<std::pair<int32_t, int32_t>> origin_of_op;    // By OpId: call on the tape, entry.
   std::vector<TensorRef> outputs;                           // What the step function returned.
   std::vector<Split> splits;
   std::vector<Replaced> replaced;

@@ -101,14 +101,6 @@ Value tensor_value(const TensorRef& tensor) {
   return {.kind = Value::Kind::Tensor, .constant = {}, .tensors = {tensor}};
 }
 
-TapeOp make_copy(const TensorRef& target, const TensorRef& source) {
-  TapeOp op{.call = {.handle = find_operator("aten::copy_", "")}};
-  op.call.arguments = {tensor_value(target), tensor_value(source), Value{.constant = false}};
-  op.call.results = {tensor_value(target)};
-  op.source.module = "fitstep: new content of a persistent tensor";
-  return op;
-}
-
 // A copy of `source` in a storage of its own.
 TapeOp make_clone(const TensorRef& source, const TensorRef& fresh) {
   TapeOp op{.call = {.handle = find_operator("aten::clone", "")}};
@@ -209,11 +201,14 @@ std::vector<TapeOp> split_ops(Tape& tape, const Claims& claims) {
     std::shared_ptr<const TorchCall> joint;
     if (parts.size() > 1 && !is_list_operator(op.call))
       joint = std::make_shared<TorchCall>(op.call);
-    for (TorchCall& part : parts) {
-      ops.push_back({.call = std::move(part),
+    const bool has_entries = is_list_operator(op.call);
+    for (size_t k = 0; k < parts.size(); ++k) {
+      ops.push_back({.call = std::move(parts[k]),
                      .source = op.source,
                      .region = op.region,
-                     .joint = std::exchange(joint, nullptr)});
+                     .joint = std::exchange(joint, nullptr),
+                     .origin = static_cast<int32_t>(i),
+                     .part = has_entries ? static_cast<int32_t>(k) : -1});
     }
   }
   first_of.back() = static_cast<int64_t>(ops.size());
@@ -221,11 +216,6 @@ std::vector<TapeOp> split_ops(Tape& tape, const Claims& claims) {
   for (TapeStorage& storage : tape.storages) {
     if (storage.born >= 0) storage.born = first_of[static_cast<size_t>(storage.born)];
     if (storage.dead >= 0) storage.dead = first_of[static_cast<size_t>(storage.dead)];
-  }
-  for (const auto& [source, target] : tape.rebindings) {
-    // A gradient that no later step reads is dropped, not kept.
-    if (tape.storages[static_cast<size_t>(target.storage)].is_persistent)
-      ops.push_back(make_copy(target, source));
   }
   own_outputs(tape, ops);
   return ops;

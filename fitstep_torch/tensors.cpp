@@ -9,7 +9,8 @@ namespace {
 
 constexpr c10::DispatchKeySet kExcluded =
     c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::autocast_dispatch_keyset |
-    c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot,
+    c10::DispatchKeySet({c10::DispatchKey::Fake, c10::DispatchKey::Python,
+                         c10::DispatchKey::PythonTLSSnapshot,
                          c10::DispatchKey::FuncTorchDynamicLayerFrontMode,
                          c10::DispatchKey::FuncTorchDynamicLayerBackMode});
 

@@ -32,7 +32,7 @@ void replace_number(c10::IValue& argument, int32_t position, const c10::IValue& 
 // undefined where the call returned none.
 std::vector<at::Tensor> result_tensors(const TorchCall& call, const torch::jit::Stack& stack);
 
-// Below autograd, autocast and Python, as kernels are called during a step.
+// Below autograd, autocast, Python and who follows a step, as kernels are called during one.
 class BelowAutograd {
  public:
   BelowAutograd();

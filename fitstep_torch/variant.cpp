@@ -39,6 +39,13 @@ Result<std::unique_ptr<Variant>> Variant::make(std::shared_ptr<StepProgram> step
   for (const auto& [place, number] : made->step_->changed_numbers) {
     made->put_number(place.first, place.second, number);
   }
+  for (size_t i = 0; i < made->step_->origin_of_op.size(); ++i) {
+    const int32_t origin = made->step_->origin_of_op[i].first;
+    if (origin < 0) continue;
+    if (made->ops_of_call_.size() <= static_cast<size_t>(origin))
+      made->ops_of_call_.resize(static_cast<size_t>(origin) + 1);
+    made->ops_of_call_[static_cast<size_t>(origin)].emplace_back(i);
+  }
   FITSTEP_TRY_STATUS(made->open_lanes());
   if (has_graph) {
     made->graph_ =
@@ -68,6 +75,26 @@ void Variant::set_number(OpId op, size_t number, const c10::IValue& value) {
   put_number(op, number, value);
   step_->changed_numbers.insert_or_assign({op, number}, value);
   if (graph_ != nullptr) graph_->note_number(op, number, value);
+}
+
+void Variant::set_numbers(const std::vector<ChangedNumber>& changed) {
+  for (const ChangedNumber& one : changed) {
+    for (const OpId op : ops_of_call_[static_cast<size_t>(one.op)]) {
+      const int32_t part = step_->origin_of_op[op.index()].second;
+      const Form& form = step_->program.ops[op.index()].forms[0];
+      const TorchCall& call = step_->calls[form.call.index()];
+      const std::vector<NumberPlace> places = number_places(call);
+      for (size_t i = 0; i < places.size(); ++i) {
+        if (places[i].argument != one.place.argument) continue;
+        // A list of one number for each entry has been cut up with the entries.
+        const auto& constant = call.arguments[static_cast<size_t>(places[i].argument)].constant;
+        const bool is_cut = part >= 0 && places[i].position == 0 && constant.isList() &&
+                            constant.toListRef().size() == 1;
+        const int32_t position = is_cut ? part : places[i].position;
+        if (position == one.place.position) set_number(op, i, one.value);
+      }
+    }
+  }
 }
 
 void Variant::put_number(OpId op, size_t number, const c10::IValue& value) {

@@ -11,6 +11,7 @@
 #include "fitstep/run/device.h"
 #include "fitstep_torch/homes.h"
 #include "fitstep_torch/kernels.h"
+#include "fitstep_torch/segment.h"
 #include "fitstep_torch/step_graph.h"
 
 namespace fitstep::torch_side {
@@ -29,6 +30,11 @@ class Variant {
 
   // In every run from now on, also of another variant of the same program.
   void set_number(OpId op, size_t number, const c10::IValue& value);
+
+  // Numbers of calls on the tape that this program was lowered from.
+  //
+  // REQUIRES: the calls were lowered as calls with host numbers.
+  void set_numbers(const std::vector<ChangedNumber>& changed);
 
   // Runs one step on the calling thread. `tensors[i]` is what `externals[i]` stands for.
   std::optional<Stopped> run(const std::vector<External>& externals,
@@ -89,6 +95,7 @@ class Variant {
   std::unique_ptr<StepGraph> graph_;
   bool is_replayed_ = false;  // The last run was the graph's.
   std::vector<at::Tensor> written_;
+  std::vector<std::vector<OpId>> ops_of_call_;                           // By call on the tape.
   std::vector<std::pair<at::Generator, std::vector<char>>> generators_;  // As before the step.
 };
 

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.utils._pytree import keystr, tree_flatten, tree_flatten_with_path
+from torch.utils._pytree import keystr, tree_flatten_with_path
 
 from . import _core
 from .arguments import arguments_of
 from .device import device_of
 from .errors import CaptureError, PlanFileError, not_prepared
 from .least import floor_of, least_for
+from .maker import Maker
 from .planned import Planned
 from .profile_cache import ProfileCache
 from .progress import progress_line
@@ -25,7 +26,6 @@ from .settings import Settings, check_int, check_path, check_switch, several
 from .state import Reach, discover
 from .step import Step
 from .usable import alone
-from .variants import VariantMaker
 
 
 def compile(  # noqa: A001 - the word that PyTorch's users know.
@@ -38,7 +38,7 @@ def compile(  # noqa: A001 - the word that PyTorch's users know.
     plan: str | Path | None = None,
     policy: str = "auto",
     keep_grads: bool = False,
-    max_variants: int = 8,
+    max_variants: int = 32,
     seed: int = 1,
     effort: int = 8,
     progress: bool | None = None,
@@ -74,7 +74,7 @@ def compile(  # noqa: A001 - the word that PyTorch's users know.
         policy: "auto", "none" (keeps all), one move alone ("recompute", "offload"), or a published
             system's; an unknown name is answered with all of them.
         keep_grads: leave `p.grad` set also where an optimizer of the step has used it.
-        max_variants: programs of the step before a new one is an error; `Step` says what makes one.
+        max_variants: programs of the step that are kept; the least recently used is forgotten.
         seed, effort: of the planner. Equal seeds give equal plans; more rounds, better ones.
         progress: a progress line while profiling and planning; None: if stderr is a terminal.
 
@@ -93,7 +93,7 @@ def compile(  # noqa: A001 - the word that PyTorch's users know.
     reach, args, given_plan = find_reach(), arguments_of(function, example), _read_plan(plan)
     device = device_of(_places(reach, args))
     session = session_for([place.tensor for place in reach.unique()], settings, device)
-    maker = VariantMaker(function, find_reach, session, ProfileCache(device), keep_grads)
+    maker = Maker(function, find_reach, session, ProfileCache(device), keep_grads)
     step = Step(maker, session, max_variants)
     with progress_line(progress) as show:
         _make_variants(step, args, given_plan, show)
@@ -123,7 +123,7 @@ def _make_variants(
     maker.session.settings.progress = maker.cache.progress = show
     try:
         with alone(maker.session):
-            step._add_variants(args, {}, ahead=True, plan=given_plan)
+            step.prepare(args, given_plan)
     except _core.CoreError as error:
         if given_plan is not None:
             raise PlanFileError(str(error.args[1]), todo="compile without plan=") from None
@@ -196,13 +196,12 @@ def curve(
         cache = ProfileCache(device)
         cache.progress = show
         session.settings.progress = show
-        maker = VariantMaker(function, find_reach, session, cache, keep_grads=False)
-        leaves, spec = tree_flatten((args, {}))
-        capture = maker.capture(leaves, spec, ahead=True)
+        maker = Maker(function, find_reach, session, cache, keep_grads=False)
+        capture = maker.preview(args, {})
         cache.write()
         step = Step(maker, session, 8)
         variant = capture.variants[-1]
-        step._add_homes(capture.variants)
+        step.add_homes(capture.variants)
         session.set_budget(variant.step.plain_peak_bytes(), cache)
         every = [Planned(v.step, external_bytes=v.step.external_bytes()) for v in capture.variants]
         floor = floor_of(session, every)
@@ -221,7 +220,7 @@ def curve(
     return Curve(floor, variant.step.plain_peak_bytes(), bound, tuple(points.values()))
 
 
-def _reach_finder(function: Callable[..., Any], model: Any, optimizer: Any) -> Callable[[], Reach]:
+def _reach_finder(function: Callable[..., Any], model: Any, optimizer: Any) -> Callable[..., Reach]:
     if not callable(function):
         raise CaptureError(
             f"fitstep was given {type(function).__name__}, not a step function",
@@ -229,23 +228,9 @@ def _reach_finder(function: Callable[..., Any], model: Any, optimizer: Any) -> C
         )
     models = several("model", model, torch.nn.Module, "a torch.nn.Module")
     optimizers = several("optimizer", optimizer, torch.optim.Optimizer, "a torch optimizer")
-    return lambda: _reach(function, models, optimizers)
-
-
-def _reach(
-    function: Callable[..., Any],
-    models: list[torch.nn.Module],
-    optimizers: list[torch.optim.Optimizer],
-) -> Reach:
-    reach = discover(function, model=models, optimizer=optimizers)
-    for obstacle in reach.obstacles:
-        raise CaptureError(f"{obstacle.path}: {obstacle.reason}", todo=obstacle.todo)
-    if reach.optimizers and not any(p.tensor.requires_grad for p in reach.leaves()):
-        raise CaptureError(
-            "no parameter within reach of the step function requires a gradient",
-            todo="unfreeze parameters, or pass model= if it was not found",
-        )
-    return reach
+    return lambda arguments=(): discover(
+        function, model=models, optimizer=optimizers, arguments=arguments
+    )
 
 
 def _read_plan(path: str | Path | None) -> Any:

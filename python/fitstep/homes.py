@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from .budget import ALIGNMENT, BLOCK_BYTES
+from .errors import CaptureError
 
 # What the planner is asked where it may choose the tiers by itself.
 FREE_HOMES: dict[str, Any] = {"homes": {}, "bottom_bytes": 0, "host_bottom_bytes": 0}
@@ -105,3 +106,13 @@ class Homes:
 
 def _rounded(size_bytes: int, unit_bytes: int) -> int:
     return -(-size_bytes // unit_bytes) * unit_bytes
+
+
+def check_own_memory(name: str, tensor: torch.Tensor) -> None:
+    """Raises CaptureError for a tensor whose memory belongs to other processes too."""
+    if tensor.device.type == "cpu" and tensor.is_shared():
+        raise CaptureError(
+            f"{name} is in memory that processes share (share_memory()), and a compiled step keeps "
+            "it in memory of its own, where the other processes would not see it",
+            todo="compile before sharing is needed, or train this model with plain PyTorch",
+        )

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from . import _core
+from .budget import host_of
 
 if TYPE_CHECKING:
     from .session import Session
@@ -258,7 +259,7 @@ def _variant_report(variant: Variant, measured: Measured | None, session: Sessio
     for copy in coded:
         saved[copy.tier] += copy.size_bytes - copy.written_bytes
     return VariantReport(
-        label=variant.recording.label,
+        label=variant.label,
         ops=variant.step.op_count() - variant.step.optional_op_count() + len(packed),
         kept_ops=kept,
         recomputed_ops=recomputed,
@@ -305,7 +306,7 @@ def make_report(step: Step, session: Session) -> Report:
         home_bytes=session.bottom_bytes,
         reserve_bytes=session.reserve_bytes,
         outside_bytes=session.outside_bytes,
-        host_bytes=session.host_bytes,
+        host_bytes=host_of(session.tensor_bytes),
         host_budget_bytes=below.host_budget_bytes,
         evicted_bytes=below.evicted_bytes,
         prefetched_bytes=below.prefetched_bytes,

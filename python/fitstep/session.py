@@ -30,9 +30,9 @@ from .budget import (
 )
 from .describe import describe
 from .device import open_device
-from .errors import BudgetTooSmall, GuardError, PlanFileError
+from .errors import BudgetTooSmall, FitstepError, PlanFileError
 from .home_tiers import plan_with_homes
-from .homes import FREE_HOMES, Home, Homes
+from .homes import FREE_HOMES, Home, Homes, check_own_memory
 from .least import LooksFor, with_least, with_policy
 from .names import Names
 from .planned import Planned, external_bytes_of
@@ -62,16 +62,42 @@ class Session:
         self.below = Below()
         self._make_below: Callable[[int], Below] = lambda _: Below()
         self.planned: list[Planned] = []
-        self.guards: list[Any] = []
         self._homes: Any = None  # _core.Homes
         self._capacity_bytes = 0
         self._least_capacity = 0  # Of the variants that were planned last and do not fit.
         self._next_capacity = 0
-        self._at_home: tuple[list[torch.Tensor], list[int]] | None = None  # And their addresses.
 
     @property
     def is_open(self) -> bool:
         return self._homes is not None
+
+    @property
+    def is_free(self) -> bool:
+        """Whether the budget is what plain PyTorch needs, whatever that is: then all fits."""
+        size, share = bytes_or_share(self.settings.budget)
+        return not size and (share == 0 or share >= 1)
+
+    def grow(self, new: list[Planned], budget_bytes: int, tensors: dict[str, torch.Tensor]) -> None:
+        """Opens a larger arena in place of this one: another variant needs it."""
+        old = self.planned
+        at_home = {
+            name: home.tensor
+            for name, home in self.homes.items()
+            if home.tensor is not None and self.is_home(home.tensor, home)
+        }
+        self.look_below()
+        for one in old:
+            one.variant = None
+        self._homes.close()
+        self._homes = None
+        self.planned = []
+        self.budget_bytes = max(budget_bytes, self.budget_bytes)
+        every = [*old, *new]
+        plans = self.plan(every, replan=False)
+        self.open(plans, {**at_home, **tensors})
+        for one, plan in zip(every, plans, strict=True):
+            one.take_over(plan)
+        self.planned = old
 
     @property
     def homes(self) -> dict[str, Home]:
@@ -80,33 +106,28 @@ class Session:
 
     @property
     def bottom_bytes(self) -> int:
-        """Where the homes in the arena end."""
-        return self.places.bottom_bytes
+        return self.places.bottom_bytes  # Where the homes in the arena end.
 
     @property
     def tensor_bytes(self) -> int:
-        """What of the budget is for tensors."""
-        return max(self.budget_bytes - self.outside_bytes, 0)
+        return max(self.budget_bytes - self.outside_bytes, 0)  # What of the budget is for tensors.
 
     @property
     def reserve_bytes(self) -> int:
         return reserve_of(self.tensor_bytes, self.device.alignment_bytes())
 
     @property
-    def host_bytes(self) -> int:
-        return host_of(self.tensor_bytes)
-
-    @property
     def around_bytes(self) -> int:
         """What of the budget is neither the arena's nor that of tensors outside."""
         staging = self.below.staging_bytes(self.tensor_bytes)
-        return self.reserve_bytes + self.host_bytes + staging + self.outside_bytes
+        return self.reserve_bytes + host_of(self.tensor_bytes) + staging + self.outside_bytes
 
     def home_of(self, tensor: torch.Tensor) -> Home | None:
         """The home that the tensor's storage has, if it is in this arena."""
         if not self.is_open:
             return None
-        place = self._homes.place_of(tensor.untyped_storage().data_ptr())
+        begin = tensor.data_ptr() - tensor.storage_offset() * tensor.element_size()
+        place = self._homes.place_of(begin)
         return self.places.by_place.get(place)
 
     def name_of(self, tensor: torch.Tensor, proposal: str) -> str:
@@ -190,8 +211,8 @@ class Session:
         if failed:
             too_small = joined(failed)
             least = too_small.least_found_bytes or 0
-            is_free = self.settings.budget is None and not self.is_open
-            if is_free and least > self.budget_bytes:  # No slack: alignment and reserve show.
+            # Without slack alignment and reserve show.
+            if self.is_free and not self.is_open and least > self.budget_bytes:
                 self.budget_bytes = least
                 return self.plan_all(new, replan=replan)
             raise too_small
@@ -264,6 +285,8 @@ class Session:
 
         Verification comes first: nothing of the user's is touched before every plan has passed.
         """
+        for name, tensor in tensors.items():
+            check_own_memory(name, tensor)
         taken: Any = None  # What has to make room for an arena, on a GPU.
         try:
             if self._homes is None:
@@ -277,7 +300,7 @@ class Session:
                 home = self.homes[name]
                 if not self._homes.is_home(tensor, home.place):
                     self._homes.move_in(tensor.detach(), home.place, 2)
-                self._settle(home, tensor)
+                    self._settle(home, tensor)
         except BaseException:
             if not self.planned and self._homes is not None:
                 for one in plans:
@@ -289,7 +312,8 @@ class Session:
             raise
 
     def _open_homes(self) -> None:
-        size = max(self._next_capacity, self.bottom_bytes) + self.reserve_bytes
+        size = max(self._next_capacity, self.bottom_bytes, self.device.alignment_bytes())
+        size += self.reserve_bytes
         options = {
             "size_bytes": size,
             "reserve_bytes": self.reserve_bytes,
@@ -298,57 +322,38 @@ class Session:
         self._homes = self.below.open_homes(self.device, self.tensor_bytes, options)
         self._capacity_bytes = self._next_capacity
 
-    def make_tensor(self, home: Home, fake: torch.Tensor) -> torch.Tensor:
-        """A tensor of the fake's geometry over a home."""
-        made: torch.Tensor = self._homes.make(
-            list(fake.shape),
-            list(fake.stride()),
-            int(fake.storage_offset()),
-            fake.dtype,
-            home.size_bytes,
-            home.place,
-            fake.device,
-        )
-        self._settle(home, made)
-        return made
-
-    def bring_back(self, home: Home, tensor: torch.Tensor) -> None:
-        """Takes over a tensor that replaced the one at home (after load_state_dict)."""
-        if tensor.untyped_storage().nbytes() != home.size_bytes:
-            raise GuardError(
-                home.name,
-                f"{home.size_bytes} bytes",
-                f"{tensor.untyped_storage().nbytes()} bytes",
+    def move_in(self, home: Home, tensor: torch.Tensor) -> None:
+        """Brings a tensor home, content included. REQUIRES: the home is empty."""
+        if _core.storage_bytes(tensor) != home.size_bytes:
+            raise FitstepError(
+                f"{home.name} has {home.size_bytes} bytes in the arena, and a tensor of "
+                f"{_core.storage_bytes(tensor)} bytes is in its place",
                 todo="close() the compiled step and compile again after replacing tensors",
             )
+        check_own_memory(home.name, tensor)
         self._homes.move_in(tensor.detach(), home.place, 2)
         self._settle(home, tensor)
 
     def _settle(self, home: Home, tensor: torch.Tensor) -> None:
-        home.tensor = tensor
-        self._at_home = None
+        home.tensor = tensor.detach()
 
-    def check_homes(self) -> None:
-        """Raises GuardError if the bytes of a tensor at home have been moved elsewhere."""
-        if self._at_home is None:
-            tensors = [home.tensor for home in self.homes.values() if home.tensor is not None]
-            addresses = list(map(torch.Tensor.data_ptr, tensors))
-        else:
-            tensors, addresses = self._at_home
-            if list(map(torch.Tensor.data_ptr, tensors)) == addresses:
-                return
-        for home in self.homes.values():
-            if home.tensor is None or not home.size_bytes:
-                continue
-            if not self.is_home(home.tensor, home):
-                raise GuardError(
-                    *(home.name, "in the arena", "elsewhere"),
-                    problem=f"the memory of {home.name} was moved out of the arena between two "
-                    "steps (share_memory() does so)",
-                    todo="call close() on the compiled step before moving tensors, and compile "
-                    "again afterwards",
-                )
-        self._at_home = tensors, addresses
+    def take_over(self, home: Home, tensor: torch.Tensor) -> None:
+        """The tensor's content has been left at home by the step that has just run."""
+        self._homes.take_over(tensor, home.place)
+        home.tensor = tensor
+
+    def address_of(self, name: str) -> int:
+        """Where a home is; 0 for one beside a GPU's arena."""
+        home = self.homes[name]
+        if not home.size_bytes or not home.may_be_below:
+            return 0
+        return int(self._homes.address_of(home.place, home.size_bytes, self.torch_device))
+
+    def leave_home(self, home: Home) -> None:
+        """Makes room: who is there gets memory of its own, if anybody still holds it."""
+        if home.tensor is not None and self.is_home(home.tensor, home):
+            self._homes.move_out(home.tensor, 1)
+        home.tensor = None
 
     def is_home(self, tensor: torch.Tensor, home: Home) -> bool:
         return bool(self._homes.is_home(tensor, home.place))

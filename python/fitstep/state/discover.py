@@ -18,6 +18,7 @@ def discover(
     *,
     model: torch.nn.Module | Iterable[torch.nn.Module] | None = None,
     optimizer: torch.optim.Optimizer | Iterable[torch.optim.Optimizer] | None = None,
+    arguments: Iterable[object] = (),
 ) -> Reach:
     """Walks everything reachable from a step function, and from `model` and `optimizer` if given.
 
@@ -34,6 +35,9 @@ def discover(
         for i, root in enumerate(roots):
             walk.add_root(root, path if len(roots) == 1 else f"{path}[{i}]")
     walk.add_root(function, "")
+    for i, argument in enumerate(arguments):
+        if not isinstance(argument, torch.Tensor):
+            walk.add_root([argument], f"argument {i}")
     _add_grads(reach)
     _assign_roles(reach)
     _assign_names(reach, walk)

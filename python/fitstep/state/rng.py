@@ -12,7 +12,6 @@ from typing import Any
 import torch
 
 from fitstep import _core
-from fitstep.state.lift import outside_modes
 from fitstep.state.nodes import Reach
 
 
@@ -36,20 +35,13 @@ class GeneratorStates:
         ]
         if "numpy" in sys.modules:
             generators.append(("numpy.random", sys.modules["numpy"].random))
-        with outside_modes():
-            self._states = [_state(path, generator) for path, generator in generators]
-
-    def moved(self) -> list[str]:
-        """Paths of the generators that are not in the saved state any more."""
-        with outside_modes():
-            return [s.path for s in self._states if not _same(s.get(), s.saved)]
+        self._states = [_state(path, generator) for path, generator in generators]
 
     def restore(self) -> None:
         """Puts back those that moved."""
-        with outside_modes():
-            for state in self._states:
-                if not _same(state.get(), state.saved):
-                    state.put(state.saved)
+        for state in self._states:
+            if not _same(state.get(), state.saved):
+                state.put(state.saved)
 
 
 def _state(path: str, generator: Any) -> _State:

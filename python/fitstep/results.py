@@ -1,20 +1,14 @@
-"""What a step function may return besides tensors: dataclasses of them, and constants.
-
-Out(loss=t, name="a")   ->  a pytree node: t is an output, "a" a constant, Out is made anew
-Box(t), {t}, (t for ..) ->  refused: what holds a tensor and is kept would keep a fake
-"""
+"""Dataclass objects that a step function returns, as pytree nodes: their tensors are detached."""
 
 from __future__ import annotations
 
 import dataclasses
 from typing import Any
 
-from torch.utils._pytree import GetAttrKey, register_pytree_node, tree_flatten, tree_map
+import torch
+from torch.utils._pytree import GetAttrKey, register_pytree_node, tree_leaves, tree_map
 
-from .errors import CaptureError
-from .state import Reach, forms
-from .state.nodes import is_number
-from .state.walk import Walk
+from .state import forms
 
 
 class _Parts:
@@ -68,29 +62,14 @@ def _fields(leaf: Any) -> dict[str, Any] | None:
     return {name: found[name] for name in names} if found.keys() == set(names) else None
 
 
-def check_constant(leaf: Any, name: str, reach: Reach, numbers: Any) -> None:
-    """Raises CaptureError for a result that is no tensor but holds one, or may hold one."""
-    if is_number(leaf):
-        if any(numbers.tensor_of(one) is not None for one in tree_flatten(leaf)[0]):
-            raise _holds(leaf, name, "the value of a tensor")
-        return
-    if hasattr(type(leaf), "__next__"):
-        raise _holds(leaf, name, "what nobody can see without drawing it")
-    inside = Reach(None)
-    walk = Walk(inside)
-    walk.leave_out(reach)  # The step's own model may be returned: its tensors are put back.
-    walk.add_root([leaf], "result")
-    if inside.tensors:
-        raise _holds(leaf, name, "a tensor")
-    for _node, _key, value in inside.numbers():
-        values = value if isinstance(value, tuple | frozenset) else (value,)
-        if any(numbers.tensor_of(one) is not None for one in values):
-            raise _holds(leaf, name, "the value of a tensor")
+def detached(result: Any) -> Any:
+    """A result in which tensors, also those in dataclass objects, are detached."""
 
+    def detach(leaf: Any) -> Any:
+        if isinstance(leaf, torch.Tensor):
+            return leaf.detach()
+        return leaf
 
-def _holds(leaf: Any, name: str, what: str) -> CaptureError:
-    return CaptureError(
-        f"the step function returns a {type(leaf).__name__} ({name}) that holds {what}; a captured "
-        "step could not make it anew",
-        todo="return tensors, or dicts, lists, tuples and dataclasses of them",
-    )
+    if not any(isinstance(leaf, torch.Tensor) for leaf in tree_leaves(in_parts(result))):
+        return result
+    return tree_map(detach, in_parts(result), is_leaf=lambda x: isinstance(x, torch.Size))

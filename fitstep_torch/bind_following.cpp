@@ -1,0 +1,267 @@
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fitstep/program/program.h"
+#include "fitstep_torch/bindings.h"
+#include "fitstep_torch/follower.h"
+#include "fitstep_torch/python_values.h"
+#include "fitstep_torch/variant.h"
+
+namespace fitstep::torch_side {
+namespace {
+
+StorageKind kind_from(const std::string& name) {
+  for (int i = 0; i <= static_cast<int>(StorageKind::Generator); ++i) {
+    if (name == to_string(static_cast<StorageKind>(i))) return static_cast<StorageKind>(i);
+  }
+  throw py::value_error("no storage kind is called " + name);
+}
+
+// A Python object with the methods of Following. What they raise goes through PyTorch as PyTorch's
+// own errors do.
+class PythonFollowing final : public Following {
+  template <class Act>
+  auto call(const Act& act) {
+    const py::gil_scoped_acquire acquire;
+    try {
+      return act();
+    } catch (py::error_already_set& error) {
+      error.restore();
+      python_error as_torch_has_it;
+      as_torch_has_it.persist();
+      throw as_torch_has_it;
+    }
+  }
+
+ public:
+  explicit PythonFollowing(py::object object) : object_(std::move(object)) {}
+
+  bool flush(const std::string& operator_name) override {
+    return call([&] { return object_.attr("flush")(operator_name).cast<bool>(); });
+  }
+  Source source() override {
+    return call([&] {
+      const py::tuple found = object_.attr("source")();
+      return Source{.module = found[0].cast<std::string>(),
+                    .file = found[1].cast<std::string>(),
+                    .line = found[2].cast<int32_t>()};
+    });
+  }
+  void collect() override {
+    call([&] {
+      object_.attr("collect")();
+      return true;
+    });
+  }
+  void refuse(const std::string& operator_name, const std::string& why) override {
+    call([&] {
+      object_.attr("refuse")(operator_name, why);
+      return true;
+    });
+  }
+
+ private:
+  py::object object_;
+};
+
+// The follower with the Python object that it calls.
+struct Bound {
+  Bound(const Profile& profile, py::object object)
+      : python(std::move(object)), follower(profile, python) {}
+  PythonFollowing python;
+  Follower follower;
+};
+
+TapeStorage& storage(Segment& segment, int32_t number) {
+  return segment.tape.storages.at(static_cast<size_t>(number));
+}
+
+void set_external(Segment& segment, int32_t number, const std::string& name,
+                  const std::string& kind, bool is_home) {
+  TapeStorage& of = storage(segment, number);
+  of.name = name;
+  of.kind = kind_from(kind);
+  of.is_persistent = of.is_visible = is_home;
+  segment.is_fixed.at(static_cast<size_t>(number)) = is_home;
+}
+
+// What is in a storage at the end is a home's content from then on.
+void adopt(Segment& segment, int32_t number, const std::string& name, const std::string& kind) {
+  TapeStorage& of = storage(segment, number);
+  of.name = name;
+  of.kind = kind_from(kind);
+  of.is_persistent = of.is_visible = true;
+  segment.is_kept.at(static_cast<size_t>(number)) = true;
+}
+
+// What is in a storage at the end is the caller's.
+void give_out(Segment& segment, int32_t number) {
+  segment.tape.outputs.push_back(segment.made.at(static_cast<size_t>(number)));
+  segment.is_kept.at(static_cast<size_t>(number)) = true;
+}
+
+py::tuple end_segment(Bound& bound) {
+  Follower::Ended ended = bound.follower.end_segment();
+  py::list seeded;
+  for (const auto& [generator, before, after] : ended.seeded) {
+    seeded.append(py::make_tuple(generator, py::bytes(before.data(), before.size()),
+                                 py::bytes(after.data(), after.size())));
+  }
+  py::list generators;
+  for (size_t i = 0; i < ended.generators.size() && i < ended.segment->generators.size(); ++i)
+    generators.append(py::make_tuple(ended.segment->generators[i], ended.generators[i]));
+  return py::make_tuple(ended.segment, ended.is_new, ended.changed, ended.externals,
+                        ended.survivors, seeded, generators, ended.held);
+}
+
+// In its body operators run as if nobody followed.
+struct NotFollowed {
+  bool was_followed = false;
+};
+
+void set_followed(bool is_followed) {
+  c10::impl::tls_set_dispatch_key_included(c10::DispatchKey::Fake, is_followed);
+}
+
+// The ops whose numbers are not those of an optimizer, and change all the same.
+std::vector<int32_t> unforeseen(const Segment& segment, const std::vector<ChangedNumber>& changed) {
+  std::vector<int32_t> found;
+  for (const ChangedNumber& one : changed) {
+    if (!segment.tape.ops[static_cast<size_t>(one.op)].call.has_host_numbers)
+      found.push_back(one.op);
+  }
+  return found;
+}
+
+// The first call that two recordings have otherwise, numbers included; -1 for none.
+int64_t difference(const Segment& a, const Segment& b) {
+  const size_t count = std::min(a.tape.ops.size(), b.tape.ops.size());
+  for (size_t i = 0; i < count; ++i) {
+    const TorchCall& left = a.tape.ops[i].call;
+    const TorchCall& right = b.tape.ops[i].call;
+    if (left.handle != right.handle) return static_cast<int64_t>(i);
+    for (size_t k = 0; k < left.arguments.size(); ++k) {
+      const Value& one = left.arguments[k];
+      const Value& other = right.arguments[k];
+      bool is_other = one.kind != other.kind || one.tensors.size() != other.tensors.size();
+      for (size_t t = 0; t < one.tensors.size() && !is_other; ++t) {
+        const auto& x = one.tensors[t];
+        const auto& y = other.tensors[t];
+        is_other = x.has_value() != y.has_value() ||
+                   (x.has_value() && (x->sizes != y->sizes || x->storage != y->storage));
+      }
+      if (!is_other && one.kind == Value::Kind::Constant) {
+        const auto differs = [&](int32_t, const c10::IValue&) { is_other = true; };
+        is_other |= !are_alike(one.constant, other.constant, differs);
+      }
+      if (is_other) return static_cast<int64_t>(i);
+    }
+  }
+  return a.tape.ops.size() == b.tape.ops.size() ? -1 : static_cast<int64_t>(count);
+}
+
+void take_numbers(Segment& segment, const std::vector<ChangedNumber>& changed) {
+  for (const ChangedNumber& one : changed) {
+    set_number(segment.tape.ops[static_cast<size_t>(one.op)]
+                   .call.arguments[static_cast<size_t>(one.place.argument)],
+               one.place, one.value);
+  }
+}
+
+}  // namespace
+
+void bind_following(py::module_& module) {
+  py::class_<ChangedNumber>(module, "ChangedNumber")
+      .def_readonly("op", &ChangedNumber::op)
+      .def_property_readonly("value",
+                             [](const ChangedNumber& one) { return number_to_python(one.value); });
+  py::class_<Segment, std::shared_ptr<Segment>>(module, "Segment")
+      .def("set_external", &set_external)
+      .def("adopt", &adopt)
+      .def("give_out", &give_out)
+      .def("expect_at", [](Segment& segment, size_t number,
+                           uintptr_t address) { segment.home_address.at(number) = address; })
+      .def("settle", &Segment::settle)
+      .def("externals", &Segment::externals)
+      .def("first_bytes",
+           [](const Segment& segment, size_t number) { return segment.first_bytes.at(number); })
+      .def("written", [](const Segment& segment) { return written_storages(segment.tape); })
+      .def("read", [](const Segment& segment) { return read_storages(segment.tape); })
+      .def("op_count", [](const Segment& segment) { return segment.tape.ops.size(); })
+      .def("unforeseen", &unforeseen)
+      .def("take_numbers", &take_numbers)
+      .def("expect_numbers",
+           [](Segment& segment, int32_t op) {
+             segment.tape.ops.at(static_cast<size_t>(op)).call.has_host_numbers = true;
+           })
+      .def("storage_bytes",
+           [](Segment& segment, int32_t number) { return storage(segment, number).size_bytes; })
+      .def("is_like",
+           [](const Segment& segment, const Segment& other) {
+             return segment.tape.ops.size() == other.tape.ops.size() &&
+                    begin_alike(segment.tape, other.tape, segment.tape.ops.size());
+           })
+      .def("difference", &difference)
+      .def("call_text", [](const Segment& segment, size_t op) {
+        const TapeOp& of = segment.tape.ops.at(op);
+        std::vector<int64_t> sizes;
+        for (const TapeStorage& one : segment.tape.storages) sizes.push_back(one.size_bytes);
+        return py::make_tuple(signature_of(of.call, sizes), of.source.module, of.source.file,
+                              of.source.line);
+      });
+  py::class_<NotFollowed>(module, "NotFollowed")
+      .def("__enter__",
+           [](NotFollowed& one) {
+             one.was_followed = c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::Fake);
+             set_followed(false);
+           })
+      .def("__exit__", [](NotFollowed& one, const py::args&) { set_followed(one.was_followed); });
+  py::class_<Bound>(module, "Follower")
+      .def(py::init<const Profile&, py::object>(), py::keep_alive<1, 2>())
+      .def("start", [](Bound& bound, Follower::Known known,
+                       bool is_preview) { bound.follower.start(std::move(known), is_preview); })
+      .def("stop", [](Bound& bound) { bound.follower.stop(); })
+      .def("end_segment", &end_segment)
+      .def("undo_writes", [](Bound& bound) { bound.follower.undo_writes(); })
+      .def("forget_writes", [](Bound& bound) { bound.follower.forget_writes(); })
+      .def("add_known",
+           [](Bound& bound, std::shared_ptr<Segment> segment) {
+             bound.follower.add_known(std::move(segment));
+           })
+      .def("set_region", [](Bound& bound, int32_t region) { bound.follower.set_region(region); })
+      .def("is_untouched",
+           [](const Bound& bound, const at::Tensor& tensor) {
+             return bound.follower.is_untouched(tensor);
+           })
+      .def("not_followed", [](Bound&) { return NotFollowed(); })
+      .def("recorded", [](const Bound& bound) { return bound.follower.recorded(); })
+      .def("ran", [](const Bound& bound) { return bound.follower.ran(); });
+  module.def("make_ghost", [](const at::Tensor& like) {
+    const TensorRef ref{
+        .sizes = like.sizes().vec(), .strides = like.strides().vec(), .dtype = like.scalar_type()};
+    return make_hollow(ref, reach_bytes(ref), like.device());
+  });
+  // Without a Python object for the storage, which would hold it, too.
+  module.def("storage_id", [](const at::Tensor& tensor) {
+    return reinterpret_cast<uintptr_t>(tensor.storage().unsafeGetStorageImpl());
+  });
+  module.def("storage_bytes", [](const at::Tensor& tensor) { return tensor.storage().nbytes(); });
+  module.def("use_count", [](const at::Tensor& tensor) { return tensor.storage().use_count(); });
+  module.def("is_hollow", [](const at::Tensor& tensor) { return is_hollow(tensor); });
+  module.def("fill_hollow", [](const at::Tensor& hollow, const at::Tensor& with) {
+    fill_hollow(*hollow.storage().unsafeGetStorageImpl(), *with.storage().unsafeGetStorageImpl());
+  });
+  py::class_<HollowFaults>(module, "HollowFaults").def(py::init<>()).def("take", [](HollowFaults&) {
+    return HollowFaults::take();
+  });
+}
+
+}  // namespace fitstep::torch_side

@@ -1,0 +1,272 @@
+// Following a known segment, call by call.
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "fitstep/base/check.h"
+#include "fitstep_torch/follower.h"
+#include "fitstep_torch/generators.h"
+#include "fitstep_torch/stack_tensors.h"
+#include "fitstep_torch/tensors.h"
+
+namespace fitstep::torch_side {
+
+bool Follower::match(const c10::OperatorHandle& op, const OperatorFacts& facts,
+                     torch::jit::Stack* stack) {
+  const auto fits = [&](const Segment& segment) { return match_with(segment, op, facts, *stack); };
+  // If need be, tensors that have been replaced trade places with those at home.
+  is_strict_ = true;
+  bool is_found = fits(*followed_) || take_other(position_, fits);
+  if (!is_found) {
+    is_strict_ = false;
+    is_found = fits(*followed_) || take_other(position_, fits);
+  }
+  if (!is_found) {
+    leave_known();
+    return false;
+  }
+  const TorchCall& call = followed_->tape.ops[position_].call;
+  note_written(facts, *stack);
+  give_matched(call, facts, stack);
+  ++position_;
+  ++recorded_;
+  return true;
+}
+
+// Another segment that began in the same way, for which `fits` says that it goes on so, too.
+bool Follower::take_other(size_t calls, const std::function<bool(const Segment&)>& fits) {
+  const std::vector<ChangedNumber> kept = changed_;
+  for (const std::shared_ptr<Segment>& other : known_) {
+    if (other == followed_ || !begin_alike(other->tape, followed_->tape, calls)) continue;
+    changed_ = changed_against(*other);
+    if (fits(*other)) {
+      followed_ = other;
+      return true;
+    }
+    changed_ = kept;
+  }
+  return false;
+}
+
+std::vector<ChangedNumber> Follower::changed_against(const Segment& other) const {
+  Tape now;
+  now.ops.assign(followed_->tape.ops.begin(),
+                 followed_->tape.ops.begin() + static_cast<std::ptrdiff_t>(position_));
+  for (const ChangedNumber& one : changed_) {
+    Value& argument = now.ops[static_cast<size_t>(one.op)]
+                          .call.arguments[static_cast<size_t>(one.place.argument)];
+    if (one.place.position >= 0) argument.constant = argument.constant.deepcopy();
+    set_number(argument, one.place, one.value);
+  }
+  std::vector<ChangedNumber> found;
+  for (size_t i = 0; i < position_; ++i) {
+    const auto& arguments = now.ops[i].call.arguments;
+    for (size_t k = 0; k < arguments.size(); ++k) {
+      const Value& was = other.tape.ops[i].call.arguments[k];
+      if (was.kind != Value::Kind::Constant) continue;
+      are_alike(
+          was.constant, arguments[k].constant, [&](int32_t position, const c10::IValue& value) {
+            found.push_back({.op = static_cast<int32_t>(i),
+                             .place = {.argument = static_cast<int32_t>(k), .position = position},
+                             .value = value});
+          });
+    }
+  }
+  return found;
+}
+
+void Follower::trim(size_t count) {
+  for (size_t i = count; i < storages_.size(); ++i) {
+    if (externals_[i].defined()) numbers_.erase(storage_of(externals_[i]));
+  }
+  if (storages_.size() > count)
+    storages_.erase(storages_.begin() + static_cast<std::ptrdiff_t>(count), storages_.end());
+  size_bytes_.resize(storages_.size());
+  devices_.resize(storages_.size(), c10::Device(c10::DeviceType::CPU));
+  met_at_bytes_.resize(storages_.size());
+  externals_.resize(storages_.size());
+  held_.resize(storages_.size());
+  is_written_.resize(storages_.size());
+  fresh_.tape.storages.resize(std::min(count, fresh_.tape.storages.size()));
+  fresh_.made.resize(std::min(count, fresh_.made.size()));
+}
+
+bool Follower::match_with(const Segment& segment, const c10::OperatorHandle& op,
+                          const OperatorFacts& facts, const torch::jit::Stack& stack) {
+  if (position_ >= segment.tape.ops.size()) return false;
+  const TapeOp& expected = segment.tape.ops[position_];
+  const TorchCall& call = expected.call;
+  if (call.handle != op || call.grad_mode != at::GradMode::is_enabled()) return false;
+  if ((expected.region >= 0) != (region_ >= 0)) return false;
+  const size_t numbers = storages_.size();
+  const size_t changes = changed_.size();
+  const size_t first = stack.size() - call.arguments.size();
+  bool is_like = true;
+  for (size_t i = 0; i < call.arguments.size() && is_like; ++i)
+    is_like = is_same(segment, call.arguments[i], static_cast<int32_t>(i), stack[first + i]);
+  if (is_like && facts.numbers_are_sizes) is_like = changed_.size() == changes;
+  if (is_like) return true;
+  trim(numbers);
+  changed_.resize(changes);
+  return false;
+}
+
+bool Follower::is_same(const Segment& segment, const Value& expected, int32_t argument,
+                       const c10::IValue& now) {
+  switch (expected.kind) {
+    case Value::Kind::Tensor:
+      return now.isTensor() && is_same_tensor(segment, expected.tensors.front(), now.toTensor());
+    case Value::Kind::TensorList: {
+      if (!now.isTensorList()) return false;
+      const std::vector<at::Tensor> list = now.toTensorVector();
+      if (list.size() != expected.tensors.size()) return false;
+      for (size_t i = 0; i < list.size(); ++i) {
+        if (!is_same_tensor(segment, expected.tensors[i], list[i])) return false;
+      }
+      return true;
+    }
+    case Value::Kind::OptionalTensorList: {
+      if (!now.isOptionalTensorList() && !now.isTensorList()) return false;
+      size_t at = 0;
+      const auto list = now.toListRef();
+      if (list.size() != expected.tensors.size()) return false;
+      for (const c10::IValue& one : list) {
+        const at::Tensor tensor = one.isTensor() ? one.toTensor() : at::Tensor();
+        if (!is_same_tensor(segment, expected.tensors[at++], tensor)) return false;
+      }
+      return true;
+    }
+    default:
+      break;
+  }
+  if (expected.constant.isGenerator() && now.isGenerator()) {
+    const size_t number = generator_number(now.toGenerator());
+    return number < segment.generators.size() &&
+           segment.generators[number] == expected.constant.toGenerator();
+  }
+  if (now.isTensor()) {
+    const at::Tensor& tensor = now.toTensor();
+    if (!tensor.defined()) return expected.constant.isNone();
+    if (!is_number(tensor)) return false;
+  }
+  const c10::IValue number = now.isTensor() ? number_in(now.toTensor()) : now;
+  return are_alike(expected.constant, number, [&](int32_t position, const c10::IValue& value) {
+    changed_.push_back({.op = static_cast<int32_t>(position_),
+                        .place = {.argument = argument, .position = position},
+                        .value = value});
+  });
+}
+
+bool Follower::is_same_tensor(const Segment& segment, const std::optional<TensorRef>& expected,
+                              const at::Tensor& now) {
+  if (!expected.has_value() || !now.defined()) return !expected.has_value() && !now.defined();
+  if (is_number(now)) return false;
+  if (now.sizes() != c10::IntArrayRef(expected->sizes) || now.scalar_type() != expected->dtype ||
+      now.strides() != c10::IntArrayRef(expected->strides) ||
+      now.device().type() != expected->device || now.is_conj() != expected->is_conjugate ||
+      now.is_neg() != expected->is_negative)
+    return false;
+  const int32_t number = number_of(now, segment.is_fixed[static_cast<size_t>(expected->storage)]);
+  const auto at = static_cast<size_t>(number);
+  if (number != expected->storage) return false;
+  const auto size = static_cast<int64_t>(now.itemsize());
+  if (met_at_bytes_[at] < 0) {
+    return segment.met_at_bytes[at] < 0 && now.storage_offset() == expected->offset;
+  }
+  if (segment.met_at_bytes[at] < 0) return false;
+  if (segment.is_fixed[at]) {
+    const bool is_as_large = size_bytes_[at] == segment.tape.storages[at].size_bytes;
+    if (!is_as_large || now.storage_offset() != expected->offset) return false;
+    // Two layers may be alike in everything but in which they are.
+    const auto address = reinterpret_cast<uintptr_t>(storage_of(now)->data());
+    if (is_strict_ && segment.home_address[at] != 0 && segment.home_address[at] != address)
+      return false;
+  }
+  return now.storage_offset() * size - met_at_bytes_[at] ==
+         expected->offset * size - segment.first_bytes[at];
+}
+
+void Follower::give_matched(const TorchCall& call, const OperatorFacts& facts,
+                            torch::jit::Stack* stack) {
+  const size_t first = stack->size() - call.arguments.size();
+  torch::jit::Stack results;
+  const auto make = [&](const std::optional<TensorRef>& ref) {
+    if (!ref.has_value()) return at::Tensor();
+    const TapeStorage& storage = followed_->tape.storages[static_cast<size_t>(ref->storage)];
+    FITSTEP_CHECK(static_cast<size_t>(ref->storage) == storages_.size(), "a result out of turn");
+    return make_result(*ref, storage.size_bytes, storage.device);
+  };
+  for (size_t i = 0; i < call.results.size(); ++i) {
+    const Value& value = call.results[i];
+    if (facts.argument_of[i] >= 0) {
+      results.push_back((*stack)[first + static_cast<size_t>(facts.argument_of[i])]);
+    } else if (value.kind == Value::Kind::Tensor) {
+      results.emplace_back(make(value.tensors.front()));
+    } else if (value.kind == Value::Kind::TensorList) {
+      c10::List<at::Tensor> list;
+      for (const auto& one : value.tensors) list.push_back(make(one));
+      results.emplace_back(std::move(list));
+    } else {
+      results.push_back(value.constant);
+    }
+  }
+  stack->resize(first);
+  for (c10::IValue& result : results) stack->push_back(std::move(result));
+}
+
+// A new segment begins, with the calls so far.
+void Follower::leave_known() {
+  const Segment& from = *followed_;
+  Tape& tape = fresh_.tape;
+  tape.ops.assign(from.tape.ops.begin(),
+                  from.tape.ops.begin() + static_cast<std::ptrdiff_t>(position_));
+  for (const ChangedNumber& one : changed_) {
+    Value& argument = tape.ops[static_cast<size_t>(one.op)]
+                          .call.arguments[static_cast<size_t>(one.place.argument)];
+    if (one.place.position >= 0) argument.constant = argument.constant.deepcopy();
+    set_number(argument, one.place, one.value);
+  }
+  for (TapeOp& op : tape.ops) {
+    for (auto* values : {&op.call.arguments, &op.call.results}) {
+      for (Value& value : *values) {
+        for (auto& ref : value.tensors) {
+          if (!ref.has_value()) continue;
+          const auto at = static_cast<size_t>(ref->storage);
+          if (met_at_bytes_[at] < 0) continue;
+          ref->offset += (met_at_bytes_[at] - from.first_bytes[at]) /
+                         static_cast<int64_t>(c10::elementSize(ref->dtype));
+        }
+      }
+    }
+  }
+  fresh_.generators = from.generators;
+  alive_.clear();
+  for (size_t i = 0; i < storages_.size(); ++i) {
+    TapeStorage storage;
+    storage.size_bytes = size_bytes_[i];
+    storage.device = devices_[i];
+    storage.has_content_at_start = met_at_bytes_[i] >= 0;
+    if (met_at_bytes_[i] < 0) {
+      const TapeStorage& known = from.tape.storages[i];
+      storage.born = known.born;
+      if (known.dead >= 0 && known.dead <= static_cast<int64_t>(position_)) {
+        storage.dead = known.dead;
+      } else {
+        alive_.push_back(static_cast<int32_t>(i));
+      }
+    }
+    tape.storages.push_back(std::move(storage));
+    fresh_.made.push_back(met_at_bytes_[i] < 0 ? from.made[i] : TensorRef());
+  }
+  followed_ = nullptr;
+  changed_.clear();
+}
+
+}  // namespace fitstep::torch_side

@@ -1,0 +1,342 @@
+#include "fitstep_torch/follower.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "fitstep/base/check.h"
+#include "fitstep_torch/generators.h"
+#include "fitstep_torch/op_rules.h"
+#include "fitstep_torch/stack_tensors.h"
+#include "fitstep_torch/tensors.h"
+
+namespace fitstep::torch_side {
+namespace {
+
+using Kind = OperatorFacts::Kind;
+
+constexpr int64_t kMostKnownElements = int64_t{1} << 16;
+
+constexpr const char* kStranger = "reads a gradient that an earlier step has used";
+
+Follower* listening = nullptr;  // The only one: Python's lock sees to it.
+
+void on_call(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  TORCH_CHECK(listening != nullptr, "fitstep: an operator is followed, and nobody follows");
+  listening->handle(op, keys, stack);
+}
+
+c10::DispatchKeySet below(c10::DispatchKeySet keys) {
+  return keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, c10::DispatchKey::Fake);
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(_, Fake, library) {
+  library.fallback(torch::CppFunction::makeFromBoxedFunction<&on_call>());
+}
+
+void Follower::start(Known known, bool is_preview) {
+  FITSTEP_CHECK(listening == nullptr, "somebody follows a step already");
+  known_ = std::move(known);
+  is_preview_ = is_preview;
+  if (!is_preview) geometries_.prefer_real();
+  recorded_ = ran_ = 0;
+  region_ = -1;
+  reset();
+  listening = this;
+  is_listening_ = true;
+  c10::impl::tls_set_dispatch_key_included(c10::DispatchKey::Fake, true);
+}
+
+void Follower::stop() {
+  if (!is_listening_) return;
+  c10::impl::tls_set_dispatch_key_included(c10::DispatchKey::Fake, false);
+  is_listening_ = false;
+  listening = nullptr;
+  known_.clear();
+  reset();
+}
+
+void Follower::reset() {
+  followed_ = known_.empty() ? nullptr : known_.front();
+  position_ = 0;
+  changed_.clear();
+  fresh_ = Segment();
+  numbers_.clear();
+  storages_.clear();
+  size_bytes_.clear();
+  devices_.clear();
+  met_at_bytes_.clear();
+  externals_.clear();
+  held_.clear();
+  is_written_.clear();
+  alive_.clear();
+  generators_.clear();
+  drawn_.clear();
+}
+
+// -- what runs at once -----------------------------------------------------------------------
+
+bool Follower::is_untouched(const at::Tensor& tensor) const {
+  return !tensor.has_storage() ||
+         (!is_hollow(*storage_of(tensor)) && numbers_.find(storage_of(tensor)) == numbers_.end());
+}
+
+bool Follower::is_readable(const at::Tensor& tensor) const {
+  if (!tensor.has_storage()) return true;
+  const c10::StorageImpl* storage = storage_of(tensor);
+  if (is_hollow(*storage)) return false;
+  const auto found = numbers_.find(storage);
+  return found == numbers_.end() || !is_written_[static_cast<size_t>(found->second)];
+}
+
+bool Follower::is_small(const at::Tensor& tensor) const {
+  if (c10::isIntegralType(tensor.scalar_type(), /*includeBool=*/true))
+    return tensor.numel() <= kMostKnownElements;
+  return tensor.dim() == 0 && tensor.device().is_cpu();
+}
+
+Follower::Bytes Follower::bytes_of(const torch::jit::Stack& stack, size_t count) const {
+  Bytes found = Bytes::Known;
+  each_argument(stack, count, [&](const at::Tensor& one) {
+    if (!is_readable(one)) {
+      found = Bytes::Hollow;
+    } else if (found == Bytes::Known && !is_small(one)) {
+      found = Bytes::Readable;
+    }
+  });
+  return found;
+}
+
+// Hollow tensors that this step has not made: gradients that an earlier step has used up.
+bool Follower::has_strangers(const torch::jit::Stack& stack, size_t count) const {
+  bool found = false;
+  each_argument(stack, count, [&](const at::Tensor& one) {
+    found |= one.has_storage() && is_hollow(*storage_of(one)) &&
+             numbers_.find(storage_of(one)) == numbers_.end();
+  });
+  return found;
+}
+
+// Whether all that the call reads is known and what it makes is small.
+bool Follower::may_run(const c10::OperatorHandle& op, const OperatorFacts& facts,
+                       const torch::jit::Stack& stack) {
+  const size_t count = op.schema().arguments().size();
+  if (bytes_of(stack, count) != Bytes::Known) return false;
+  // A draw may come before those that wait to happen only where there are none.
+  if (facts.is_random && (!drawn_.empty() || !facts.written.empty())) return false;
+  double most = 1;
+  bool has_tensors = false;
+  each_argument(stack, count, [&](const at::Tensor& one) {
+    most *= std::max<double>(1, static_cast<double>(one.numel()));
+    has_tensors = true;
+  });
+  if (has_tensors && !facts.makes_by_sizes && !facts.is_random && most <= kMostKnownElements)
+    return true;
+  const c10::Device device = device_of(stack);
+  if (!has_tensors && !device.is_cpu()) return false;
+  if (op.operator_name().name.starts_with("fitstep::")) return false;
+  const size_t numbers = storages_.size();
+  const TorchCall call = call_of(op, stack);
+  const torch::jit::Stack arguments(stack.end() - static_cast<std::ptrdiff_t>(count), stack.end());
+  const std::vector<Value> results = geometries_.of(call, arguments, size_bytes_, device);
+  trim(numbers);
+  for (const TensorRef& result : tensors_of(results)) {
+    const auto elements =
+        std::accumulate(result.sizes.begin(), result.sizes.end(), int64_t{1}, std::multiplies<>());
+    const bool is_whole = c10::isIntegralType(result.dtype, /*includeBool=*/true);
+    if (elements > (is_whole || has_tensors ? kMostKnownElements : 1)) return false;
+    if (!is_whole && !has_tensors && !result.sizes.empty()) return false;
+  }
+  return true;
+}
+
+void Follower::run(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+                   torch::jit::Stack* stack) {
+  op.redispatchBoxed(below(keys), stack);
+}
+
+void Follower::run_and_note(const c10::OperatorHandle& op, const OperatorFacts& facts,
+                            c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  const size_t first = stack->size() - op.schema().arguments().size();
+  for (const size_t i : facts.written) {
+    each_tensor((*stack)[first + i], [&](const at::Tensor& one) { save_written(one); });
+  }
+  ++ran_;
+  run(op, keys, stack);
+  // What is in it is whatever was there; with the same each time, recordings can be compared.
+  if (rule_of(op).is_undefined) {
+    const BelowAutograd no_autograd;
+    each_tensor(stack->back(), [](const at::Tensor& one) { one.zero_(); });
+  }
+}
+
+void Follower::save_written(const at::Tensor& tensor) {
+  const at::Tensor plain = tensor.detach();
+  saved_.push_back({plain, plain.clone()});
+  const auto found = numbers_.find(storage_of(tensor));
+  if (found == numbers_.end()) return;
+  // A recorded call waits to read what is there now: it gets a copy.
+  at::Tensor& met = externals_[static_cast<size_t>(found->second)];
+  met = copy_of(met);
+  numbers_.erase(storage_of(tensor));
+}
+
+// Over a storage of its own, with all that the tensor's storage has.
+at::Tensor Follower::copy_of(const at::Tensor& tensor) {
+  const BelowAutograd no_autograd;
+  const at::Tensor bytes = at::empty({static_cast<int64_t>(tensor.storage().nbytes())},
+                                     at::TensorOptions().dtype(at::kByte).device(tensor.device()));
+  bytes.copy_(tensor_over(tensor.storage(),
+                          {.sizes = bytes.sizes().vec(), .strides = {1}, .dtype = at::kByte}));
+  return tensor_over(bytes.storage(), geometry_in(tensor));
+}
+
+void Follower::undo_writes() {
+  const BelowAutograd no_autograd;
+  for (auto saved = saved_.rbegin(); saved != saved_.rend(); ++saved)
+    saved->tensor.copy_(saved->content);
+  saved_.clear();
+}
+
+// -- the one door ----------------------------------------------------------------------------
+
+void Follower::handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+                      torch::jit::Stack* stack) {
+  const OperatorFacts& facts = facts_of(op);
+  if (facts.kind == Kind::Composite) {  // Its parts come here.
+    run(op, keys, stack);
+    return;
+  }
+  const c10::impl::ExcludeDispatchKeyGuard not_here(c10::DispatchKey::Fake);
+  const size_t count = op.schema().arguments().size();
+  switch (facts.kind) {
+    case Kind::View:
+    case Kind::Query:
+      run(op, keys, stack);
+      return;
+    case Kind::Ask:
+      ask(op, keys, stack);
+      return;
+    case Kind::Dynamic:
+      dynamic(op, facts, keys, stack);
+      return;
+    case Kind::Collective:
+      python_.refuse(full_name(op), "talks to other processes");
+      return;
+    default:
+      break;
+  }
+  const std::string& name = op.operator_name().name;
+  if (name == "aten::_efficientzerotensor") {
+    python_.refuse(full_name(op), "makes the zeros of a forward-mode derivative");
+    return;
+  }
+  if (has_other_layout(*stack, count)) {
+    python_.refuse(full_name(op), "works on a tensor that is not dense");
+    return;
+  }
+  if (changes_memory(op)) {
+    python_.refuse(full_name(op), "changes which memory a tensor uses");
+    return;
+  }
+  if (has_mask(op, *stack)) {
+    dynamic(op, facts, keys, stack);
+    return;
+  }
+  if (may_run(op, facts, *stack)) {
+    run_and_note(op, facts, keys, stack);
+    return;
+  }
+  if (!is_preview_ && has_strangers(*stack, count)) {
+    python_.refuse(full_name(op), kStranger);
+    return;
+  }
+  if (facts.is_random && was_seeded(op, *stack)) python_.flush(full_name(op));
+  if (followed_ != nullptr && match(op, facts, stack)) return;
+  record(op, facts, stack);
+}
+
+void Follower::ask(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+                   torch::jit::Stack* stack) {
+  const bool is_known = bytes_of(*stack, op.schema().arguments().size()) != Bytes::Hollow;
+  if (is_known || python_.flush(full_name(op))) {
+    run(op, keys, stack);
+    return;
+  }
+  make_up(op, stack);
+}
+
+// In a preview nobody knows the value. One is as good as another: it only leads to a program that
+// is planned ahead, and what Python does with it is undone.
+void Follower::make_up(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const auto count = static_cast<std::ptrdiff_t>(op.schema().arguments().size());
+  at::ScalarType dtype = at::kFloat;
+  each_argument(*stack, static_cast<size_t>(count),
+                [&](const at::Tensor& one) { dtype = one.scalar_type(); });
+  stack->erase(stack->end() - count, stack->end());
+  for (const c10::Argument& result : op.schema().returns()) {
+    const c10::TypeKind kind = result.real_type()->kind();
+    const bool is_flag = kind == c10::TypeKind::BoolType;
+    const bool is_whole = kind == c10::TypeKind::IntType;
+    if (is_flag || (!is_whole && dtype == at::kBool)) {
+      stack->emplace_back(true);
+    } else if (is_whole || c10::isIntegralType(dtype, /*includeBool=*/false)) {
+      stack->emplace_back(int64_t{1});
+    } else {
+      stack->emplace_back(1.0);
+    }
+  }
+}
+
+void Follower::dynamic(const c10::OperatorHandle& op, const OperatorFacts& facts,
+                       c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  const size_t count = op.schema().arguments().size();
+  if (bytes_of(*stack, count) != Bytes::Hollow) {
+    run_and_note(op, facts, keys, stack);
+    return;
+  }
+  // With made-up bytes the kernel could not be measured either: it runs on the step's own.
+  if (python_.flush(full_name(op))) {
+    run_and_note(op, facts, keys, stack);
+  } else {
+    python_.refuse(full_name(op), "makes a tensor whose size depends on values of the step");
+  }
+}
+
+size_t Follower::generator_number(const at::Generator& generator) {
+  const auto found = std::ranges::find(generators_, generator);
+  if (found != generators_.end()) return static_cast<size_t>(found - generators_.begin());
+  generators_.push_back(generator);
+  return generators_.size() - 1;
+}
+
+// Whether Python has seeded the call's generator since the last draw, which waits to happen.
+bool Follower::was_seeded(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  const c10::Device device = device_of(stack);
+  if (!device.is_cpu()) generator = at::globalContext().defaultGenerator(device);
+  const size_t count = op.schema().arguments().size();
+  for (size_t i = stack.size() - count; i < stack.size(); ++i) {
+    if (stack[i].isGenerator()) generator = stack[i].toGenerator();
+  }
+  std::vector<char> now = state_bytes(generator);
+  for (auto& [known, state] : drawn_) {
+    if (known == generator) return state != now;
+  }
+  drawn_.emplace_back(generator, std::move(now));
+  return false;
+}
+
+}  // namespace fitstep::torch_side

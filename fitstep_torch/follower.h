@@ -1,0 +1,184 @@
+// The follower goes with a step function as Python runs it, and sees every operator that it calls.
+//
+//   Python calls an operator
+//     of geometry alone (a view, a size)         it runs
+//     of small known integers and 0-dim numbers  it runs, on the real bytes
+//     that asks for a value (.item())            what is recorded runs first, then it runs
+//     that computes                              it is recorded; its results are hollow
+//
+// What is recorded is compared with the segments that are known, call by call; where none is like
+// it, a new one begins with the calls so far. So nothing that Python decides can be missed,
+// whatever it is decided by.
+#pragma once
+
+#include <ATen/core/stack.h>
+#include <c10/util/flat_hash_map.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "fitstep_torch/geometry.h"
+#include "fitstep_torch/hollow.h"
+#include "fitstep_torch/operator_facts.h"
+#include "fitstep_torch/segment.h"
+
+namespace fitstep::torch_side {
+
+// What the follower needs of Python. May throw.
+class Following {
+ public:
+  Following() = default;
+  Following(const Following&) = delete;
+  Following& operator=(const Following&) = delete;
+  virtual ~Following() = default;
+
+  // Runs what is recorded, so that hollow tensors have their bytes. False in a preview, where
+  // nothing can run: then the answer is made up.
+  virtual bool flush(const std::string& operator_name) = 0;
+  virtual Source source() = 0;
+  // Has Python drop what only cycles hold.
+  virtual void collect() = 0;
+  // Raises the error for an operator that cannot be recorded.
+  virtual void refuse(const std::string& operator_name, const std::string& why) = 0;
+};
+
+class Follower {
+ public:
+  using Known = std::vector<std::shared_ptr<Segment>>;
+
+  Follower(const Profile& profile, Following& python) : python_(python), geometries_(profile) {}
+  ~Follower() { stop(); }
+  Follower(const Follower&) = delete;
+  Follower& operator=(const Follower&) = delete;
+
+  // From now on the operators that this thread calls come here.
+  void start(Known known, bool is_preview);
+  void stop();
+
+  // One operator that Python has called. Arguments are on the stack, results will be.
+  void handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
+
+  struct Ended {
+    std::shared_ptr<Segment> segment;  // Null where nothing was recorded.
+    bool is_new = false;
+    std::vector<ChangedNumber> changed;
+    std::vector<at::Generator> generators;                  // In the order of the segment's.
+    std::vector<at::Tensor> externals;                      // In the order of externals().
+    std::vector<std::optional<at::Tensor>> held;            // Copies of those that numpy has.
+    std::vector<std::pair<int32_t, at::Tensor>> survivors;  // Made here, and somebody holds them.
+    // Generators that Python has seeded behind the last draw: as they were for the draws, and
+    // since.
+    std::vector<std::tuple<at::Generator, std::vector<char>, std::vector<char>>> seeded;
+  };
+
+  // Ends the segment; the next begins.
+  Ended end_segment();
+
+  // One more that may be followed from the next segment on.
+  void add_known(std::shared_ptr<Segment> segment) { known_.push_back(std::move(segment)); }
+
+  void set_region(int32_t region) { region_ = region; }
+
+  // Puts back what operators have written that ran at once, since the last call of these two.
+  void undo_writes();
+  void forget_writes() { saved_.clear(); }
+
+  // Whether the bytes of a tensor are what Python would find there.
+  bool is_readable(const at::Tensor& tensor) const;
+  // Whether nothing that is recorded reads or writes it: then Python may do with it what it likes.
+  bool is_untouched(const at::Tensor& tensor) const;
+
+  int64_t recorded() const { return recorded_; }
+  int64_t ran() const { return ran_; }
+
+ private:
+  enum class Bytes : uint8_t { Known, Readable, Hollow };
+
+  bool has_strangers(const torch::jit::Stack& stack, size_t count) const;
+  bool is_small(const at::Tensor& tensor) const;
+  Bytes bytes_of(const torch::jit::Stack& stack, size_t count) const;
+  bool may_run(const c10::OperatorHandle& op, const OperatorFacts& facts,
+               const torch::jit::Stack& stack);
+  void run(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
+  void run_and_note(const c10::OperatorHandle& op, const OperatorFacts& facts,
+                    c10::DispatchKeySet keys, torch::jit::Stack* stack);
+  static at::Tensor copy_of(const at::Tensor& tensor);
+  void save_written(const at::Tensor& tensor);
+  void ask(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
+  void make_up(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+  void dynamic(const c10::OperatorHandle& op, const OperatorFacts& facts, c10::DispatchKeySet keys,
+               torch::jit::Stack* stack);
+
+  // Following a known segment.
+  bool match(const c10::OperatorHandle& op, const OperatorFacts& facts, torch::jit::Stack* stack);
+  bool match_with(const Segment& segment, const c10::OperatorHandle& op, const OperatorFacts& facts,
+                  const torch::jit::Stack& stack);
+  bool is_same(const Segment& segment, const Value& expected, int32_t argument,
+               const c10::IValue& now);
+  bool is_same_tensor(const Segment& segment, const std::optional<TensorRef>& expected,
+                      const at::Tensor& now);
+  std::vector<ChangedNumber> changed_against(const Segment& other) const;
+  void trim(size_t count);
+  void give_matched(const TorchCall& call, const OperatorFacts& facts, torch::jit::Stack* stack);
+  void leave_known();
+  bool take_other(size_t calls, const std::function<bool(const Segment&)>& fits);
+  std::vector<std::pair<int32_t, at::Tensor>> survivors() const;
+
+  // Recording a new one.
+  void record(const c10::OperatorHandle& op, const OperatorFacts& facts, torch::jit::Stack* stack);
+  TorchCall call_of(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
+  Value value_of(const c10::IValue& value);
+  TensorRef reference(const at::Tensor& tensor);
+  int32_t number_of(const at::Tensor& tensor, bool is_home = false);
+  int32_t add_external(const at::Tensor& tensor, bool is_home);
+  void give_recorded(TorchCall& call, const OperatorFacts& facts, torch::jit::Stack* stack);
+  at::Tensor make_result(const TensorRef& ref, int64_t size_bytes, c10::Device device);
+  c10::Device device_of(const torch::jit::Stack& stack) const;
+  size_t generator_number(const at::Generator& generator);
+  bool was_seeded(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
+  void note_written(const OperatorFacts& facts, const torch::jit::Stack& stack);
+  void sweep_dead();
+  std::vector<int64_t> sizes() const;
+  void reset();
+
+  Following& python_;
+  Geometries geometries_;
+  Known known_;
+  bool is_preview_ = false;
+  bool is_listening_ = false;
+  int32_t region_ = -1;
+  int64_t recorded_ = 0;
+  int64_t ran_ = 0;
+
+  // This segment.
+  std::shared_ptr<Segment> followed_;  // Null while a new one is recorded.
+  size_t position_ = 0;                // Calls so far.
+  bool is_strict_ = true;              // Tensors must be those that are at home already.
+  std::vector<ChangedNumber> changed_;
+  Segment fresh_;
+  ska::flat_hash_map<const c10::StorageImpl*, int32_t> numbers_;
+  std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> storages_;  // By number.
+  std::vector<int64_t> size_bytes_;                                  // By number.
+  std::vector<c10::Device> devices_;                                 // By number.
+  std::vector<int64_t> met_at_bytes_;                                // By number; -1: made here.
+  std::vector<at::Tensor> externals_;                                // By number; else undefined.
+  std::vector<at::Tensor> held_;                                     // By number: what was in it.
+  std::vector<bool> is_written_;  // By number: it waits for that.
+  std::vector<int32_t> alive_;
+
+  std::vector<at::Generator> generators_;  // That Python gives to operators.
+  // Of the generators that are to be drawn from, the state that Python sees.
+  std::vector<std::pair<at::Generator, std::vector<char>>> drawn_;
+
+  struct Saved {
+    at::Tensor tensor;
+    at::Tensor content;
+  };
+  std::vector<Saved> saved_;
+};
+
+}  // namespace fitstep::torch_side

@@ -1,0 +1,203 @@
+#include "fitstep_torch/geometry.h"
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/ops/empty_strided.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fitstep_torch/generators.h"
+#include "fitstep_torch/operator_facts.h"
+#include "fitstep_torch/tensors.h"
+
+namespace fitstep::torch_side {
+namespace {
+
+using Convert = std::function<at::Tensor(const at::Tensor&)>;
+
+// The arguments with other tensors in the place of theirs.
+torch::jit::Stack converted(const torch::jit::Stack& from, const Convert& convert,
+                            bool is_for_meta) {
+  torch::jit::Stack stack;
+  stack.reserve(from.size());
+  for (const c10::IValue& value : from) {
+    if (value.isTensor()) {
+      stack.emplace_back(value.toTensor().defined() ? convert(value.toTensor()) : at::Tensor());
+    } else if (value.isTensorList()) {
+      c10::List<at::Tensor> list;
+      for (const at::Tensor& one : value.toTensorVector()) list.push_back(convert(one));
+      stack.emplace_back(std::move(list));
+    } else if (value.isOptionalTensorList()) {
+      c10::List<std::optional<at::Tensor>> list;
+      for (const std::optional<at::Tensor>& one : value.toOptionalTensorVector())
+        list.push_back(one.has_value() && one->defined() ? std::optional(convert(*one)) : one);
+      stack.emplace_back(std::move(list));
+    } else if (is_for_meta && value.isDevice()) {
+      stack.emplace_back(c10::Device(c10::DeviceType::Meta));
+    } else if (is_for_meta && value.isGenerator()) {
+      stack.emplace_back();
+    } else {
+      stack.push_back(value);
+    }
+  }
+  return stack;
+}
+
+void keep_flags(const at::Tensor& from, const at::Tensor& to) {
+  if (from.unsafeGetTensorImpl()->is_wrapped_number())
+    to.unsafeGetTensorImpl()->set_wrapped_number(true);
+  if (from.is_conj()) to._set_conj(true);
+  if (from.is_neg()) to._set_neg(true);
+}
+
+TensorRef geometry_of(const at::Tensor& tensor, c10::DeviceType device) {
+  if (tensor.layout() != at::kStrided || tensor.is_nested()) throw NotDense("not dense");
+  return {.storage = -1,
+          .sizes = tensor.sizes().vec(),
+          .strides = tensor.strides().vec(),
+          .offset = tensor.storage_offset(),
+          .dtype = tensor.scalar_type(),
+          .is_conjugate = tensor.is_conj(),
+          .is_negative = tensor.is_neg(),
+          .device = device};
+}
+
+std::vector<Value> values_of(const torch::jit::Stack& results, c10::DeviceType device) {
+  std::vector<Value> values;
+  for (const c10::IValue& result : results) {
+    Value value;
+    if (result.isTensor()) {
+      value.kind = Value::Kind::Tensor;
+      const at::Tensor& tensor = result.toTensor();
+      value.tensors.push_back(tensor.defined() ? std::optional(geometry_of(tensor, device))
+                                               : std::nullopt);
+    } else if (result.isTensorList()) {
+      value.kind = Value::Kind::TensorList;
+      for (const at::Tensor& one : result.toTensorVector())
+        value.tensors.emplace_back(geometry_of(one, device));
+    } else {
+      value.constant = result;
+    }
+    values.push_back(std::move(value));
+  }
+  return values;
+}
+
+void check_not_resized(const TorchCall& call, const torch::jit::Stack& arguments) {
+  for (const size_t i : facts_of(call.handle).written) {
+    if (!arguments[i].isTensor() || call.arguments[i].kind != Value::Kind::Tensor) continue;
+    const auto& recorded = call.arguments[i].tensors.front();
+    const at::Tensor& now = arguments[i].toTensor();
+    if (!recorded.has_value() || !now.defined()) continue;
+    TORCH_CHECK(now.sizes() == c10::IntArrayRef(recorded->sizes), full_name(call.handle),
+                " changes the size of a tensor that it writes into (out=, resize_), which fitstep "
+                "cannot plan; give it a tensor of the right size");
+  }
+}
+
+at::Tensor made_up(const at::Tensor& like) {
+  if (like.unsafeGetTensorImpl()->is_wrapped_number()) {
+    at::Tensor copy = like.detach().clone();
+    keep_flags(like, copy);
+    return copy;
+  }
+  at::Tensor made = at::empty_strided(like.sizes(), like.strides(),
+                                      at::TensorOptions().dtype(like.dtype()).device(like.device()))
+                        .zero_();
+  return made;
+}
+
+constexpr int64_t kMostMadeUpBytes = int64_t{2} << 30;
+
+// These operators of ours act on a generator wherever they run: nobody may try them.
+Value generator_state_value() {
+  const TensorRef state{
+      .storage = -1, .sizes = {kGeneratorStateBytes}, .strides = {1}, .dtype = at::kByte};
+  return {.kind = Value::Kind::Tensor, .constant = {}, .tensors = {state}};
+}
+
+constexpr int64_t kMostTriedBytes = int64_t{256} << 20;
+
+int64_t operand_bytes(const TorchCall& call) {
+  int64_t bytes = 0;
+  for (const TensorRef& tensor : tensors_of(call.arguments)) bytes += reach_bytes(tensor);
+  return bytes;
+}
+
+std::vector<Value> by_meta_kernel(const TorchCall& call, const torch::jit::Stack& stack,
+                                  c10::Device device) {
+  const auto convert = [](const at::Tensor& one) {
+    at::Tensor meta = at::detail::empty_strided_meta(one.sizes(), one.strides(), one.scalar_type());
+    keep_flags(one, meta);
+    return meta;
+  };
+  torch::jit::Stack arguments = converted(stack, convert, /*is_for_meta=*/true);
+  const torch::jit::Stack kept = arguments;
+  call.handle.callBoxed(&arguments);
+  check_not_resized(call, kept);
+  return values_of(arguments, device.type());
+}
+
+std::vector<Value> by_real_kernel(const TorchCall& call, const torch::jit::Stack& stack) {
+  c10::DeviceType device = c10::DeviceType::CPU;
+  for (const TensorRef& tensor : tensors_of(call.arguments)) device = tensor.device;
+  TORCH_CHECK(operand_bytes(call) <= kMostMadeUpBytes, full_name(call.handle),
+              " has no meta kernel that works, and its arguments are too large to try it on");
+  torch::jit::Stack arguments = converted(stack, made_up, /*is_for_meta=*/false);
+  call.handle.callBoxed(&arguments);
+  return values_of(arguments, device);
+}
+
+}  // namespace
+
+std::vector<Value> Geometries::of(const TorchCall& call, const torch::jit::Stack& stack,
+                                  const std::vector<int64_t>& size_bytes, c10::Device device) {
+  const std::string& name = call.handle.operator_name().name;
+  if (name == "fitstep::generator_state") return {generator_state_value()};
+  if (name == "fitstep::set_generator_state") return {};
+  const std::string signature = signature_of(call, size_bytes);
+  if (const auto found = known_.find(signature); found != known_.end()) return found->second;
+  const BelowAutograd below;
+  std::vector<Value> results;
+  const OperatorFacts& facts = facts_of(call.handle);
+  const bool may_try = !facts.is_random && facts.written.empty();
+  if (prefers_real_ && may_try && operand_bytes(call) <= kMostTriedBytes) {
+    try {
+      results = by_real_kernel(call, stack);
+      return known_.emplace(signature, std::move(results)).first->second;
+    } catch (const NotDense&) {
+      throw;
+    } catch (const std::exception&) {
+      results.clear();  // Zeros will not do for every operator.
+    }
+  }
+  try {
+    results = by_meta_kernel(call, stack, device);
+  } catch (const NotDense&) {
+    throw;
+  } catch (const std::exception&) {
+    results = by_real_kernel(call, stack);
+  }
+  const auto corrected = profile_.corrections().find(signature);
+  if (corrected != profile_.corrections().end()) {
+    size_t next = 0;
+    for (Value& value : results) {
+      for (auto& tensor : value.tensors) {
+        if (!tensor.has_value() || next >= corrected->second.results.size()) continue;
+        const TensorRef& real = corrected->second.results[next++];
+        tensor->sizes = real.sizes;
+        tensor->strides = real.strides;
+        tensor->dtype = real.dtype;
+      }
+    }
+  }
+  return known_.emplace(signature, std::move(results)).first->second;
+}
+
+}  // namespace fitstep::torch_side

@@ -1,0 +1,33 @@
+// What following a step needs to know of an operator, from its schema and its tags.
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace fitstep::torch_side {
+
+struct OperatorFacts {
+  enum class Kind : uint8_t {
+    Compute,    // Makes or writes bytes: recorded.
+    View,       // Gives another tensor over an argument's storage: run, as it touches no bytes.
+    Composite,  // Made of other operators: run, so that those are seen.
+    Ask,        // Answers with a value out of a tensor: needs its bytes now.
+    Dynamic,    // The shape of the result depends on bytes.
+    Query,      // Answers from geometry alone: run.
+    Collective  // Talks to other processes.
+  };
+
+  Kind kind = Kind::Compute;
+  bool is_random = false;
+  bool makes_by_sizes = false;       // A result's size may come from numbers among the arguments.
+  bool numbers_are_sizes = false;    // So it is for numbers that are no integers, too (arange).
+  std::vector<size_t> written;       // Arguments.
+  std::vector<int32_t> argument_of;  // By result: the written argument that it is; -1: a new one.
+};
+
+// Looked up once for each operator. Thread-safe.
+const OperatorFacts& facts_of(const c10::OperatorHandle& op);
+
+}  // namespace fitstep::torch_side

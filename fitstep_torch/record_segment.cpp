@@ -1,0 +1,293 @@
+// Recording a new segment, and the end of any.
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "fitstep/program/program.h"
+#include "fitstep_torch/follower.h"
+#include "fitstep_torch/generators.h"
+#include "fitstep_torch/stack_tensors.h"
+#include "fitstep_torch/tensors.h"
+
+namespace fitstep::torch_side {
+
+void Follower::sweep_dead() {
+  const auto now = static_cast<int64_t>(fresh_.tape.ops.size());
+  std::erase_if(alive_, [&](int32_t number) {
+    const auto at = static_cast<size_t>(number);
+    if (!storages_[at].expired()) return false;
+    fresh_.tape.storages[at].dead = now;
+    return true;
+  });
+}
+
+namespace {
+
+// Memory that is somebody else's, as numpy's is: it may be written past all operators before the
+// program reads it.
+bool is_lent(const c10::Storage& storage) {
+  return storage.device().is_cpu() && storage.allocator() == nullptr && storage.nbytes() > 0;
+}
+
+}  // namespace
+
+int32_t Follower::number_of(const at::Tensor& tensor, bool is_home) {
+  const auto found = numbers_.find(storage_of(tensor));
+  if (found == numbers_.end()) return add_external(tensor, is_home);
+  const at::Tensor& held = held_[static_cast<size_t>(found->second)];
+  if (!held.defined()) return found->second;
+  // Somebody may have written since it was met; then it is another one.
+  const c10::Storage& now = tensor.unsafeGetTensorImpl()->unsafe_storage();
+  if (std::memcmp(held.storage().data(), now.data(), now.nbytes()) == 0) return found->second;
+  numbers_.erase(found);
+  return add_external(tensor, is_home);
+}
+
+int32_t Follower::add_external(const at::Tensor& tensor, bool is_home) {
+  const auto number = static_cast<int32_t>(storages_.size());
+  const c10::Storage& storage = tensor.unsafeGetTensorImpl()->unsafe_storage();
+  numbers_.emplace(storage.unsafeGetStorageImpl(), number);
+  storages_.push_back(storage.getWeakStorageImpl());
+  size_bytes_.push_back(static_cast<int64_t>(storage.nbytes()));
+  devices_.push_back(tensor.device());
+  met_at_bytes_.push_back(first_byte(tensor));
+  // Not the tensor itself: user code may give that another storage (`.data =`).
+  externals_.push_back(tensor_over(storage, geometry_in(tensor)));
+  held_.emplace_back();
+  if (!is_home && !is_hollow(*storage.unsafeGetStorageImpl()) && is_lent(storage))
+    held_.back() = copy_of(externals_.back());
+  is_written_.push_back(false);
+  if (followed_ == nullptr) {
+    TapeStorage made;
+    made.size_bytes = size_bytes_.back();
+    made.device = tensor.device();
+    made.has_content_at_start = true;
+    fresh_.tape.storages.push_back(std::move(made));
+    fresh_.made.emplace_back();
+  }
+  return number;
+}
+
+TensorRef Follower::reference(const at::Tensor& tensor) {
+  return {.storage = number_of(tensor),
+          .sizes = tensor.sizes().vec(),
+          .strides = tensor.strides().vec(),
+          .offset = tensor.storage_offset(),
+          .dtype = tensor.scalar_type(),
+          .is_conjugate = tensor.is_conj(),
+          .is_negative = tensor.is_neg(),
+          .device = tensor.device().type()};
+}
+
+Value Follower::value_of(const c10::IValue& value) {
+  const auto make = [&](const at::Tensor& one) {
+    return one.defined() ? std::optional(reference(one)) : std::nullopt;
+  };
+  Value made;
+  if (value.isTensor()) {
+    const at::Tensor& tensor = value.toTensor();
+    if (!tensor.defined()) return made;
+    if (is_number(tensor)) {
+      made.constant = number_in(tensor);
+      return made;
+    }
+    made.kind = Value::Kind::Tensor;
+    made.tensors.push_back(make(tensor));
+  } else if (value.isTensorList()) {
+    made.kind = Value::Kind::TensorList;
+    for (const at::Tensor& one : value.toTensorVector()) made.tensors.push_back(make(one));
+  } else if (value.isOptionalTensorList()) {
+    made.kind = Value::Kind::OptionalTensorList;
+    for (const std::optional<at::Tensor>& one : value.toOptionalTensorVector())
+      made.tensors.push_back(one.has_value() ? make(*one) : std::nullopt);
+  } else if (value.isGenerator()) {
+    const size_t number = generator_number(value.toGenerator());
+    for (size_t i = fresh_.generators.size(); i <= number; ++i)
+      fresh_.generators.push_back(generators_[i].clone());
+    made.constant = fresh_.generators[number];
+  } else {
+    made.constant = value.isList() ? value.deepcopy() : value;
+  }
+  return made;
+}
+
+TorchCall Follower::call_of(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+  TorchCall call{.handle = op, .arguments = {}, .results = {}};
+  const size_t count = op.schema().arguments().size();
+  for (size_t i = stack.size() - count; i < stack.size(); ++i)
+    call.arguments.push_back(value_of(stack[i]));
+  call.grad_mode = at::GradMode::is_enabled();
+  call.has_host_numbers = region_ >= 0;
+  return call;
+}
+
+c10::Device Follower::device_of(const torch::jit::Stack& stack) const {
+  c10::Device found(c10::DeviceType::CPU);
+  for (const c10::IValue& value : stack) {
+    if (value.isDevice()) return value.toDevice();
+    each_tensor(value, [&](const at::Tensor& one) {
+      if (found.is_cpu()) found = one.device();
+    });
+  }
+  return found;
+}
+
+at::Tensor Follower::make_result(const TensorRef& ref, int64_t size_bytes, c10::Device device) {
+  at::Tensor made = make_hollow(ref, size_bytes, device);
+  const c10::Storage& storage = made.unsafeGetTensorImpl()->unsafe_storage();
+  numbers_.emplace(storage.unsafeGetStorageImpl(), static_cast<int32_t>(storages_.size()));
+  storages_.push_back(storage.getWeakStorageImpl());
+  size_bytes_.push_back(size_bytes);
+  devices_.push_back(device);
+  met_at_bytes_.push_back(-1);
+  externals_.emplace_back();
+  held_.emplace_back();
+  is_written_.push_back(false);
+  return made;
+}
+
+void Follower::note_written(const OperatorFacts& facts, const torch::jit::Stack& stack) {
+  for (const size_t i : facts.written) {
+    const size_t first = stack.size() - followed_->tape.ops[position_].call.arguments.size();
+    each_tensor(stack[first + i], [&](const at::Tensor& one) {
+      const auto found = numbers_.find(storage_of(one));
+      if (found != numbers_.end()) is_written_[static_cast<size_t>(found->second)] = true;
+    });
+  }
+}
+
+void Follower::record(const c10::OperatorHandle& op, const OperatorFacts& facts,
+                      torch::jit::Stack* stack) {
+  sweep_dead();
+  TorchCall call = call_of(op, *stack);
+  const size_t count = call.arguments.size();
+  const torch::jit::Stack arguments(stack->end() - static_cast<std::ptrdiff_t>(count),
+                                    stack->end());
+  const c10::Device device = device_of(arguments);
+  try {
+    call.results = geometries_.of(call, arguments, size_bytes_, device);
+  } catch (const NotDense&) {
+    python_.refuse(full_name(op), "works on a tensor that is not dense");
+  }
+  Source source = python_.source();
+  give_recorded(call, facts, stack);
+  for (size_t i = 0; i < count; ++i) {
+    if (!is_written(call, i)) continue;
+    for (const auto& tensor : call.arguments[i].tensors) {
+      if (tensor.has_value()) is_written_[static_cast<size_t>(tensor->storage)] = true;
+    }
+  }
+  fresh_.tape.ops.push_back(
+      {.call = std::move(call), .source = std::move(source), .region = region_});
+  ++position_;
+  ++recorded_;
+}
+
+void Follower::give_recorded(TorchCall& call, const OperatorFacts& facts,
+                             torch::jit::Stack* stack) {
+  const size_t first = stack->size() - call.arguments.size();
+  const torch::jit::Stack arguments(stack->begin() + static_cast<std::ptrdiff_t>(first),
+                                    stack->end());
+  const c10::Device device = device_of(arguments);
+  const bool has_seeds = full_name(call.handle) == "aten::_scaled_dot_product_efficient_attention";
+  stack->resize(first);
+  const auto make = [&](std::optional<TensorRef>& ref, c10::Device on) {
+    if (!ref.has_value()) return at::Tensor();
+    ref->device = on.type();
+    const int64_t size_bytes = reach_bytes(*ref);
+    ref->storage = static_cast<int32_t>(storages_.size());
+    at::Tensor made = make_result(*ref, size_bytes, on);
+    TapeStorage storage;
+    storage.size_bytes = size_bytes;
+    storage.device = on;
+    storage.born = static_cast<int64_t>(fresh_.tape.ops.size());
+    alive_.push_back(ref->storage);
+    fresh_.tape.storages.push_back(std::move(storage));
+    fresh_.made.push_back(*ref);
+    return made;
+  };
+  for (size_t i = 0; i < call.results.size(); ++i) {
+    Value& value = call.results[i];
+    if (facts.argument_of[i] >= 0) {
+      const auto argument = static_cast<size_t>(facts.argument_of[i]);
+      value = call.arguments[argument];
+      stack->push_back(arguments[argument]);
+    } else if (value.kind == Value::Kind::Tensor) {
+      const bool is_seed = has_seeds && i >= 2;  // Its kernel makes them on the host.
+      stack->emplace_back(
+          make(value.tensors.front(), is_seed ? c10::Device(c10::DeviceType::CPU) : device));
+    } else if (value.kind == Value::Kind::TensorList) {
+      c10::List<at::Tensor> list;
+      for (auto& one : value.tensors) list.push_back(make(one, device));
+      stack->emplace_back(std::move(list));
+    } else {
+      stack->push_back(value.constant);
+    }
+  }
+}
+
+std::vector<std::pair<int32_t, at::Tensor>> Follower::survivors() const {
+  const std::vector<TensorRef>& made = followed_ != nullptr ? followed_->made : fresh_.made;
+  std::vector<std::pair<int32_t, at::Tensor>> found;
+  for (size_t i = 0; i < storages_.size(); ++i) {
+    if (met_at_bytes_[i] >= 0) continue;
+    auto storage = storages_[i].lock();
+    if (!storage) continue;
+    found.emplace_back(static_cast<int32_t>(i),
+                       tensor_over(c10::Storage(std::move(storage)), made[i]));
+  }
+  return found;
+}
+
+Follower::Ended Follower::end_segment() {
+  const c10::impl::ExcludeDispatchKeyGuard not_here(c10::DispatchKey::Fake);
+  Ended ended;
+  if (position_ == 0) {
+    reset();
+    return ended;
+  }
+  const auto keeps_all = [&](const Segment& segment) {
+    if (segment.tape.ops.size() != position_) return false;
+    const auto alive = survivors();
+    return std::ranges::all_of(
+        alive, [&](const auto& one) { return segment.is_kept[static_cast<size_t>(one.first)]; });
+  };
+  if (followed_ != nullptr && !keeps_all(*followed_)) {
+    if (followed_->tape.ops.size() == position_) python_.collect();
+    if (!keeps_all(*followed_) && !take_other(position_, keeps_all)) leave_known();
+  }
+  ended.survivors = survivors();
+  for (auto& [generator, state] : drawn_) {
+    std::vector<char> now = state_bytes(generator);
+    if (now != state) ended.seeded.emplace_back(generator, state, std::move(now));
+  }
+  ended.generators = generators_;
+  for (size_t i = 0; i < externals_.size(); ++i) {
+    if (!externals_[i].defined()) continue;
+    ended.externals.push_back(externals_[i]);
+    ended.held.push_back(held_[i].defined() ? std::optional(held_[i]) : std::nullopt);
+  }
+  if (followed_ != nullptr) {
+    ended.segment = followed_;
+    ended.changed = std::move(changed_);
+  } else {
+    sweep_dead();
+    fresh_.met_at_bytes = met_at_bytes_;
+    fresh_.is_kept.assign(storages_.size(), false);
+    fresh_.is_fixed.assign(storages_.size(), false);
+    fresh_.home_address.assign(storages_.size(), 0);
+    ended.segment = std::make_shared<Segment>(std::move(fresh_));
+    ended.is_new = true;
+  }
+  reset();
+  return ended;
+}
+
+}  // namespace fitstep::torch_side

@@ -1,0 +1,59 @@
+// A segment: the operators that one step calls from one moment at which Python needs a value to the
+// next; for most steps from its begin to its end. Recorded once, then followed again and again.
+//
+//   step     forward, backward | .item() | optimizer
+//   segments        0          |         |     1
+#pragma once
+
+#include <ATen/core/Generator.h>
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "fitstep_torch/lower.h"
+#include "fitstep_torch/tape.h"
+
+namespace fitstep::torch_side {
+
+// A number of a recorded call that another run has otherwise.
+struct ChangedNumber {
+  int32_t op = 0;  // On the tape.
+  NumberPlace place;
+  c10::IValue value;
+};
+
+struct Segment {
+  Tape tape;
+  // By storage on the tape, of those that were there before: bytes from the storage's begin to the
+  // tensor that was met first; -1 for storages that the segment makes.
+  std::vector<int64_t> met_at_bytes;
+  std::vector<int64_t> first_bytes;     // The same, on a tape that settle() has moved.
+  std::vector<TensorRef> made;          // By storage: the tensor that it was made as.
+  std::vector<bool> is_kept;            // By storage: whether the program leaves it to Python.
+  std::vector<bool> is_fixed;           // By storage: must begin where it began (a home).
+  std::vector<uintptr_t> home_address;  // By storage: where it is at home; 0 if that is not known.
+
+  // Stand for generators that Python gives to operators, in the order in which they were met: a
+  // call may bring another one each time.
+  std::vector<at::Generator> generators;
+
+  // Where storages that are no homes begin and end is decided by the tensors in them that the
+  // segment uses: a batch may be a part of a data set.
+  void settle();
+
+  // Storages that were there before, in the order in which they were met.
+  std::vector<int32_t> externals() const;
+};
+
+// Whether the calls before `count` of two tapes are the same, but for their numbers.
+bool begin_alike(const Tape& a, const Tape& b, size_t count);
+
+// Whether two constants are the same but for numbers that may change from run to run: those that
+// are no integers. `differs` is called with the position (-1 outside lists) of each that does.
+bool are_alike(const c10::IValue& a, const c10::IValue& b,
+               const std::function<void(int32_t, const c10::IValue&)>& differs);
+
+}  // namespace fitstep::torch_side

@@ -1,0 +1,85 @@
+// Tensors among the arguments of a boxed call, and what of them a recording looks at.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+#include <c10/core/StorageImpl.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "fitstep_torch/call.h"
+
+namespace fitstep::torch_side {
+
+template <class Act>
+void each_tensor(const c10::IValue& value, const Act& act) {
+  if (value.isTensor()) {
+    if (value.toTensor().defined()) act(value.toTensor());
+  } else if (value.isTensorList()) {
+    for (const at::Tensor& one : value.toTensorVector()) act(one);
+  } else if (value.isOptionalTensorList()) {
+    for (const std::optional<at::Tensor>& one : value.toOptionalTensorVector()) {
+      if (one.has_value() && one->defined()) act(*one);
+    }
+  }
+}
+
+// The arguments are the last of the stack.
+template <class Act>
+void each_argument(const torch::jit::Stack& stack, size_t count, const Act& act) {
+  for (size_t i = stack.size() - count; i < stack.size(); ++i) each_tensor(stack[i], act);
+}
+
+inline TensorRef geometry_in(const at::Tensor& tensor) {
+  return {.storage = -1,
+          .sizes = tensor.sizes().vec(),
+          .strides = tensor.strides().vec(),
+          .offset = tensor.storage_offset(),
+          .dtype = tensor.scalar_type()};
+}
+
+// A Python number in the place of a tensor.
+inline bool is_number(const at::Tensor& tensor) {
+  return tensor.unsafeGetTensorImpl()->is_wrapped_number();
+}
+
+inline c10::IValue number_in(const at::Tensor& tensor) { return c10::IValue(tensor.item()); }
+
+inline const c10::StorageImpl* storage_of(const at::Tensor& tensor) {
+  return tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
+}
+
+inline int64_t first_byte(const at::Tensor& tensor) {
+  return tensor.storage_offset() * static_cast<int64_t>(tensor.itemsize());
+}
+
+// Whether how much the call reads or makes depends on a mask's bytes.
+inline bool has_mask(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+  const std::string& name = op.operator_name().name;
+  if (name.starts_with("aten::masked_scatter")) return true;
+  const bool is_index = name == "aten::index" || name == "aten::_unsafe_index";
+  const bool is_put = name.find("index_put") != std::string::npos;
+  if (!is_index && !is_put) return false;
+  bool found = false;
+  const size_t count = op.schema().arguments().size();
+  for (size_t i = stack.size() - count; i < stack.size(); ++i) {
+    if (!stack[i].isOptionalTensorList()) continue;
+    each_tensor(stack[i], [&](const at::Tensor& index) {
+      found |= index.scalar_type() == at::kBool || index.scalar_type() == at::kByte;
+    });
+  }
+  return found;
+}
+
+inline bool has_other_layout(const torch::jit::Stack& stack, size_t count) {
+  bool found = false;
+  each_argument(stack, count, [&](const at::Tensor& one) {
+    found |= one.layout() != at::kStrided || one.is_nested() || one._is_zerotensor();
+  });
+  return found;
+}
+
+}  // namespace fitstep::torch_side

@@ -1,0 +1,274 @@
+"""One call of a compiled step: the function runs, segment after segment is run behind it.
+
+function     forward, backward, .item() ........... optimizer.step(), return
+segments     [ recorded ──> run: bytes are there ]  [ recorded ──> run ]
+Python       hollow tensors that somebody holds get the memory with their content
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from . import _core
+from .codes import choose_codes, shall_look
+from .errors import StepFailed
+from .maker import Maker, arguments_in, label_of
+from .results import detached
+from .variants import Recorded, Variant, lower, roles_of, storage_id
+
+if TYPE_CHECKING:
+    from .following import Following
+    from .session import Session
+    from .state import Reach
+    from .step import Step
+
+
+class Call:
+    """REQUIRES: nobody else uses the session's arena meanwhile."""
+
+    def __init__(
+        self,
+        step: Step,
+        session: Session,
+        maker: Maker,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        may_interrupt: bool,
+    ) -> None:
+        self._step = step
+        self._session = session
+        self._maker = maker
+        self._args, self._kwargs = args, kwargs
+        self._may_interrupt = may_interrupt
+        self._part = 0
+        self._looked: list[Variant] = []
+        self._has_failed = False
+        self._numbers = [(of, dict(of)) for of in maker.numbers()]  # Put back if the step fails.
+
+    def run(self, following: Following) -> Any:
+        """What the function returns; tensors detached."""
+        self._put_ghosts()
+        with following.listen(self._step.known(), is_preview=False):
+            try:
+                result = self._maker.function(*self._args, **self._kwargs)
+            except BaseException as error:
+                self._finish_after(following, error)
+                raise
+            following.check_faults()
+            if following.error is not None:  # User code may have caught it.
+                self._finish_after(following, following.error)
+                raise following.error
+            result = detached(result)
+            self._drop_grads(following)
+            self.end_segment(following, is_last=True)
+        following.core.forget_writes()
+        self._take_ghosts()
+        for variant in self._looked:
+            assert variant.planned is not None
+            choose_codes(self._session, variant.planned)
+        return result
+
+    # -- segments ----------------------------------------------------------------------------
+
+    def end_segment(self, following: Following, *, is_last: bool) -> None:
+        """Runs what is recorded, and gives hollow tensors their memory."""
+        ended = following.core.end_segment()
+        segment, is_new, _, externals, survivors, seeded, generators, held = ended
+        if segment is None:
+            return
+        try:
+            if is_new:
+                variant = self._step.take_up(self._recorded(ended))
+            else:
+                variant = self._with_numbers(self._step.variant_of(segment), ended)
+            self._bring_home(variant, externals)
+            inputs = [externals[k] if held[k] is None else held[k] for k in variant.sources]
+        except BaseException:
+            self._abandon(following, survivors)
+            raise
+        self._part += 1
+        for generator, before, _ in seeded:
+            _core.set_generator_state(generator, before)
+        for stand_in, generator in generators:
+            _core.set_generator_state(stand_in, _core.generator_state(generator))
+        self._execute(following, variant, inputs, survivors)
+        for stand_in, generator in generators:
+            _core.set_generator_state(generator, _core.generator_state(stand_in))
+        for generator, _, after in seeded:
+            _core.set_generator_state(generator, after)
+        self._fill(variant, survivors)
+
+    def _reach(self) -> Reach:
+        return self._maker.find_reach((*self._args, *self._kwargs.values()))
+
+    def _recorded(self, ended: tuple[Any, ...]) -> Recorded:
+        roles = roles_of(self._reach(), self._session)
+        one = self._maker.record(ended, arguments_in(self._args, self._kwargs), roles)
+        one.part = self._part
+        one.label = label_of(one, self._args, self._kwargs)
+        return one
+
+    def _with_numbers(self, variant: Variant, ended: tuple[Any, ...]) -> Variant:
+        """The variant with the numbers of this call in its program."""
+        segment, changed = ended[0], ended[2]
+        if not changed:
+            return variant
+        unforeseen = segment.unforeseen(changed)
+        segment.take_numbers(changed)
+        if not unforeseen:
+            assert variant.planned is not None
+            variant.planned.variant.set_numbers(changed)
+            return variant
+        # From now on it is known that these numbers change: no form of an op may rely on them.
+        for op in unforeseen:
+            segment.expect_numbers(op)
+        again = Variant(
+            segment,
+            None,
+            variant.label,
+            homes=variant.homes,
+            fresh=variant.fresh,
+            outputs=variant.outputs,
+            sizes=variant.sizes,
+        )
+        one = self._recorded(ended)
+        lower(again, one, self._session, self._maker.cache)
+        self._step.replace(variant, again)
+        return again
+
+    def _execute(
+        self,
+        following: Following,
+        variant: Variant,
+        inputs: list[torch.Tensor],
+        survivors: list[tuple[int, torch.Tensor]],
+    ) -> None:
+        assert variant.planned is not None
+        core = variant.planned.variant
+        if shall_look(self._session, variant.planned):
+            core.sample_codes()
+            self._looked.append(variant)
+        began = time.perf_counter()
+        failure = core.run(variant.externals, inputs, self._may_interrupt)
+        if failure is not None:
+            self._abandon(following, survivors)
+            raise _step_failed(variant, *failure)
+        self._step.note(variant, time.perf_counter() - began)
+
+    def _bring_home(self, variant: Variant, externals: list[torch.Tensor]) -> None:
+        """What the program expects at home is there: tensors that user code has replaced move in,
+        and those that they have replaced move out."""
+        session = self._session
+        homes = session.homes
+        strangers = []
+        for place, name in variant.homes:
+            home, tensor = homes[name], externals[place]
+            if not session.is_home(tensor, home):
+                strangers.append((home, tensor))
+        fresh = [homes[name] for name in variant.fresh.values()]
+        for home in [home for home, _ in strangers] + fresh:
+            session.leave_home(home)
+        for home, tensor in strangers:
+            session.move_in(home, tensor)
+
+    def _fill(self, variant: Variant, survivors: list[tuple[int, torch.Tensor]]) -> None:
+        assert variant.planned is not None
+        outputs = variant.planned.variant.take_outputs()
+        for number, tensor in survivors:
+            name = variant.fresh.get(number)
+            if name is not None:
+                self._session.take_over(self._session.homes[name], tensor)
+            else:
+                _core.fill_hollow(tensor, outputs[variant.outputs[number]])
+
+    # -- gradients ---------------------------------------------------------------------------
+
+    def _drop_grads(self, following: Following) -> None:
+        """Gradients that an optimizer of the step has used are gone, unless somebody reads them."""
+        if self._session.grads_in_use:
+            return
+        ghosts = self._step.ghosts
+        for optimizer in following.stepped:
+            for group in optimizer.param_groups:
+                for p in group["params"]:
+                    if p.grad is None or p.grad.layout is not torch.strided:
+                        continue
+                    if id(p) not in ghosts or ghosts[id(p)][1].shape != p.shape:
+                        ghosts[id(p)] = (p, _core.make_ghost(p))
+                    p.grad = None
+
+    def _put_ghosts(self) -> None:
+        """Gradients that an earlier step has dropped are there in plain PyTorch. In their place are
+        tensors without memory: a step that clears them never looks, and one that reads them is
+        found."""
+        if self._session.grads_in_use:
+            self._step.ghosts = {}
+        for p, ghost in self._step.ghosts.values():
+            if p.grad is None:
+                p.grad = ghost
+
+    def _take_ghosts(self) -> None:
+        for p, ghost in self._step.ghosts.values():
+            if p.grad is ghost:
+                p.grad = None
+
+    # -- errors ------------------------------------------------------------------------------
+
+    def _finish_after(self, following: Following, error: BaseException) -> None:
+        """The function has raised: what it did before has happened, as with plain PyTorch. Where
+        that cannot be, as where a segment has failed, it has not, and no tensor stays hollow."""
+        try:
+            if self._has_failed:
+                self._abandon(following, following.core.end_segment()[4])
+            else:
+                self.end_segment(following, is_last=True)
+        except StepFailed as again:
+            raise again from error
+        except BaseException:
+            if not self._has_failed:
+                raise
+        following.core.forget_writes()
+        self._take_ghosts()
+
+    def _abandon(self, following: Following, survivors: list[tuple[int, torch.Tensor]]) -> None:
+        """Nothing of this segment has happened: what ran at once is undone, and what was made is
+        gone from gradients and optimizers' state. Elsewhere its tensors hold zeros."""
+        self._has_failed = True
+        following.core.undo_writes()
+        for of, was in self._numbers:
+            of.clear()
+            of.update(was)
+        made = {storage_id(tensor) for _, tensor in survivors}
+        for place in self._reach().leaves():
+            grad = place.tensor.grad
+            if grad is not None and storage_id(grad) in made:
+                place.tensor.grad = None
+        for optimizer in following.stepped:
+            for p, state in list(optimizer.state.items()):
+                held = [v for v in state.values() if isinstance(v, torch.Tensor)]
+                if any(storage_id(v) in made for v in held):
+                    del optimizer.state[p]
+        for _, tensor in survivors:
+            if _core.is_hollow(tensor):
+                with following.core.not_followed():
+                    size = _core.storage_bytes(tensor)
+                    zeros = torch.zeros(size, dtype=torch.uint8, device=tensor.device)
+                _core.fill_hollow(tensor, zeros)
+        self._take_ghosts()
+
+
+def _step_failed(variant: Variant, message: str, written: list[str]) -> StepFailed:
+    """The error for a step that stopped half-way, by when it may have written what is named."""
+    homes = {name for _, name in variant.homes} & set(written)
+    if not written:
+        todo = "nothing was changed: parameters, buffers and optimizer state are as before the step"
+    elif not homes:
+        todo = "what the caller has given it may be half new: give it anew"
+    else:
+        grads = any(name.endswith(".grad") for name in homes)
+        todo = "load a checkpoint into the model and the optimizer"
+        todo += f"{', and zero_grad(),' if grads else ''} before going on"
+    return StepFailed(message, unusable=written, todo=todo)

@@ -1,0 +1,220 @@
+"""Following: the user's function runs as always, and only the kernels are ours.
+
+    Python calls an operator ──> the follower records it, or runs it where its bytes are known
+    Python asks for a value  ──> what is recorded runs first
+    Python draws a state     ──> torch.get_rng_state() becomes an operator of the program
+
+One step is followed at a time in a process.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.optim.optimizer import (
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
+
+from . import _core
+from .errors import CaptureError, user_location
+from .sources import Sources
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+_lock = threading.RLock()
+_active: list[Following] = []  # Of the thread that has the lock.
+
+
+def current() -> Following | None:
+    """The following under way on this thread."""
+    if not _active or _active[-1].thread != threading.get_ident():
+        return None
+    return _active[-1]
+
+
+class _Door:
+    """What the C++ follower calls. Does not keep the following alive."""
+
+    def __init__(self, following: Following) -> None:
+        self._following = weakref.ref(following)
+
+    def _of(self) -> Following:
+        following = self._following()
+        assert following is not None
+        return following
+
+    def flush(self, name: str) -> bool:
+        return self._of().flush(name)
+
+    def source(self) -> tuple[str, str, int]:
+        return self._of().sources.now()
+
+    def collect(self) -> None:
+        gc.collect()
+
+    def refuse(self, name: str, why: str) -> None:
+        self._of().refuse(name, why)
+
+
+class Following:
+    """One step function, followed from call to call.
+
+    `on_flush(name)` runs what is recorded; it returns False in a preview, where nothing can run.
+    """
+
+    def __init__(self, profile: Any, on_flush: Callable[[str], bool]) -> None:
+        self.core = _core.Follower(profile, _Door(self))
+        self.sources = Sources()
+        self.thread = 0
+        self.stepped: list[torch.optim.Optimizer] = []
+        self.error: BaseException | None = None  # Also if user code has caught it.
+        self._on_flush = on_flush
+        self._regions = 0
+        self._hooks: list[Any] = []
+        self._undo: list[tuple[Any, str, Any, bool]] = []
+        self._faults: Any = None
+        self._stance: Any = None
+
+    def listen(self, known: list[Any], *, is_preview: bool) -> Self:
+        """To be entered as a context: operators of this thread are followed in its body."""
+        self._known, self.is_preview = known, is_preview
+        return self
+
+    def __enter__(self) -> Self:
+        _lock.acquire()
+        try:
+            self._begin()
+        except BaseException:
+            self._end()
+            _lock.release()
+            raise
+        return self
+
+    def __exit__(self, *_args: object) -> None:
+        self._end()
+        _lock.release()
+
+    def _begin(self) -> None:
+        _active.append(self)
+        self.thread = threading.get_ident()
+        self.stepped, self.error, self._regions = [], None, 0
+        self._faults = _core.HollowFaults()
+        self._hooks = [
+            register_optimizer_step_pre_hook(self._enter_optimizer),
+            register_optimizer_step_post_hook(self._leave_optimizer),
+        ]
+        self._patch()
+        if "torch._dynamo" in sys.modules:  # Compiled code would not call operators.
+            self._stance = torch.compiler.set_stance("force_eager")
+        self._threads = torch.autograd.set_multithreading_enabled(False)
+        self.core.start(self._known, self.is_preview)
+
+    def check_faults(self) -> None:
+        """Notes an error if somebody has touched hollow memory."""
+        if self._faults is not None and self._faults.take() and self.error is None:
+            self.error = CaptureError(
+                "a library reads or writes the memory of a tensor of the step by itself, past "
+                "PyTorch's operators, so fitstep cannot know what it does",
+                todo="make the call a registered operator (torch.library.custom_op), or leave it "
+                "outside the step",
+            )
+
+    def _end(self) -> None:
+        self.core.stop()
+        self._threads.__exit__(None, None, None)
+        if self._stance is not None:
+            self._stance.__exit__(None, None, None)
+            self._stance = None
+        for owner, name, original, had in reversed(self._undo):
+            if had:
+                setattr(owner, name, original)
+            else:
+                delattr(owner, name)
+        self._undo = []
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks = []
+        self.check_faults()
+        self._faults = None
+        _active.remove(self)
+
+    # -- what Python does beside operators ----------------------------------------------------
+
+    def _enter_optimizer(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
+        if current() is not self:
+            return
+        self.core.set_region(self._regions)
+        self._regions += 1
+        if not any(optimizer is one for one in self.stepped):
+            self.stepped.append(optimizer)
+
+    def _leave_optimizer(self, _optimizer: Any, _args: Any, _kwargs: Any) -> None:
+        if current() is self:
+            self.core.set_region(-1)
+
+    def flush(self, name: str) -> bool:
+        """Runs what is recorded. Raises what running raises, and again at the end of the call."""
+        if self.error is not None:
+            raise self.error
+        try:
+            return self._on_flush(name)
+        except BaseException as error:
+            self.error = error  # Raised again at the end, if user code catches it.
+            raise
+
+    def refuse(self, name: str, why: str) -> None:
+        """Raises CaptureError for an operator."""
+        self.error = CaptureError(f"{name} {why}", where=user_location(), todo=_todo(why))
+        raise self.error
+
+    def _patch(self) -> None:
+        for name in ("numpy", "tolist", "__dlpack__", "__deepcopy__", "__reduce_ex__"):
+            self._replace(torch.Tensor, name, self._with_bytes(getattr(torch.Tensor, name)))
+        state, set_state = torch.ops.fitstep.generator_state, torch.ops.fitstep.set_generator_state
+        for module in (torch, torch.random):
+            self._replace(module, "get_rng_state", lambda: state())
+            self._replace(module, "set_rng_state", lambda new: set_state(new))
+
+    def _replace(self, owner: Any, name: str, replacement: Any) -> None:
+        self._undo.append((owner, name, getattr(owner, name), name in vars(owner)))
+        setattr(owner, name, replacement)
+
+    def _with_bytes(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """The method of a tensor that reads its memory, called when its bytes are there."""
+
+        def method(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+            if current() is not self or tensor.device.type == "meta":
+                return original(tensor, *args, **kwargs)
+            if not self.core.is_untouched(tensor) and not self.flush(original.__name__):
+                self.refuse(original.__name__, "needs the bytes of a tensor")
+            with self.core.not_followed():
+                return original(tensor, *args, **kwargs)
+
+        return method
+
+
+_TODO = {
+    "talks to other processes": "train with one process: collectives, DistributedDataParallel and "
+    "FSDP are not supported yet",
+    "works on a tensor that is not dense": "use dense tensors: nn.Embedding(sparse=False), "
+    "x.to_dense()",
+    "changes which memory a tensor uses": "make a new tensor instead of set_() or resize_()",
+    "makes a tensor whose size depends on values of the step": "keep the shape fixed: multiply by "
+    "the mask, or use torch.where",
+    "reads a gradient that an earlier step has used": "pass keep_grads=True to compile, or clear "
+    "the gradients in the step, as with optimizer.zero_grad()",
+    "makes the zeros of a forward-mode derivative": "use reverse mode: backward()",
+    "needs the bytes of a tensor": "return the tensor and convert it after the step",
+}
+
+
+def _todo(why: str) -> str:
+    return _TODO.get(why, "use another operator")

@@ -1,0 +1,75 @@
+"""Where recorded calls come from, for messages: module, file and line."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+_TORCH_DIR = os.path.dirname(torch.__file__)
+_OWN_DIR = os.path.dirname(__file__)
+_Source = tuple[str, str, int]
+_NOWHERE: _Source = ("", "", 0)
+
+
+def user_frame() -> tuple[str, int]:
+    """File and line of the innermost Python frame outside torch, the standard library's
+    `contextlib` and fitstep; ("", 0) if there is none."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        is_own = file.startswith(_OWN_DIR) and not file.startswith(os.path.join(_OWN_DIR, "zoo"))
+        if not (is_own or file.startswith((_TORCH_DIR, "<")) or file.endswith("contextlib.py")):
+            return file, frame.f_lineno
+        frame = frame.f_back  # type: ignore[assignment]
+    return "", 0
+
+
+class Sources:
+    """Where each recorded call comes from. A backward op comes from where its forward op was."""
+
+    def __init__(self) -> None:
+        self._modules: list[str] = []
+        self._names: dict[int, str] = {}
+        self._forward: dict[int, _Source] = {}
+
+    @contextlib.contextmanager
+    def following(self, roots: dict[str, torch.nn.Module]) -> Iterator[None]:
+        """Follows which module's forward is running, for modules below `roots`."""
+        for root, module in roots.items():
+            for name, child in module.named_modules():
+                self._names.setdefault(id(child), f"{root}.{name}" if name else root)
+        hooks = torch.nn.modules.module
+        before = hooks.register_module_forward_pre_hook(self._enter)
+        after = hooks.register_module_forward_hook(self._leave, always_call=True)
+        try:
+            yield
+        finally:
+            before.remove()
+            after.remove()
+            self._modules.clear()
+
+    def forget(self) -> None:
+        """Drops what was noted for the backward pass of an earlier call."""
+        self._forward.clear()
+
+    def _enter(self, module: torch.nn.Module, _args: Any) -> None:
+        self._modules.append(self._names.get(id(module), type(module).__name__))
+
+    def _leave(self, _module: torch.nn.Module, _args: Any, _result: Any) -> None:
+        if self._modules:
+            self._modules.pop()
+
+    def now(self) -> _Source:
+        """Module path, file and line of the call that is being recorded."""
+        node = torch._C._current_autograd_node()
+        if node is not None:
+            return self._forward.get(node._sequence_nr(), _NOWHERE)
+        source = (self._modules[-1] if self._modules else "", *user_frame())
+        if torch.is_grad_enabled():
+            self._forward[torch.autograd._get_sequence_nr() - 1] = source
+        return source
