@@ -18,12 +18,11 @@ from typing import Any
 
 import torch
 from fitstep.api import _reach_finder
+from fitstep.maker import Maker
 from fitstep.session import Session
 from fitstep.settings import Settings
-from fitstep.variants import VariantMaker
 from papers import PAPERS
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_flatten
 from trainings import TRAININGS, Training
 
 from fitstep import _core
@@ -53,22 +52,21 @@ class UntouchedMemory(TorchDispatchMode):
 
 
 class UnmeasuredCache:
-    """What VariantMaker needs of a ProfileCache, without running any kernel."""
+    """What Maker needs of a ProfileCache, without running any kernel."""
 
     def __init__(self) -> None:
         self.profile = _core.Profile()
 
-    def lower(self, recorder: Any, session: Session) -> Any:
-        return _core.lower(recorder)
+    def lower(self, segment: Any, session: Session) -> Any:
+        return _core.lower(segment)
 
 
 def steady_step(function: Callable[..., Any], example: tuple[Any, ...]) -> Any:
     """The program of the step that follows the first one, as fitstep's own StepProgram."""
     session = Session(Settings("100%"))
     find_reach = _reach_finder(function, None, None)
-    maker = VariantMaker(function, find_reach, session, UnmeasuredCache(), keep_grads=False)
-    leaves, spec = tree_flatten((example, {}))
-    return maker.capture(leaves, spec, ahead=True).variants[-1].step
+    maker = Maker(function, find_reach, session, UnmeasuredCache(), keep_grads=False)
+    return maker.preview(example, {}).variants[-1].step
 
 
 def capture(name: str, training: Training) -> str:

@@ -1,10 +1,8 @@
 """Arguments of a step function: followed from step to step, or refused; never frozen."""
 
 import enum
-from collections import UserDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any
 
 import numpy
@@ -69,54 +67,6 @@ def refused(step: Callable[..., Any], *example: Any) -> str:
     return str(raised.value)
 
 
-@pytest.mark.parametrize(
-    "wrap, advice",
-    [
-        (lambda x, y: UserDict(x=x, y=y), "dict(x)"),
-        (lambda x, y: Batch(x, y), "vars(x)"),
-        (lambda x, y: SimpleNamespace(x=x, y=y), "tensors and numbers themselves"),
-        (lambda x, y: iter([(x, y)]), "the batch itself"),
-    ],
-)
-def test_a_batch_in_an_object_is_not_trained_on_for_ever(
-    wrap: Callable[..., Any], advice: str
-) -> None:
-    model, step = trainer(lambda model, batch: plain_loss(model, batch.x, batch.y))
-    before = model.weight.clone()
-    batch = wrap(*batches()[0])
-    message = refused(step, batch)
-    assert "argument 0 of the step function" in message
-    assert advice in message
-    assert torch.equal(model.weight, before)
-
-
-def test_a_numpy_array_as_an_argument_is_refused_by_its_name() -> None:
-    _, step = trainer(
-        lambda model, batch: plain_loss(model, torch.from_numpy(batch["x"]), batch["y"])
-    )
-    x, y = batches()[0]
-    message = refused(step, {"x": x.numpy(), "y": y})
-    assert "argument 0['x'] of the step function" in message
-    assert "torch.from_numpy" in message
-
-
-def test_an_argument_that_is_changed_between_two_steps_is_refused() -> None:
-    settings = SimpleNamespace(scale=1.0)
-    _, step = trainer(lambda model, x, y, s: plain_loss(model, x, y) * s.scale)
-    assert "argument 2" in refused(step, *batches()[0], settings)
-
-
-def test_an_object_that_comes_only_later_is_refused_then() -> None:
-    model, step = trainer(
-        lambda model, x, y, scale=None: plain_loss(model, x, y) * (scale.value if scale else 1)
-    )
-    compiled = fitstep.compile(step, example=batches()[0], budget="300%")
-    before = model.weight.clone()
-    with pytest.raises(CaptureError, match="argument scale of the step function"):
-        compiled(*batches()[0], scale=SimpleNamespace(value=2.0))
-    assert torch.equal(model.weight, before)
-
-
 def by_sum(loss: torch.Tensor) -> torch.Tensor:
     return loss.sum()
 
@@ -149,24 +99,6 @@ def test_constants_as_arguments_choose_the_program(values: tuple[Any, Any]) -> N
         found, expected = (f(*batch, values[i % 2]) for f in (compiled, expected_step))
         assert torch.equal(found, expected)
         assert torch.equal(model.weight, expected_model.weight)
-
-
-def test_a_model_given_as_an_argument_is_followed_where_compile_knows_it() -> None:
-    torch.manual_seed(0)
-    model = nn.Linear(8, 5)
-    optimizer = torch.optim.SGD(model.parameters(), 0.1)
-
-    def step(net: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        optimizer.zero_grad()
-        loss = plain_loss(net, x, y)
-        loss.backward()
-        optimizer.step()
-        return loss
-
-    assert "model=" in refused(step, nn.Linear(8, 5), *batches()[0])
-    compiled = fitstep.compile(step, (model, *batches()[0]), "300%", model=model)
-    losses = [compiled(model, *batches()[0]).item() for _ in range(3)]
-    assert losses[2] < losses[0]
 
 
 def test_a_sparse_argument_is_refused() -> None:

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from fitstep.errors import CaptureError, GuardError
 from torch import nn
 
 import fitstep
@@ -68,13 +67,3 @@ def test_partials_and_callable_objects_train_like_functions(
     for batch in batches():
         assert torch.equal(step(*batch), plain(*batch))
         assert torch.equal(trainer.model.weight, expected.model.weight)
-
-
-def test_a_number_in_a_partial_that_is_changed_is_noticed() -> None:
-    trainer = Trainer()
-    function = functools.partial(trainer.scaled, 1.0, shift=0.5)
-    step = fitstep.compile(function, example=batches()[0], budget="300%")
-    step(*batches()[0])
-    function.keywords["shift"] = 0.25
-    with pytest.raises((GuardError, CaptureError), match="shift"):
-        step(*batches()[1])

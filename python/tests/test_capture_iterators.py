@@ -1,7 +1,5 @@
 """Steps that draw their data themselves: refused, and nothing is drawn."""
 
-import itertools
-import queue
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -47,50 +45,6 @@ def generated() -> Iterator[Batch]:
     yield from batches(4)
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: iter(batches(4)),
-        generated,
-        loader,
-        lambda: itertools.cycle(batches(4)),
-        lambda: zip(*[iter(x) for x in zip(*batches(4), strict=True)], strict=True),
-        lambda: map(tuple, batches(4)),
-    ],
-)
-def test_a_step_that_calls_next_is_refused_and_draws_nothing(make: Callable[[], Any]) -> None:
-    torch.manual_seed(0)
-    model = nn.Linear(8, 5)
-    train = make_train(model)
-    iterator = make()
-
-    def step() -> torch.Tensor:
-        return train(next(iterator))
-
-    before = model.weight.clone()
-    with pytest.raises(CaptureError, match="from an iterator itself") as raised:
-        fitstep.compile(step, example=(), budget="300%")
-    line = step.__code__.co_firstlineno + 1
-    assert f"{__file__}:{line} in step" in str(raised.value)
-    assert torch.equal(model.weight, before)
-    x, y = next(iterator)
-    assert torch.equal(x, batches(1)[0][0])
-    assert torch.equal(y, batches(1)[0][1])
-
-
-def test_an_iterator_in_a_for_loop_of_the_step_is_refused() -> None:
-    torch.manual_seed(0)
-    train = make_train(nn.Linear(8, 5))
-    held = {"data": iter(batches(3))}
-
-    def step() -> torch.Tensor:
-        return torch.stack([train(batch) for batch in held["data"]])
-
-    with pytest.raises(CaptureError, match="from an iterator itself"):
-        fitstep.compile(step, example=(), budget="300%")
-    assert len(list(held["data"])) == 3
-
-
 class Trainer:
     """Holds its iterator beside the model, as trainers do."""
 
@@ -113,21 +67,6 @@ def test_an_iterator_that_the_step_only_reaches_is_left_alone() -> None:
         assert torch.equal(step(*batch), expected.step(*next(expected.data)))
     assert trainer.data is data
     assert torch.equal(trainer.model.weight, expected.model.weight)
-
-
-def test_a_batch_out_of_a_queue_is_not_trained_on_for_ever() -> None:
-    torch.manual_seed(0)
-    train = make_train(nn.Linear(8, 5))
-    waiting: queue.Queue[Batch] = queue.Queue()
-    for batch in batches(8):
-        waiting.put(batch)
-
-    def step() -> torch.Tensor:
-        return train(waiting.get())
-
-    with pytest.raises(CaptureError, match="another one each time") as raised:
-        fitstep.compile(step, example=(), budget="300%")
-    assert __file__ in str(raised.value)
 
 
 def test_a_generator_that_the_step_closes_stays_open() -> None:

@@ -76,68 +76,6 @@ def trainer() -> tuple[Counting, Callable[..., torch.Tensor], tuple[torch.Tensor
     return model, step, (torch.randn(6, 8), torch.randint(0, 5, (6,)))
 
 
-def test_a_counter_in_the_step_is_named_with_its_line_and_what_one_step_does() -> None:
-    model, step, example = trainer()
-    model.counts = True
-    message = refused(step, example)
-    line = Counting.forward.__code__.co_firstlineno + 4
-    assert "model.calls from 0 to 1;" in message
-    assert f"{__file__}:{line} in forward" in message
-    assert model.calls == 0
-
-
-def test_a_counter_in_a_dict_is_named_with_its_line() -> None:
-    _, train, example = trainer()
-    log = {"steps": 5}
-
-    def step(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        log["steps"] += 1
-        return train(x, y)
-
-    message = refused(step, example)
-    assert "log['steps'] from 5 to 6;" in message
-    assert f":{step.__code__.co_firstlineno + 1} in step" in message
-
-
-def test_none_that_becomes_a_tensor_is_told_as_such() -> None:
-    model, step, example = trainer()
-    model.keeps = True
-    message = refused(step, example)
-    assert "(not there)" not in message
-    assert "model.last, which was None" in message
-    assert model.last is None
-
-
-def test_a_compiled_step_is_not_compiled_again() -> None:
-    _, step, example = trainer()
-    compiled = fitstep.compile(step, example=example, budget="300%")
-
-    def around(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        return compiled(x, y) * 2
-
-    def refused_again(function: Callable[..., Any]) -> str:
-        with pytest.raises(CaptureError) as raised:
-            fitstep.compile(function, example=example)
-        return str(raised.value)
-
-    assert "compiled already" in refused_again(compiled)
-    message = refused_again(around)
-    assert "compiled already" in message
-    assert f":{around.__code__.co_firstlineno + 1} in around" in message
-    assert compiled(*example) > compiled(*example)
-
-
-def test_numpy_in_the_step_is_refused_with_its_line() -> None:
-    _, train, example = trainer()
-
-    def step(x: torch.Tensor, y: torch.Tensor) -> Any:
-        return train(x, y).detach().numpy()
-
-    message = refused(step, example)
-    assert f":{step.__code__.co_firstlineno + 1} in step" in message
-    assert "after the step" in message
-
-
 def test_anomaly_mode_is_named() -> None:
     _, step, example = trainer()
     with pytest.warns(UserWarning, match="Anomaly"), torch.autograd.detect_anomaly():
@@ -161,30 +99,3 @@ def _ctc(z: torch.Tensor) -> torch.Tensor:
 def _packed(z: torch.Tensor) -> torch.Tensor:
     packed = nn.utils.rnn.pack_padded_sequence(z[None], torch.tensor([4]), batch_first=True)
     return packed.data.sum()
-
-
-@pytest.mark.parametrize(
-    ("loss_of", "advice"),
-    [
-        (_nll_of_normal, "validate_args=False"),
-        (_gaussian_nll, "write the loss out"),
-        (_ctc, "outside the compiled step"),
-        (_packed, "pad the sequences"),
-    ],
-)
-def test_what_pytorch_itself_decides_by_value_has_its_own_advice(
-    loss_of: Callable[[torch.Tensor], torch.Tensor], advice: str
-) -> None:
-    model = nn.Linear(8, 8)
-    optimizer = torch.optim.SGD(model.parameters(), 0.1)
-
-    def step(x: torch.Tensor) -> torch.Tensor:
-        optimizer.zero_grad()
-        loss = loss_of(model(x))
-        loss.backward()
-        optimizer.step()
-        return loss
-
-    message = refused(step, (torch.randn(4, 8),))
-    assert advice in message
-    assert f"{__file__}:" in message

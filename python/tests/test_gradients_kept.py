@@ -10,8 +10,6 @@ import torch
 from api_models import Job, compiled, same
 from torch import Tensor, nn
 
-import fitstep
-
 
 def grads(job: Job) -> list[Tensor | None]:
     found = [parameter.grad for parameter in job.model.parameters()]
@@ -104,12 +102,3 @@ def test_gradients_that_the_step_used_are_not_kept() -> None:
     with compiled(job.step, (job.x, job.y)) as step:
         step(job.x, job.y)
         assert all(grad is None for grad in grads(job))
-
-
-def test_parameters_added_to_an_outer_optimizer_are_noticed() -> None:
-    job = Job()
-    with compiled(backward_only(job, clears=True), (job.x, job.y)) as step:
-        step(job.x, job.y)
-        job.optimizer.add_param_group({"params": [nn.Parameter(torch.zeros(2))]})
-        with pytest.raises(fitstep.GuardError, match="other parameters"):
-            step(job.x, job.y)

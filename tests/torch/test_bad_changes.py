@@ -1,7 +1,6 @@
-"""What changes behind a compiled step's back is an error before anything runs.
+"""What changes between two calls of a compiled step is used by the next one.
 
-Each test makes the same change in a plain training, too: after the error and `close`, plain PyTorch
-goes on with the bits of that plain training.
+Each test makes the same change in a plain training, too, which ends with the same bits.
 """
 
 from collections.abc import Callable, Iterator
@@ -54,19 +53,12 @@ def replace_buffer(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("change", [replace_parameter, load_by_assignment, replace_buffer])
-def test_a_replaced_tensor_is_a_guard_error(
+def test_a_replaced_tensor_is_used(
     bench: Bench, step: Any, change: Callable[[Bench], None]
 ) -> None:
     bench.train(2, step)
     change(bench)
-    before = bench.bits()
-    with pytest.raises(fitstep.GuardError) as raised:
-        step(*bench.example)
-    assert raised.value.todo
-    assert not differences(bench.bits(), before)
-
-    step.close()
-    bench.train(2)
+    bench.train(2, step)
     ours = bench.bits()
     plain = Bench(2)
     change(plain)
@@ -88,21 +80,13 @@ def annealed(bench: Bench) -> tuple[Callable[..., Tensor], SimpleNamespace]:
     return step, settings
 
 
-def test_an_annealed_number_is_used_or_a_guard_error(bench: Bench) -> None:
-    """Never the frozen number: either the step follows it, or it says old and new value."""
+def test_an_annealed_number_is_used(bench: Bench) -> None:
     plain_step, settings = annealed(bench)
     compiled = fitstep.compile(plain_step, example=bench.example, budget="100%")
     bench.train(2, compiled)
     settings.weight = 0.5
-    before = bench.bits()
-    with pytest.raises(fitstep.GuardError) as raised:
-        compiled(*bench.example)
-    assert not differences(bench.bits(), before)
-    assert (raised.value.old, raised.value.new) == (1.0, 0.5)
-    assert "weight" in raised.value.place
-
+    bench.train(2, compiled)
     compiled.close()
-    bench.train(2, plain_step)
     ours = bench.bits()
     other = Bench()
     other_step, other_settings = annealed(other)
@@ -136,20 +120,15 @@ def reassign_gradient(bench: Bench) -> None:
     weight.grad = weight.grad * 2
 
 
-def test_a_reassigned_gradient_is_a_guard_error(bench: Bench) -> None:
+def test_a_reassigned_gradient_is_used(bench: Bench) -> None:
     accumulate, update = two_functions(bench)
     first = fitstep.compile(accumulate, example=bench.example, budget="200%")
     second = fitstep.compile(update, example=bench.example)
     for function in (first, second, first):
         bench.train(1, function)
     reassign_gradient(bench)
-    before = bench.bits()
-    with pytest.raises(fitstep.GuardError, match="grad"):
-        second(*bench.example)
-    assert not differences(bench.bits(), before)
+    bench.train(1, second)
     second.close()
-    first.close()
-    bench.train(1, update)
     ours = bench.bits()
 
     plain = Bench()

@@ -1,8 +1,9 @@
-"""Steps that cannot be captured: a clear error, and nothing is changed.
+"""Steps that decide by values, count, seed or rebind: the bits are plain PyTorch's. Steps that
+cannot be compiled: a clear error, and nothing is changed.
 
-Every bad step is tried on a fresh model and on one in the middle of its training. The error must
-point at the marked line and say what to do; afterwards every object is the one it was, and plain
-training goes on with the bits of a training that fitstep never saw.
+Every step is tried on a fresh model and on one in the middle of its training. After an error every
+object is the one it was, and plain training goes on with the bits of a training that fitstep never
+saw.
 """
 
 import itertools
@@ -23,14 +24,14 @@ cross_entropy = nn.functional.cross_entropy
 
 @torch.library.custom_op("fitstep_test::halve", mutates_args=())
 def halve(x: Tensor) -> Tensor:
-    """An op that PyTorch can run and nobody can run on fakes."""
+    """An op without a kernel that knows shapes alone."""
     return x * 0.5
 
 
 def reads_a_number(bench: Bench) -> Step:
     def step(inputs: Tensor, targets: Tensor) -> Tensor:
         loss = bench.plain_step(inputs, targets)
-        return loss * 2 if loss.item() > 1e9 else loss  # <- here
+        return loss * 2 if loss.item() > 1e9 else loss
 
     return step
 
@@ -39,7 +40,7 @@ def branches_on_data(bench: Bench) -> Step:
     def step(inputs: Tensor, targets: Tensor) -> Tensor:
         bench.optimizer.zero_grad()
         loss = cross_entropy(bench.model(inputs), targets)
-        if loss > 1e9:  # <- here
+        if loss > 1e9:
             loss = loss * 0.5
         loss.backward()
         bench.optimizer.step()
@@ -50,7 +51,7 @@ def branches_on_data(bench: Bench) -> Step:
 
 def calls_nonzero(bench: Bench) -> Step:
     def step(inputs: Tensor, targets: Tensor) -> Tensor:
-        rows = torch.nonzero(targets > 1)  # <- here
+        rows = torch.nonzero(targets > 1)
         return bench.plain_step(inputs[rows[:, 0]], targets[rows[:, 0]])
 
     return step
@@ -58,7 +59,7 @@ def calls_nonzero(bench: Bench) -> Step:
 
 def shape_from_data(bench: Bench) -> Step:
     def step(inputs: Tensor, targets: Tensor) -> Tensor:
-        weights = torch.ones(len(torch.unique(targets)))  # <- here
+        weights = torch.ones(len(torch.unique(targets)))
         return bench.plain_step(inputs * weights.sum(), targets)
 
     return step
@@ -67,7 +68,7 @@ def shape_from_data(bench: Bench) -> Step:
 def indexes_by_mask(bench: Bench) -> Step:
     def step(inputs: Tensor, targets: Tensor) -> Tensor:
         mask = targets > 1
-        return bench.plain_step(inputs[mask], targets[mask])  # <- here
+        return bench.plain_step(inputs[mask], targets[mask])
 
     return step
 
@@ -76,7 +77,7 @@ def assigns_data(bench: Bench) -> Step:
     def step(inputs: Tensor, targets: Tensor) -> Tensor:
         loss = bench.plain_step(inputs, targets)
         weight = bench.model[0].weight
-        weight.data = weight.data * 0.9  # <- here
+        weight.data = weight.data * 0.9
         return loss
 
     return step
@@ -84,14 +85,14 @@ def assigns_data(bench: Bench) -> Step:
 
 def calls_an_op_without_fake(bench: Bench) -> Step:
     def step(inputs: Tensor, targets: Tensor) -> Tensor:
-        return bench.plain_step(halve(inputs), targets)  # <- here
+        return bench.plain_step(halve(inputs), targets)
 
     return step
 
 
 def seeds(bench: Bench) -> Step:
     def step(inputs: Tensor, targets: Tensor) -> Tensor:
-        torch.manual_seed(5)  # <- here
+        torch.manual_seed(5)
         return bench.plain_step(inputs, targets)
 
     return step
@@ -121,7 +122,7 @@ def reaches_a_parameter_in_hiding(bench: Bench) -> Step:
     def step(inputs: Tensor, targets: Tensor) -> Tensor:
         bench.optimizer.zero_grad()
         loss = cross_entropy(bench.model(inputs), targets)
-        loss = loss + 0.01 * next(hidden).square().sum()  # <- here
+        loss = loss + 0.01 * next(hidden).square().sum()
         loss.backward()
         bench.optimizer.step()
         return loss
@@ -139,16 +140,31 @@ def counts_its_calls(bench: Bench) -> Step:
     return step
 
 
-POINTED = [
-    (reads_a_number, ".item()"),
-    (branches_on_data, ""),
-    (calls_nonzero, "nonzero"),
-    (shape_from_data, ""),
-    (indexes_by_mask, ""),
-    (assigns_data, ".data"),
-    (calls_an_op_without_fake, "halve"),
-    (seeds, "seed"),
-    (reaches_a_parameter_in_hiding, ""),
+def steps_by_adafactor(bench: Bench) -> Step:
+    other = torch.optim.Adafactor(bench.model.parameters(), lr=0.01)
+
+    def step(inputs: Tensor, targets: Tensor) -> Tensor:
+        other.zero_grad()
+        loss = cross_entropy(bench.model(inputs), targets)
+        loss.backward()
+        other.step()
+        return loss
+
+    return step
+
+
+RIGHT = [
+    reads_a_number,
+    branches_on_data,
+    calls_nonzero,
+    shape_from_data,
+    indexes_by_mask,
+    assigns_data,
+    calls_an_op_without_fake,
+    seeds,
+    reaches_a_parameter_in_hiding,
+    counts_its_calls,
+    steps_by_adafactor,
 ]
 
 
@@ -167,14 +183,18 @@ def refused(bench: Bench, step: Step, warm_steps: int) -> fitstep.CaptureError:
 
 
 @pytest.mark.parametrize("warm_steps", [0, 2])
-@pytest.mark.parametrize(("bad", "word"), POINTED)
-def test_the_error_points_at_the_line_and_nothing_is_changed(
-    bad: Callable[[Bench], Step], word: str, warm_steps: int
+@pytest.mark.parametrize("make", RIGHT)
+def test_what_python_decides_has_the_bits_of_plain_pytorch(
+    make: Callable[[Bench], Step], warm_steps: int
 ) -> None:
     bench = Bench(warm_steps)
-    error = refused(bench, bad(bench), warm_steps)
-    assert line_of(bad) in str(error)
-    assert word in str(error)
+    step = fitstep.compile(make(bench), example=bench.example)
+    bench.train(3, step)
+    step.close()
+    ours = bench.bits()
+    plain = Bench(warm_steps)
+    plain.train(3, make(plain))
+    assert not differences(ours, plain.bits())
 
 
 @pytest.mark.parametrize("warm_steps", [0, 2])
@@ -198,28 +218,6 @@ def test_the_users_own_exception_comes_back_with_its_traceback(
     assert not differences(bench.bits(), Bench(warm_steps + 3).bits())
 
 
-@pytest.mark.parametrize("warm_steps", [0, 2])
-def test_a_counter_is_named(warm_steps: int) -> None:
-    bench = Bench(warm_steps)
-    error = refused(bench, counts_its_calls(bench), warm_steps)
-    assert "calls" in str(error)
-
-
-def test_an_optimizer_that_cannot_be_shadowed_is_named() -> None:
-    bench = Bench()
-    other = torch.optim.Adafactor(bench.model.parameters(), lr=0.01)
-
-    def step(inputs: Tensor, targets: Tensor) -> Tensor:
-        other.zero_grad()
-        loss = cross_entropy(bench.model(inputs), targets)
-        loss.backward()
-        other.step()
-        return loss
-
-    assert "Adafactor" in str(refused(bench, step, 0))
-    assert not other.state
-
-
 def test_a_model_partly_on_another_device_is_refused() -> None:
     bench = Bench(2)
     elsewhere = nn.Linear(2, 2, device="meta")
@@ -241,7 +239,7 @@ def test_a_step_without_anything_to_train_is_refused() -> None:
         return loss
 
     before = bench.identity()
-    with pytest.raises(fitstep.CaptureError, match=r"grad"):
+    with pytest.raises(RuntimeError, match=r"does not require grad"):
         fitstep.compile(step, example=bench.example, budget="100%")
     assert bench.identity() == before
     bench.model.requires_grad_(True)

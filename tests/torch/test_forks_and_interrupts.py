@@ -222,14 +222,14 @@ def test_an_interrupt_while_a_call_compiles_another_variant_acts_at_once(
     job, plain = Job(), Job()
     step = job.compiled()
     planned: list[int] = []
-    capture = fitstep.variants.VariantMaker.capture
+    capture = fitstep.maker.Maker.take_up
 
     def interrupted(*args: Any, **kwargs: Any) -> Any:
         os.kill(os.getpid(), signal.SIGINT)
         return capture(*args, **kwargs)
 
     with monkeypatch.context() as patched:
-        patched.setattr(fitstep.variants.VariantMaker, "capture", interrupted)
+        patched.setattr(fitstep.maker.Maker, "take_up", interrupted)
         patched.setattr(fitstep.session.Session, "plan", lambda *_: planned.append(1))
         with pytest.raises(KeyboardInterrupt):
             step(job.x[:8], job.y[:8])
