@@ -79,6 +79,10 @@ class Call:
         segment, is_new, _, externals, survivors, seeded, generators, held = ended
         if segment is None:
             return
+        following.check_faults()
+        if following.was_touched and following.error is not None:
+            self._abandon(following, survivors)
+            raise following.error
         try:
             if is_new:
                 variant = self._step.take_up(self._recorded(ended))

@@ -76,6 +76,7 @@ class Following:
         self.thread = 0
         self.stepped: list[torch.optim.Optimizer] = []
         self.error: BaseException | None = None  # Also if user code has caught it.
+        self.was_touched = False
         self._on_flush = on_flush
         self._regions = 0
         self._hooks: list[Any] = []
@@ -106,6 +107,7 @@ class Following:
         _active.append(self)
         self.thread = threading.get_ident()
         self.stepped, self.error, self._regions = [], None, 0
+        self.was_touched = False  # Somebody has read hollow memory: nothing recorded may run.
         self._faults = _core.HollowFaults()
         self._hooks = [
             register_optimizer_step_pre_hook(self._enter_optimizer),
@@ -119,7 +121,8 @@ class Following:
 
     def check_faults(self) -> None:
         """Notes an error if somebody has touched hollow memory."""
-        if self._faults is not None and self._faults.take() and self.error is None:
+        self.was_touched |= self._faults is not None and self._faults.take() > 0
+        if self.was_touched and self.error is None:
             self.error = CaptureError(
                 "a library reads or writes the memory of a tensor of the step by itself, past "
                 "PyTorch's operators, so fitstep cannot know what it does",

@@ -9,6 +9,7 @@ call      a segment that nobody knew becomes a variant in the same arena
 
 from __future__ import annotations
 
+import contextvars
 import gc
 import traceback
 from collections.abc import Callable, Iterator
@@ -223,7 +224,7 @@ class _Recording:
         try:
             undo.hold()
             with muted():
-                act()
+                contextvars.copy_context().run(act)  # What it sets there goes with the copy.
         finally:
             put_back(undo, self._following.core.undo_writes)
 

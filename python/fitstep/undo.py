@@ -18,6 +18,7 @@ import contextlib
 import copy
 import functools
 import io
+import os
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -99,7 +100,7 @@ class Undo:
         self._generators = GeneratorStates(reach)
         self._misses = [cache.cache_info().misses for cache in reach.caches]
         self._buffers = list(self._find_buffers())
-        self._is_held = False
+        self._environment = dict(os.environ)
 
     def _find_buffers(self) -> Iterator[tuple[Any, bytes]]:
         seen = set()
@@ -110,7 +111,8 @@ class Undo:
                     continue
                 seen.add(id(value))
                 with contextlib.suppress(TypeError, ValueError, BufferError):
-                    yield value, bytes(memoryview(value).cast("B"))  # type: ignore[arg-type]
+                    data: Any = value
+                    yield data, data.tobytes() if hasattr(data, "tobytes") else bytes(data)
 
     def hold(self) -> None:
         """Until `put_back`, iterators within reach give nothing, and files and trackers take
@@ -131,8 +133,9 @@ class Undo:
             for key in [key for key in hooks if key not in was]:
                 del hooks[key]
         for tensor in self._unhooked:
-            if tensor._backward_hooks:
-                tensor._backward_hooks.clear()
+            for added in (tensor._backward_hooks, tensor._post_accumulate_grad_hooks):
+                if added:
+                    added.clear()
         for tensor, flag in self._flags:
             if tensor.requires_grad != flag:
                 tensor.requires_grad_(flag)
@@ -146,6 +149,9 @@ class Undo:
             torch._C._autograd._unsafe_set_version_counter(
                 tuple(t for t, _ in moved), tuple(version for _, version in moved)
             )
+        if self._environment != dict(os.environ):
+            os.environ.clear()
+            os.environ.update(self._environment)
         self._generators.restore()
         for cache, misses in zip(self._reach.caches, self._misses, strict=True):
             if cache.cache_info().misses != misses:
