@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from . import _core
+from .ambient import ambient
 from .calls import Call
 from .describe import describe_op
 from .errors import BudgetTooSmall, not_prepared
@@ -197,7 +198,9 @@ class Step:
 
     def known(self) -> list[Any]:
         """The segments to follow, that which ran last first."""
-        return [v.segment for v in sorted(self._variants, key=lambda v: -v.last_used)]
+        now = ambient()
+        fitting = [v for v in self._variants if v.ambient == now]
+        return [v.segment for v in sorted(fitting, key=lambda v: -v.last_used)]
 
     def note(self, variant: Variant, seconds: float) -> None:
         """One more run of a variant."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from . import _core
+from .ambient import ambient
 from .planned import Planned
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ class Variant:
     sizes: dict[str, tuple[int, bool]] = field(default_factory=dict)  # Of homes: bytes, on device.
     planned: Planned | None = None
     last_used: int = 0
+    ambient: tuple[object, ...] = field(default_factory=ambient)
 
     def note_homes(self, session: Session) -> None:
         """Lets the segment know where its tensors are between steps."""
