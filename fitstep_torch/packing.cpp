@@ -131,20 +131,24 @@ class Packing {
     const size_t count = program().ops.size();
     std::vector<Op> ops;
     std::vector<int32_t> regions;
+    std::vector<std::pair<int32_t, int32_t>> origins;
     std::vector<size_t> now(count + 1);  // By old number.
     auto next = packers_.begin();
     for (size_t i = 0; i < count; ++i) {
       for (; next != packers_.end() && next->before == i; ++next) {
         ops.emplace_back();
         regions.push_back(-1);
+        origins.emplace_back(-1, -1);  // Of no recorded call: none of its numbers changes.
       }
       now[i] = ops.size();
       ops.push_back(std::move(program().ops[i]));
       regions.push_back(step_.region_of_op[i]);
+      origins.push_back(step_.origin_of_op[i]);
     }
     now[count] = ops.size();
     program().ops = std::move(ops);
     step_.region_of_op = std::move(regions);
+    step_.origin_of_op = std::move(origins);
     const auto moved = [&](OpId op) { return OpId(now[op.index()]); };
     for (Split& split : step_.splits) split.first = moved(split.first);
     for (Replaced& replaced : step_.replaced) replaced.op = moved(replaced.op);

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "fitstep/base/check.h"
 #include "fitstep/plan/verify.h"
 #include "fitstep/planner/codes.h"
 #include "fitstep/run/lane_copies.h"
@@ -39,6 +40,8 @@ Result<std::unique_ptr<Variant>> Variant::make(std::shared_ptr<StepProgram> step
   for (const auto& [place, number] : made->step_->changed_numbers) {
     made->put_number(place.first, place.second, number);
   }
+  FITSTEP_CHECK(made->step_->origin_of_op.size() == made->step_->program.ops.size(),
+                "each op knows which recorded call it is a part of");
   for (size_t i = 0; i < made->step_->origin_of_op.size(); ++i) {
     const int32_t origin = made->step_->origin_of_op[i].first;
     if (origin < 0) continue;
