@@ -156,7 +156,11 @@ class Call:
             core.sample_codes()
             self._looked.append(variant)
         began = time.perf_counter()
-        failure = core.run(variant.externals, inputs, self._may_interrupt)
+        following.is_running = True
+        try:
+            failure = core.run(variant.externals, inputs, self._may_interrupt)
+        finally:
+            following.is_running = False
         if failure is not None:
             self._abandon(following, survivors)
             raise _step_failed(variant, *failure)

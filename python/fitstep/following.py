@@ -77,6 +77,7 @@ class Following:
         self.stepped: list[torch.optim.Optimizer] = []
         self.error: BaseException | None = None  # Also if user code has caught it.
         self.was_touched = False
+        self.is_running = False  # A program, and not Python.
         self._on_flush = on_flush
         self._regions = 0
         self._hooks: list[Any] = []

@@ -181,7 +181,9 @@ class Step:
             FitstepError: the step was closed, or runs already.
         """
         check_usable(self._session)
-        if current() is not None:  # One step calls another: it is a part of that one.
+        outer = current()
+        # One step calls another: it is a part of that one; but not from inside a kernel.
+        if outer is not None and not outer.is_running:
             return self._maker.function(*args, **kwargs)
         with uninterrupted() as may_interrupt, alone(self._session):
             self._call = Call(self, self._session, self._maker, args, kwargs, may_interrupt)
