@@ -78,7 +78,21 @@ struct Bound {
       : python(std::move(object)), follower(profile, python) {}
   PythonFollowing python;
   Follower follower;
+  std::unique_ptr<Homes> scratch;  // To try kernels in before there is an arena.
 };
+
+// What the arena has free, or a little memory where there is none yet.
+std::span<char> room_for(Bound& bound, const std::shared_ptr<TorchDevice>& device,
+                         const std::shared_ptr<Homes>& homes, int64_t bottom_bytes) {
+  if (homes != nullptr) return homes->free_above(bottom_bytes);
+  constexpr int64_t kScratchBytes = int64_t{16} << 20;
+  if (bound.scratch == nullptr) {
+    auto made = Homes::open(device, {.size_bytes = kScratchBytes});
+    if (!made) return {};
+    bound.scratch = std::move(made).value();
+  }
+  return bound.scratch->free_above(0);
+}
 
 TapeStorage& storage(Segment& segment, int32_t number) {
   return segment.tape.storages.at(static_cast<size_t>(number));
@@ -226,8 +240,13 @@ void bind_following(py::module_& module) {
       .def("__exit__", [](NotFollowed& one, const py::args&) { set_followed(one.was_followed); });
   py::class_<Bound>(module, "Follower")
       .def(py::init<const Profile&, py::object>(), py::keep_alive<1, 2>())
-      .def("start", [](Bound& bound, Follower::Known known,
-                       bool is_preview) { bound.follower.start(std::move(known), is_preview); })
+      .def("start",
+           [](Bound& bound, Follower::Known known, bool is_preview,
+              const std::shared_ptr<TorchDevice>& device, const std::shared_ptr<Homes>& homes,
+              int64_t bottom_bytes) {
+             const std::span<char> room = room_for(bound, device, homes, bottom_bytes);
+             bound.follower.start(std::move(known), is_preview, device.get(), room);
+           })
       .def("stop", [](Bound& bound) { bound.follower.stop(); })
       .def("end_segment", &end_segment)
       .def("undo_writes", [](Bound& bound) { bound.follower.undo_writes(); })

@@ -46,11 +46,11 @@ TORCH_LIBRARY_IMPL(_, Fake, library) {
   library.fallback(torch::CppFunction::makeFromBoxedFunction<&on_call>());
 }
 
-void Follower::start(Known known, bool is_preview) {
+void Follower::start(Known known, bool is_preview, TorchDevice* device, std::span<char> room) {
   FITSTEP_CHECK(listening == nullptr, "somebody follows a step already");
   known_ = std::move(known);
   is_preview_ = is_preview;
-  if (!is_preview) geometries_.prefer_real();
+  geometries_.try_in(device, room, !is_preview);
   recorded_ = ran_ = 0;
   region_ = -1;
   reset();

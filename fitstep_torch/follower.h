@@ -55,8 +55,8 @@ class Follower {
   Follower(const Follower&) = delete;
   Follower& operator=(const Follower&) = delete;
 
-  // From now on the operators that this thread calls come here.
-  void start(Known known, bool is_preview);
+  // From now on the operators that this thread calls come here. `room` of the device is free.
+  void start(Known known, bool is_preview, TorchDevice* device, std::span<char> room);
   void stop();
 
   // One operator that Python has called. Arguments are on the stack, results will be.

@@ -1,7 +1,9 @@
 #include "fitstep_torch/geometry.h"
 
 #include <ATen/EmptyTensor.h>
+#include <ATen/native/ConvUtils.h>
 #include <ATen/ops/empty_strided.h>
+#include <c10/core/MemoryFormat.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -122,8 +124,6 @@ Value generator_state_value() {
   return {.kind = Value::Kind::Tensor, .constant = {}, .tensors = {state}};
 }
 
-constexpr int64_t kMostTriedBytes = int64_t{256} << 20;
-
 int64_t operand_bytes(const TorchCall& call) {
   int64_t bytes = 0;
   for (const TensorRef& tensor : tensors_of(call.arguments)) bytes += reach_bytes(tensor);
@@ -144,14 +144,55 @@ std::vector<Value> by_meta_kernel(const TorchCall& call, const torch::jit::Stack
   return values_of(arguments, device.type());
 }
 
-std::vector<Value> by_real_kernel(const TorchCall& call, const torch::jit::Stack& stack) {
-  c10::DeviceType device = c10::DeviceType::CPU;
-  for (const TensorRef& tensor : tensors_of(call.arguments)) device = tensor.device;
-  TORCH_CHECK(operand_bytes(call) <= kMostMadeUpBytes, full_name(call.handle),
-              " has no meta kernel that works, and its arguments are too large to try it on");
-  torch::jit::Stack arguments = converted(stack, made_up, /*is_for_meta=*/false);
-  call.handle.callBoxed(&arguments);
-  return values_of(arguments, device);
+// What the kernels of this device make of the strides of a convolution's arguments: the meta kernel
+// knows only that of the sizes.
+std::optional<at::MemoryFormat> format_of_convolution(const TorchCall& call,
+                                                      const torch::jit::Stack& stack) {
+  const std::string& name = call.handle.operator_name().name;
+  const bool is_backward = name == "aten::convolution_backward";
+  if (!is_backward && name != "aten::convolution") return std::nullopt;
+  const size_t first = is_backward ? 1 : 0;  // The gradient comes first.
+  const at::Tensor& input = stack[first].toTensor();
+  const at::Tensor& weight = stack[first + 1].toTensor();
+  if (weight.dim() < 4) return std::nullopt;
+  std::optional<at::Tensor> bias;
+  if (!is_backward && stack[2].isTensor()) bias = stack[2].toTensor();
+  at::OptionalSymIntArrayRef bias_sizes = std::nullopt;
+  const std::vector<int64_t> of_bias =
+      is_backward && !stack[3].isNone() ? stack[3].toIntVector() : std::vector<int64_t>();
+  const size_t shift = is_backward ? 1 : 0;
+  const std::vector<int64_t> strides = stack[3 + shift].toIntVector();
+  const std::vector<int64_t> paddings = stack[4 + shift].toIntVector();
+  const std::vector<int64_t> dilations = stack[5 + shift].toIntVector();
+  const std::vector<int64_t> output_paddings = stack[7 + shift].toIntVector();
+  if (!of_bias.empty()) bias_sizes = c10::fromIntArrayRefSlow(of_bias);
+  const at::native::ConvBackend backend = at::native::select_conv_backend(
+      input, weight, bias, c10::fromIntArrayRefSlow(strides), c10::fromIntArrayRefSlow(paddings),
+      c10::fromIntArrayRefSlow(dilations), stack[6 + shift].toBool(),
+      c10::fromIntArrayRefSlow(output_paddings), stack[8 + shift].toInt(), bias_sizes);
+  return at::native::_determine_backend_memory_format(input, weight, backend);
+}
+
+std::vector<int64_t> contiguous_strides(const std::vector<int64_t>& sizes) {
+  std::vector<int64_t> strides(sizes.size(), 1);
+  for (size_t i = sizes.size(); i-- > 1;)
+    strides[i - 1] = strides[i] * std::max<int64_t>(sizes[i], 1);
+  return strides;
+}
+
+void use_format(std::vector<Value>& results, at::MemoryFormat format, size_t count) {
+  for (size_t i = 0; i < std::min(count, results.size()); ++i) {
+    for (auto& tensor : results[i].tensors) {
+      if (!tensor.has_value()) continue;
+      if (format == at::MemoryFormat::ChannelsLast && tensor->sizes.size() == 4) {
+        tensor->strides = c10::get_channels_last_strides_2d(tensor->sizes);
+      } else if (format == at::MemoryFormat::ChannelsLast3d && tensor->sizes.size() == 5) {
+        tensor->strides = c10::get_channels_last_strides_3d(tensor->sizes);
+      } else if (format == at::MemoryFormat::Contiguous) {
+        tensor->strides = contiguous_strides(tensor->sizes);
+      }
+    }
+  }
 }
 
 }  // namespace
@@ -167,7 +208,9 @@ std::vector<Value> Geometries::of(const TorchCall& call, const torch::jit::Stack
   std::vector<Value> results;
   const OperatorFacts& facts = facts_of(call.handle);
   const bool may_try = !facts.is_random && facts.written.empty();
-  if (prefers_real_ && may_try && operand_bytes(call) <= kMostTriedBytes) {
+  const int64_t bytes = operand_bytes(call);
+  if (may_try && bytes <= most_tried_bytes_ &&
+      3 * bytes <= static_cast<int64_t>(room_.bytes.size())) {
     try {
       results = by_real_kernel(call, stack);
       return known_.emplace(signature, std::move(results)).first->second;
@@ -179,6 +222,8 @@ std::vector<Value> Geometries::of(const TorchCall& call, const torch::jit::Stack
   }
   try {
     results = by_meta_kernel(call, stack, device);
+    if (const auto format = format_of_convolution(call, stack); format.has_value())
+      use_format(results, *format, 2);  // The bias's gradient has one dimension.
   } catch (const NotDense&) {
     throw;
   } catch (const std::exception&) {
@@ -198,6 +243,32 @@ std::vector<Value> Geometries::of(const TorchCall& call, const torch::jit::Stack
     }
   }
   return known_.emplace(signature, std::move(results)).first->second;
+}
+
+std::vector<Value> Geometries::by_real_kernel(const TorchCall& call,
+                                              const torch::jit::Stack& stack) const {
+  c10::DeviceType device = c10::DeviceType::CPU;
+  for (const TensorRef& tensor : tensors_of(call.arguments)) device = tensor.device;
+  TORCH_CHECK(operand_bytes(call) <= kMostMadeUpBytes, full_name(call.handle),
+              " has no meta kernel that works, and its arguments are too large to try it on");
+  std::unique_ptr<Serving> serving;
+  const bool is_lent = room_.device != nullptr && !room_.bytes.empty();
+  if (is_lent) {
+    serving = room_.device->serve();
+    room_.device->answers().lend(room_.bytes.data(), static_cast<int64_t>(room_.bytes.size()));
+  }
+  std::vector<Value> values;
+  std::exception_ptr failure;
+  try {
+    torch::jit::Stack arguments = converted(stack, made_up, /*is_for_meta=*/false);
+    call.handle.callBoxed(&arguments);
+    values = values_of(arguments, device);
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  if (is_lent) room_.device->answers().take_back();
+  if (failure != nullptr) std::rethrow_exception(failure);
+  return values;
 }
 
 }  // namespace fitstep::torch_side

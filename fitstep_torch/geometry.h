@@ -9,6 +9,7 @@
 
 #include <ATen/core/stack.h>
 
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <unordered_map>
@@ -16,6 +17,7 @@
 
 #include "fitstep_torch/call.h"
 #include "fitstep_torch/profile.h"
+#include "fitstep_torch/torch_device.h"
 
 namespace fitstep::torch_side {
 
@@ -28,8 +30,13 @@ class Geometries {
  public:
   explicit Geometries(const Profile& profile) : profile_(profile) {}
 
-  // From now on the real kernel is asked first: Python runs once, so no geometry may be wrong.
-  void prefer_real() { prefers_real_ = true; }
+  // Real kernels are tried with what they request served from `room`, which nothing else may use
+  // meanwhile. With `is_final` they are asked first wherever there is room: Python runs once, so no
+  // geometry may be wrong. Else only for small arguments, where that takes no time.
+  void try_in(TorchDevice* device, std::span<char> room, bool is_final) {
+    room_ = {.device = device, .bytes = room};
+    most_tried_bytes_ = is_final ? kMostFinalBytes : kMostPreviewBytes;
+  }
 
   // One value per result of `call`, in tensors whose `storage` is -1; constants as they are.
   // `stack` has the arguments. Looks geometries up that are known, also where the profile has seen
@@ -40,8 +47,17 @@ class Geometries {
                         const std::vector<int64_t>& size_bytes, c10::Device device);
 
  private:
+  static constexpr int64_t kMostFinalBytes = int64_t{256} << 20;
+  static constexpr int64_t kMostPreviewBytes = int64_t{1} << 20;
+
+  std::vector<Value> by_real_kernel(const TorchCall& call, const torch::jit::Stack& stack) const;
+
   const Profile& profile_;
-  bool prefers_real_ = false;
+  struct Room {
+    TorchDevice* device = nullptr;
+    std::span<char> bytes;
+  } room_;
+  int64_t most_tried_bytes_ = 0;
   std::unordered_map<std::string, std::vector<Value>> known_;  // By signature.
 };
 

@@ -68,9 +68,15 @@ class Following:
     """One step function, followed from call to call.
 
     `on_flush(name)` runs what is recorded; it returns False in a preview, where nothing can run.
+    `where()` is the device, the arena if it is open, and where its homes end.
     """
 
-    def __init__(self, profile: Any, on_flush: Callable[[str], bool]) -> None:
+    def __init__(
+        self,
+        profile: Any,
+        on_flush: Callable[[str], bool],
+        where: Callable[[], tuple[Any, Any, int]],
+    ) -> None:
         self.core = _core.Follower(profile, _Door(self))
         self.sources = Sources()
         self.thread = 0
@@ -79,6 +85,7 @@ class Following:
         self.was_touched = False
         self.is_running = False  # A program, and not Python.
         self._on_flush = on_flush
+        self._where = where
         self._regions = 0
         self._hooks: list[Any] = []
         self._undo: list[tuple[Any, str, Any, bool]] = []
@@ -118,7 +125,7 @@ class Following:
         if "torch._dynamo" in sys.modules:  # Compiled code would not call operators.
             self._stance = torch.compiler.set_stance("force_eager")
         self._threads = torch.autograd.set_multithreading_enabled(False)
-        self.core.start(self._known, self.is_preview)
+        self.core.start(self._known, self.is_preview, *self._where())
 
     def check_faults(self) -> None:
         """Notes an error if somebody has touched hollow memory."""

@@ -137,6 +137,10 @@ class Session:
             return home.name
         return self.names.unique(("tensor", id(tensor)), weakref.ref(tensor), proposal)
 
+    def room(self) -> tuple[Any, Any, int]:
+        """The device, the arena if it is open, and where its homes end."""
+        return self.device, self._homes, self.bottom_bytes
+
     def set_budget(self, plain_peak_bytes: int, links: Links) -> None:
         """The budgets in bytes, from what the user gave; also what copies between tiers cost."""
         self._make_below = partial(Below.of, self.settings, plain_peak_bytes, links)

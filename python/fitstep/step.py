@@ -38,7 +38,7 @@ class Step:
         self._previewed = 0  # Variants that compile has found.
         self._last: Variant | None = None
         self._call: Call | None = None
-        self._following = Following(maker.cache.profile, self._flush)
+        self._following = Following(maker.cache.profile, self._flush, session.room)
         self.ghosts: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  # By id of the parameter.
         self.measured: dict[int, Measured] = {}
         self.example: tuple[Any, ...] = ()
