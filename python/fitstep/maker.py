@@ -167,7 +167,7 @@ class _Recording:
     def __init__(self, maker: Maker, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self._maker = maker
         self._args, self._kwargs = args, kwargs
-        self._following = Following(maker.cache.profile, self._flush)
+        self._following = Following(maker.cache.profile, self._flush, maker.session.room)
         self._recorded: list[Recorded] = []
         self._roles: dict[int, tuple[str, str]] = {}
         self._call = 0
@@ -187,6 +187,8 @@ class _Recording:
         reach = self._reach()
         with self._following.sources.following(dict(reach.modules)):
             self._undoing(reach, self._record_calls)
+            if self._may_find_grads(reach):
+                self._undoing(reach, lambda: self._record_with_grads(reach))
             first = [one for one in self._recorded if one.call == 0]
             contents = [_contents(one) for one in first]
             recorded, calls = self._recorded, self._calls
@@ -215,6 +217,23 @@ class _Recording:
                 "it, and compile, which runs the step without kernels, cannot take it away again",
                 todo="keep tensors in attributes, lists or dicts that the step function reaches",
             )
+
+    def _may_find_grads(self, reach: Reach) -> bool:
+        """Whether another function leaves gradients that are not there yet."""
+        return any(True for _ in self._missing_grads(reach))
+
+    def _missing_grads(self, reach: Reach) -> Iterator[torch.Tensor]:
+        session = self._maker.session
+        for place in reach.leaves():
+            home = session.home_of(place.tensor)
+            has_home = home is not None and f"{home.name}.grad" in session.homes
+            if has_home and place.tensor.requires_grad and place.tensor.grad is None:
+                yield place.tensor
+
+    def _record_with_grads(self, reach: Reach) -> None:
+        for leaf in list(self._missing_grads(reach)):
+            leaf.grad = _core.make_ghost(leaf)
+        self._record_call(_AHEAD)  # Behind all others.
 
     def _reach(self) -> Reach:
         return self._maker.find_reach((*self._args, *self._kwargs.values()))

@@ -177,7 +177,7 @@ class Binder:
             if maker is not None:
                 by_segment[id(maker[0])].fresh[maker[1]] = name
                 maker[0].segment.adopt(maker[1], name, kind)
-            else:
+            elif not _core.is_hollow(tensor):
                 variant.tensors[name] = tensor
 
     def _bind_made(self, one: Recorded, variant: Variant, in_use: bool) -> None:
