@@ -13,6 +13,7 @@
 #include "fitstep_torch/bindings.h"
 #include "fitstep_torch/follower.h"
 #include "fitstep_torch/python_values.h"
+#include "fitstep_torch/tensors.h"
 #include "fitstep_torch/variant.h"
 
 namespace fitstep::torch_side {
@@ -273,7 +274,7 @@ void bind_following(py::module_& module) {
     return reinterpret_cast<uintptr_t>(tensor.storage().unsafeGetStorageImpl());
   });
   module.def("storage_bytes", [](const at::Tensor& tensor) { return tensor.storage().nbytes(); });
-  module.def("use_count", [](const at::Tensor& tensor) { return tensor.storage().use_count(); });
+  module.def("use_count", &holders_of);
   module.def("is_hollow", [](const at::Tensor& tensor) { return is_hollow(tensor); });
   module.def("fill_hollow", [](const at::Tensor& hollow, const at::Tensor& with) {
     fill_hollow(*hollow.storage().unsafeGetStorageImpl(), *with.storage().unsafeGetStorageImpl());

@@ -50,6 +50,7 @@ void Follower::start(Known known, bool is_preview, TorchDevice* device, std::spa
   FITSTEP_CHECK(listening == nullptr, "somebody follows a step already");
   known_ = std::move(known);
   is_preview_ = is_preview;
+  device_ = device;
   geometries_.try_in(device, room, !is_preview);
   recorded_ = ran_ = 0;
   region_ = -1;

@@ -137,6 +137,7 @@ class Follower {
   int32_t add_external(const at::Tensor& tensor, bool is_home);
   void give_recorded(TorchCall& call, const OperatorFacts& facts, torch::jit::Stack* stack);
   at::Tensor make_result(const TensorRef& ref, int64_t size_bytes, c10::Device device);
+  c10::Device whole(c10::Device device) const;
   c10::Device device_of(const torch::jit::Stack& stack) const;
   size_t generator_number(const at::Generator& generator);
   bool was_seeded(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
@@ -149,6 +150,7 @@ class Follower {
   Geometries geometries_;
   Known known_;
   bool is_preview_ = false;
+  TorchDevice* device_ = nullptr;
   bool is_listening_ = false;
   int32_t region_ = -1;
   int64_t recorded_ = 0;

@@ -127,7 +127,7 @@ at::Tensor make_hollow(const TensorRef& ref, int64_t size_bytes, c10::Device dev
   return tensor_over(
       c10::Storage(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(),
                                                          size_bytes, std::move(data), allocator,
-                                                         /*resizable=*/true)),
+                                                         /*resizable=*/allocator != nullptr)),
       ref);
 }
 

@@ -110,7 +110,7 @@ Status Homes::move_in(const at::Tensor& tensor, const Place& home, int64_t alias
   FITSTEP_TRY(char* address, address_of(home, size_bytes, storage->device()));
   // mutable_data() first: it gives a copy-on-write storage its own bytes.
   torch_device_->copy(address, storage->mutable_data(), size_bytes);
-  const bool may_be_seen = static_cast<int64_t>(tensor.storage().use_count()) > aliases + 1;
+  const bool may_be_seen = holders_of(tensor) > aliases + 1;
   c10::DataPtr old = storage->set_data_ptr(c10::DataPtr(address, storage->device()));
   if (may_be_seen) kept_.emplace(address, std::move(old));
   inside_.emplace_back(tensor.storage().getWeakStorageImpl());
@@ -132,7 +132,7 @@ Status Homes::take_over(const at::Tensor& tensor, const Place& home) {
 
 void Homes::move_out(const at::Tensor& tensor, int64_t handles) {
   c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
-  if (static_cast<int64_t>(tensor.storage().use_count()) <= handles) return;
+  if (holders_of(tensor) <= handles) return;
   if (!place_of(storage->data()).has_value()) return;
   c10::Allocator* const allocator =
       storage->device().is_cpu() ? c10::GetCPUAllocator() : torch_device_->allocator();

@@ -128,10 +128,16 @@ TorchCall Follower::call_of(const c10::OperatorHandle& op, const torch::jit::Sta
   return call;
 }
 
+// "cuda" is the GPU that the step is on.
+c10::Device Follower::whole(c10::Device device) const {
+  const bool is_ours = device_ != nullptr && device_->device().type() == device.type();
+  return device.has_index() || !is_ours ? device : device_->device();
+}
+
 c10::Device Follower::device_of(const torch::jit::Stack& stack) const {
   c10::Device found(c10::DeviceType::CPU);
   for (const c10::IValue& value : stack) {
-    if (value.isDevice()) return value.toDevice();
+    if (value.isDevice()) return whole(value.toDevice());
     each_tensor(value, [&](const at::Tensor& one) {
       if (found.is_cpu()) found = one.device();
     });

@@ -82,6 +82,9 @@ void StepGraph::note_number(OpId op, size_t number, const c10::IValue& value) {
   const auto [place, is_new] = numbers_.try_emplace({op.index(), number}, value);
   if (!is_new && is_same(place->second, value)) return;
   place->second = value;
+  const Op& of = step_.program.ops[op.index()];
+  changed_ = fmt::format("{} ({}:{}) has had another number in the last step", of.name,
+                         of.source.file, of.source.line);
   forget();
 }
 
@@ -98,7 +101,10 @@ bool StepGraph::prepare(const std::vector<External>& externals,
   if (!std::exchange(has_run_, true)) return false;
   if (recorded_ != nullptr) return true;
   const Status recorded = record(externals, tensors, lanes);
-  if (recorded) return true;
+  if (recorded) {
+    changed_.clear();
+    return true;
+  }
   forget();
   inputs_.clear();
   if (!is_interrupted()) refusal_ = recorded.error().message;

@@ -42,7 +42,7 @@ class StepGraph {
   StepGraph(const StepProgram& step, const Plan& plan, Homes& homes, PlannedKernels& kernels);
 
   // Why ops run one by one, as far as that is known; empty where a graph does the step.
-  const std::string& refusal() const { return refusal_; }
+  const std::string& refusal() const { return refusal_.empty() ? changed_ : refusal_; }
   int64_t replays() const { return replays_; }
 
   // Before each run, the numbers that it has in the ops' arguments.
@@ -74,6 +74,7 @@ class StepGraph {
   Homes& homes_;
   PlannedKernels& kernels_;
   std::string refusal_;
+  std::string changed_;  // Which number was another one in the last run, if any.
   std::map<std::pair<size_t, size_t>, c10::IValue> numbers_;  // By op and number.
   std::vector<std::string> literals_;                         // Of the host.
   bool has_run_ = false;                                      // With all these.

@@ -4,6 +4,8 @@
 #include <exception>
 #include <utility>
 
+#include "fitstep_torch/tensors.h"
+
 namespace fitstep::torch_side {
 namespace {
 
@@ -25,7 +27,7 @@ void TakenOut::take(const at::Tensor& tensor) {
   c10::StorageImpl* const storage = tensor.storage().unsafeGetStorageImpl();
   const bool is_taken = storage->data_ptr().get_deleter() == &free_host;
   if (is_taken || storage->nbytes() == 0 || storage->device() != device_->device()) return;
-  if (tensor.storage().use_count() > 2) return;
+  if (holders_of(tensor) > 2) return;
   auto* const bytes = new char[storage->nbytes()];
   c10::DataPtr on_host(bytes, bytes, &free_host, storage->device());
   device_->copy(bytes, storage->mutable_data(), static_cast<int64_t>(storage->nbytes()));

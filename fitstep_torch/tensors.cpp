@@ -57,6 +57,22 @@ at::Tensor tensor_over(const c10::Storage& storage, const TensorRef& ref) {
   return tensor;
 }
 
+namespace {
+
+template <typename Slot>  // Of torch 2.11 it has no such question.
+bool is_forgotten(const Slot& slot) {
+  if constexpr (requires { slot.has_unique_reference(); }) return slot.has_unique_reference();
+  return false;
+}
+
+}  // namespace
+
+int64_t holders_of(const at::Tensor& tensor) {
+  const c10::Storage& storage = tensor.storage();
+  const bool is_kept = is_forgotten(*storage.unsafeGetStorageImpl()->pyobj_slot());
+  return static_cast<int64_t>(storage.use_count()) - (is_kept ? 1 : 0);
+}
+
 torch::jit::Stack make_stack(const TorchCall& call,
                              const std::function<at::Tensor(const TensorRef&)>& tensor_of) {
   torch::jit::Stack stack;

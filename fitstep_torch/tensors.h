@@ -20,6 +20,10 @@ void repoint(const c10::Storage& storage, char* address, void* context = nullptr
 // A plain tensor (no autograd) of its device over `storage` with the geometry of `ref`.
 at::Tensor tensor_over(const c10::Storage& storage, const TensorRef& ref);
 
+// How many tensors and storages are over a tensor's memory. A storage object of Python that nobody
+// there holds any more does not count: PyTorch keeps it for as long as the memory lives.
+int64_t holders_of(const at::Tensor& tensor);
+
 // The arguments of a call as the dispatcher wants them. `tensor_of` makes each tensor.
 torch::jit::Stack make_stack(const TorchCall& call,
                              const std::function<at::Tensor(const TensorRef&)>& tensor_of);

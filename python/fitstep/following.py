@@ -193,10 +193,24 @@ class Following:
         for module in (torch, torch.random):
             self._replace(module, "get_rng_state", lambda: state())
             self._replace(module, "set_rng_state", lambda new: set_state(new))
+        for module in (torch.cuda, torch.cuda.random):
+            self._replace(module, "get_rng_state", self._behind_draws(module.get_rng_state))
 
     def _replace(self, owner: Any, name: str, replacement: Any) -> None:
         self._undo.append((owner, name, getattr(owner, name), name in vars(owner)))
         setattr(owner, name, replacement)
+
+    def _behind_draws(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """The function that reads a GPU's generator, called when all draws before have happened."""
+
+        def function(*args: Any, **kwargs: Any) -> Any:
+            if current() is not self or self.is_running:
+                return original(*args, **kwargs)
+            self.flush("get_rng_state")
+            with self.core.not_followed():
+                return original(*args, **kwargs)
+
+        return function
 
     def _with_bytes(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """The method of a tensor that reads its memory, called when its bytes are there."""

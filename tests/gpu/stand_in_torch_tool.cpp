@@ -16,6 +16,7 @@
 #include <torch/csrc/cuda/CUDAPluggableAllocator.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdlib>
@@ -166,7 +167,8 @@ class Call {
     }
     c10::StorageImpl* const of = tensor.storage().unsafeGetStorageImpl();
     const void* const address = of->data();
-    TORCH_CHECK(address == nullptr || Native::owns(address) || fitstep::stand_in::owns(address),
+    TORCH_CHECK(!reads || address == nullptr || Native::owns(address) ||
+                    fitstep::stand_in::owns(address),
                 "CUDA error: an illegal memory access was encountered");
     auto found = on_host_.find(of);
     if (found == on_host_.end()) {
@@ -196,6 +198,7 @@ class Call {
   }
 
   bool goes_to_host = false;  // The results are to be on the CPU.
+  bool reads = true;          // A view touches no memory.
 
  private:
   // The memory of a result, which was the GPU's if the kernel has asked for it.
@@ -264,12 +267,19 @@ void record(const c10::OperatorHandle& op, const torch::jit::Stack& arguments,
   });
 }
 
+bool is_view(const c10::OperatorHandle& op) {
+  return std::ranges::any_of(op.schema().returns(), [](const c10::Argument& result) {
+    return result.alias_info() != nullptr && !result.alias_info()->isWrite();
+  });
+}
+
 }  // namespace
 
 void fitstep::stand_in::run_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   TORCH_CHECK(fitstep::stand_in::wait_for_kernels(), "CUDA error: the stand-in was told to fail");
   fitstep::stand_in::note_kernel(op.schema().name());
   Call call;
+  call.reads = !is_view(op);
   const size_t begin = stack->size() - op.schema().arguments().size();
   for (size_t i = begin; i < stack->size(); ++i) {
     c10::IValue& value = (*stack)[i];

@@ -306,24 +306,29 @@ def learning_rates() -> dict[str, Any]:
     return {"differs": differs + differences(ours, plain), "report": report}
 
 
-def refused() -> dict[str, Any]:
-    """What a program could not repeat is an error when the step is captured."""
-    training = Training("sgd")
-    differs = []
-    for name in ("get_rng_state", "manual_seed"):
+def states() -> dict[str, Any]:
+    """Who asks for the generator's state finds it as it is when all before has been drawn."""
+    training, data = Training("sgd"), batches("cuda")
+    runs: list[int] = []
+    real = torch.cuda.get_rng_state
+    torch.cuda.get_rng_state = lambda *_: runs.append(counted_runs())  # type: ignore[assignment]
 
-        def step(x: Tensor, y: Tensor, name: str = name) -> Tensor:
-            getattr(torch.cuda, name)(*((1,) if "seed" in name else ()))
-            return training.step(x, y)
+    def counted_runs() -> int:
+        return sum(variant.runs for variant in step.report().variants) if ready else 0
 
-        try:
-            fitstep.compile(step, batches("cuda")[0], progress=False)
-        except fitstep.CaptureError as error:
-            if "generator" not in str(error):
-                differs.append(str(error))
-        else:
-            differs.append(name)
-    return {"differs": differs, "report": {"violations": 0}}
+    def asking(x: Tensor, y: Tensor) -> Tensor:
+        drawn = torch.rand(4, device="cuda")
+        torch.cuda.get_rng_state()
+        return training.step(x, y) + 0 * drawn.sum()
+
+    ready = False
+    step = fitstep.compile(asking, data[0], progress=False)
+    ready, runs[:] = True, []
+    for batch in data:
+        step(*batch)
+    torch.cuda.get_rng_state = real
+    parts = [2 * i + 1 for i in range(STEPS)]
+    return {"differs": [] if runs == parts else [str(runs)], "report": {"violations": 0}}
 
 
 def cases() -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
@@ -334,7 +339,7 @@ def cases() -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
             lambda o=optimizer, b=budget: train(o, "cuda", budget=b),
         )
     yield "packing operators", packing
-    yield "generators", refused
+    yield "generators", states
     yield "sgd recomputing", lambda: train("sgd", "cuda", budget="80%", policy="recompute")
     yield "data from the CPU", lambda: train("sgd", "cpu", budget="80%")
     for optimizer in ("sgd", "adamw"):

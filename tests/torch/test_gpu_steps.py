@@ -92,7 +92,7 @@ def test_steps_that_need_nothing_of_the_host_go_to_the_gpu_as_graphs(trained: An
     assert trained["codes on the host in a graph"]["report"]["coded_copies"] > 0
     assert trained["offloading in a graph"]["report"]["evicted_bytes"] > 0
     assert trained["learning rates in a graph"]["report"]["graph_runs"] == 2 + 3 + 1
-    for name, why in (("dropout", "random numbers"), ("adamw", "tensor of the CPU")):
+    for name, why in (("dropout", "random numbers"), ("adamw", "another number")):
         report = trained[f"{name} in a graph"]["report"]
         assert report["graph_runs"] == 0
         assert why in report["graph_refusal"]
@@ -135,8 +135,8 @@ def test_what_kernels_take_is_counted_also_where_their_times_are_known(tmp_path:
         report = run("outside", cache=tmp_path, kernel_bytes=kernel_bytes)["outside"]["report"]
         assert report["outside"] > 20 * kernel_bytes
         assert report["grown"] < kernel_bytes
-        # The same call takes other times on the CPU, and is measured there.
-        assert [("cuda" in call) for call in report["counting"]] == [True, False]
+        # The count on the CPU is no op of the program: its number is known, and it runs at once.
+        assert [("cuda" in call) for call in report["counting"]] == [True]
 
 
 def test_a_call_that_fails_is_an_error_and_never_another_number() -> None:
