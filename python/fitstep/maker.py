@@ -188,7 +188,7 @@ class _Recording:
         with self._following.sources.following(dict(reach.modules)):
             self._undoing(reach, self._record_calls)
             if self._may_find_grads(reach):
-                self._undoing(reach, lambda: self._record_with_grads(reach))
+                self._undoing(reach, lambda: self._record_calls(_AHEAD, self._put_grads))
             first = [one for one in self._recorded if one.call == 0]
             contents = [_contents(one) for one in first]
             recorded, calls = self._recorded, self._calls
@@ -230,10 +230,9 @@ class _Recording:
             if has_home and place.tensor.requires_grad and place.tensor.grad is None:
                 yield place.tensor
 
-    def _record_with_grads(self, reach: Reach) -> None:
-        for leaf in list(self._missing_grads(reach)):
+    def _put_grads(self) -> None:
+        for leaf in list(self._missing_grads(self._reach())):
             leaf.grad = _core.make_ghost(leaf)
-        self._record_call(_AHEAD)  # Behind all others.
 
     def _reach(self) -> Reach:
         return self._maker.find_reach((*self._args, *self._kwargs.values()))
@@ -247,12 +246,13 @@ class _Recording:
         finally:
             put_back(undo, self._following.core.undo_writes)
 
-    def _record_calls(self) -> None:
+    def _record_calls(self, first: int = 0, prepare: Callable[[], None] = lambda: None) -> None:
         for call in range(_AHEAD):
-            if not self._record_call(call):
+            prepare()
+            if not self._record_call(first + call):
                 return
-            own = [one for one in self._recorded if one.call == call]
-            before = [one for one in self._recorded if one.call == call - 1]
+            own = [one for one in self._recorded if one.call == first + call]
+            before = [one for one in self._recorded if call and one.call == first + call - 1]
             repeats = len(own) == len(before) and all(
                 a.segment.is_like(b.segment) for a, b in zip(own, before, strict=True)
             )
