@@ -5,6 +5,7 @@
 #include "fitstep/base/result.h"
 #include "fitstep/machine/machine.h"
 #include "fitstep/run/answers.h"
+#include "fitstep/run/free_memory.h"
 #include "fitstep/run/measure_codecs.h"
 #include "fitstep_torch/allocator.h"
 #include "fitstep_torch/bindings.h"
@@ -57,6 +58,7 @@ void bind_devices(py::module_& module) {
       .def("is_cpu", &TorchDevice::is_cpu)
       .def("alignment_bytes", &TorchDevice::alignment_bytes)
       .def("outside_bytes", &TorchDevice::outside_bytes)
+      .def("memory_bytes", &TorchDevice::memory_bytes)
       .def("measure_link", &measure_link)
       .def("can_lock", &TorchDevice::can_lock)
       .def("measure_codecs", &measure_copy_codecs)
@@ -70,6 +72,7 @@ void bind_devices(py::module_& module) {
   module.def("reset_counted_peak", &reset_counted_peak);
   module.def("counted_peak_bytes", &counted_peak_bytes);
   module.def("counted_live_bytes", &counted_live_bytes);
+  module.def("free_memory_bytes", [] { return free_memory_bytes(Swap::CountsNot); });
 }
 
 }  // namespace fitstep::torch_side

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,7 +14,9 @@
 #include "fitstep/program/program.h"
 #include "fitstep_torch/bindings.h"
 #include "fitstep_torch/follower.h"
+#include "fitstep_torch/op_rules.h"
 #include "fitstep_torch/python_values.h"
+#include "fitstep_torch/stack_tensors.h"
 #include "fitstep_torch/tensors.h"
 #include "fitstep_torch/variant.h"
 
@@ -133,8 +137,13 @@ py::tuple end_segment(Bound& bound) {
   py::list generators;
   for (size_t i = 0; i < ended.generators.size() && i < ended.segment->generators.size(); ++i)
     generators.append(py::make_tuple(ended.segment->generators[i], ended.generators[i]));
+  py::list drawn;
+  for (const auto& [generator, before, after] : ended.drawn) {
+    drawn.append(py::make_tuple(generator, py::bytes(before.data(), before.size()),
+                                py::bytes(after.data(), after.size())));
+  }
   return py::make_tuple(ended.segment, ended.is_new, ended.changed, ended.externals,
-                        ended.survivors, seeded, generators, ended.held);
+                        ended.survivors, seeded, generators, ended.held, ended.starts, drawn);
 }
 
 // In its body operators run as if nobody followed.
@@ -183,6 +192,30 @@ int64_t difference(const Segment& a, const Segment& b) {
   return a.tape.ops.size() == b.tape.ops.size() ? -1 : static_cast<int64_t>(count);
 }
 
+// The last call on the tape that makes a storage or writes into it; -1 for none.
+int64_t last_writer(const Segment& segment, int32_t number) {
+  const auto has = [&](const Value& value) {
+    return std::ranges::any_of(value.tensors, [&](const std::optional<TensorRef>& tensor) {
+      return tensor.has_value() && tensor->storage == number;
+    });
+  };
+  for (size_t i = segment.tape.ops.size(); i-- > 0;) {
+    const TorchCall& call = segment.tape.ops[i].call;
+    if (std::ranges::any_of(call.results, has)) return static_cast<int64_t>(i);
+    for (size_t k = 0; k < call.arguments.size(); ++k) {
+      if (is_written(call, k) && has(call.arguments[k])) return static_cast<int64_t>(i);
+    }
+  }
+  return -1;
+}
+
+// Whether what makes it leaves its bytes as they were.
+bool is_undefined(const Segment& segment, int32_t number) {
+  const int64_t born = segment.tape.storages.at(static_cast<size_t>(number)).born;
+  if (born < 0 || static_cast<size_t>(born) >= segment.tape.ops.size()) return false;
+  return rule_of(segment.tape.ops[static_cast<size_t>(born)].call.handle).is_undefined;
+}
+
 void take_numbers(Segment& segment, const std::vector<ChangedNumber>& changed) {
   for (const ChangedNumber& one : changed) {
     set_number(segment.tape.ops[static_cast<size_t>(one.op)]
@@ -204,6 +237,8 @@ void bind_following(py::module_& module) {
       .def("give_out", &give_out)
       .def("expect_at", [](Segment& segment, size_t number,
                            uintptr_t address) { segment.home_address.at(number) = address; })
+      .def("keep_state",
+           [](Segment& segment, size_t number) { segment.is_state.at(number) = true; })
       .def("settle", &Segment::settle)
       .def("externals", &Segment::externals)
       .def("first_bytes",
@@ -219,6 +254,8 @@ void bind_following(py::module_& module) {
            })
       .def("storage_bytes",
            [](Segment& segment, int32_t number) { return storage(segment, number).size_bytes; })
+      .def("last_writer", &last_writer)
+      .def("is_undefined", &is_undefined)
       .def("is_like",
            [](const Segment& segment, const Segment& other) {
              return segment.tape.ops.size() == other.tape.ops.size() &&
@@ -239,14 +276,23 @@ void bind_following(py::module_& module) {
              set_followed(false);
            })
       .def("__exit__", [](NotFollowed& one, const py::args&) { set_followed(one.was_followed); });
+  py::enum_<Follower::Mode>(module, "FollowMode")
+      .value("PREVIEW", Follower::Mode::Preview)
+      .value("CALL", Follower::Mode::Call)
+      .value("AUDIT", Follower::Mode::Audit);
   py::class_<Bound>(module, "Follower")
       .def(py::init<const Profile&, py::object>(), py::keep_alive<1, 2>())
       .def("start",
-           [](Bound& bound, Follower::Known known, bool is_preview,
+           [](Bound& bound, Follower::Known known, Follower::Mode mode,
               const std::shared_ptr<TorchDevice>& device, const std::shared_ptr<Homes>& homes,
               int64_t bottom_bytes) {
              const std::span<char> room = room_for(bound, device, homes, bottom_bytes);
-             bound.follower.start(std::move(known), is_preview, device.get(), room);
+             bound.follower.start(std::move(known), mode, device.get(), room);
+           })
+      .def("set_room",
+           [](Bound& bound, const std::shared_ptr<TorchDevice>& device,
+              const std::shared_ptr<Homes>& homes, int64_t bottom_bytes) {
+             bound.follower.set_room(device.get(), room_for(bound, device, homes, bottom_bytes));
            })
       .def("stop", [](Bound& bound) { bound.follower.stop(); })
       .def("end_segment", &end_segment)
@@ -274,6 +320,15 @@ void bind_following(py::module_& module) {
     return reinterpret_cast<uintptr_t>(tensor.storage().unsafeGetStorageImpl());
   });
   module.def("storage_bytes", [](const at::Tensor& tensor) { return tensor.storage().nbytes(); });
+  module.def("has_storage", [](const at::Tensor& tensor) { return tensor.has_storage(); });
+  module.def("is_lent", [](const at::Tensor& tensor) { return is_lent(tensor.storage()); });
+  // All bytes of its storage.
+  module.def("bytes_of", [](const at::Tensor& tensor) {
+    const c10::Storage& storage = tensor.storage();
+    return tensor_over(
+        storage,
+        {.sizes = {static_cast<int64_t>(storage.nbytes())}, .strides = {1}, .dtype = at::kByte});
+  });
   module.def("use_count", &holders_of);
   module.def("is_hollow", [](const at::Tensor& tensor) { return is_hollow(tensor); });
   module.def("fill_hollow", [](const at::Tensor& hollow, const at::Tensor& with) {

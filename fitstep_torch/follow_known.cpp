@@ -19,7 +19,7 @@
 namespace fitstep::torch_side {
 
 bool Follower::match(const c10::OperatorHandle& op, const OperatorFacts& facts,
-                     torch::jit::Stack* stack) {
+                     c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   const auto fits = [&](const Segment& segment) { return match_with(segment, op, facts, *stack); };
   // If need be, tensors that have been replaced trade places with those at home.
   is_strict_ = true;
@@ -33,8 +33,15 @@ bool Follower::match(const c10::OperatorHandle& op, const OperatorFacts& facts,
     return false;
   }
   const TorchCall& call = followed_->tape.ops[position_].call;
-  note_written(facts, *stack);
-  give_matched(call, facts, stack);
+  if (mode_ == Mode::Audit) {
+    keep_starts(call, *stack);
+    note_written(call, *stack);
+    run_audited(call, facts, keys, stack);
+    take_results(op, call.results, facts, *stack);
+  } else {
+    note_written(call, *stack);
+    give_matched(call, facts, stack);
+  }
   ++position_;
   ++recorded_;
   return true;
@@ -173,7 +180,8 @@ bool Follower::is_same_tensor(const Segment& segment, const std::optional<Tensor
       now.device().type() != expected->device || now.is_conj() != expected->is_conjugate ||
       now.is_neg() != expected->is_negative)
     return false;
-  const int32_t number = number_of(now, segment.is_fixed[static_cast<size_t>(expected->storage)]);
+  const auto of = static_cast<size_t>(expected->storage);
+  const int32_t number = number_of(now, segment.is_fixed[of] || segment.is_state[of]);
   const auto at = static_cast<size_t>(number);
   if (number != expected->storage) return false;
   const auto size = static_cast<int64_t>(now.itemsize());

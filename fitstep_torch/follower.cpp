@@ -46,12 +46,12 @@ TORCH_LIBRARY_IMPL(_, Fake, library) {
   library.fallback(torch::CppFunction::makeFromBoxedFunction<&on_call>());
 }
 
-void Follower::start(Known known, bool is_preview, TorchDevice* device, std::span<char> room) {
+void Follower::start(Known known, Mode mode, TorchDevice* device, std::span<char> room) {
   FITSTEP_CHECK(listening == nullptr, "somebody follows a step already");
   known_ = std::move(known);
-  is_preview_ = is_preview;
+  mode_ = mode;
   device_ = device;
-  geometries_.try_in(device, room, !is_preview);
+  set_room(device, room);
   recorded_ = ran_ = 0;
   region_ = -1;
   reset();
@@ -85,9 +85,18 @@ void Follower::reset() {
   alive_.clear();
   generators_.clear();
   drawn_.clear();
+  starts_.clear();
 }
 
 // -- what runs at once -----------------------------------------------------------------------
+
+// Whether its bytes are those that the program is yet to make.
+bool Follower::is_pending(const c10::StorageImpl* storage) const {
+  if (is_hollow(*storage)) return true;
+  if (mode_ != Mode::Audit) return false;
+  const auto found = numbers_.find(storage);
+  return found != numbers_.end() && met_at_bytes_[static_cast<size_t>(found->second)] < 0;
+}
 
 bool Follower::is_untouched(const at::Tensor& tensor) const {
   return !tensor.has_storage() ||
@@ -97,7 +106,7 @@ bool Follower::is_untouched(const at::Tensor& tensor) const {
 bool Follower::is_readable(const at::Tensor& tensor) const {
   if (!tensor.has_storage()) return true;
   const c10::StorageImpl* storage = storage_of(tensor);
-  if (is_hollow(*storage)) return false;
+  if (is_pending(storage)) return false;
   const auto found = numbers_.find(storage);
   return found == numbers_.end() || !is_written_[static_cast<size_t>(found->second)];
 }
@@ -260,13 +269,16 @@ void Follower::handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
     run_and_note(op, facts, keys, stack);
     return;
   }
-  if (!is_preview_ && has_strangers(*stack, count)) {
+  if (mode_ != Mode::Preview && has_strangers(*stack, count)) {
     python_.refuse(full_name(op), kStranger);
     return;
   }
-  if (facts.is_random && was_seeded(op, *stack)) python_.flush(full_name(op));
-  if (followed_ != nullptr && match(op, facts, stack)) return;
-  record(op, facts, stack);
+  if (facts.is_random && was_seeded(generator_of(op, *stack))) {
+    python_.flush(full_name(op));
+    was_seeded(generator_of(op, *stack));
+  }
+  if (followed_ != nullptr && match(op, facts, keys, stack)) return;
+  record(op, facts, keys, stack);
 }
 
 void Follower::ask(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
@@ -323,20 +335,25 @@ size_t Follower::generator_number(const at::Generator& generator) {
   return generators_.size() - 1;
 }
 
-// Whether Python has seeded the call's generator since the last draw, which waits to happen.
-bool Follower::was_seeded(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
-  at::Generator generator = at::detail::getDefaultCPUGenerator();
+at::Generator Follower::generator_of(const c10::OperatorHandle& op,
+                                     const torch::jit::Stack& stack) const {
   const c10::Device device = device_of(stack);
-  if (!device.is_cpu()) generator = at::globalContext().defaultGenerator(device);
+  at::Generator found = device.is_cpu() ? at::detail::getDefaultCPUGenerator()
+                                        : at::globalContext().defaultGenerator(device);
   const size_t count = op.schema().arguments().size();
   for (size_t i = stack.size() - count; i < stack.size(); ++i) {
-    if (stack[i].isGenerator()) generator = stack[i].toGenerator();
+    if (stack[i].isGenerator()) found = stack[i].toGenerator();
   }
+  return found;
+}
+
+// Whether Python has seeded a generator since the last draw, which waits to happen.
+bool Follower::was_seeded(const at::Generator& generator) {
   std::vector<char> now = state_bytes(generator);
-  for (auto& [known, state] : drawn_) {
-    if (known == generator) return state != now;
+  for (const Drawn& one : drawn_) {
+    if (one.generator == generator) return one.seen != now;
   }
-  drawn_.emplace_back(generator, std::move(now));
+  drawn_.push_back({.generator = generator, .before = now, .seen = now});
   return false;
 }
 

@@ -6,6 +6,9 @@
 //     that asks for a value (.item())            what is recorded runs first, then it runs
 //     that computes                              it is recorded; its results are hollow
 //
+// In an audit an operator that is recorded runs, too, as in plain PyTorch: its results are real,
+// and what it is the first to write is kept, so that the program can do it from the same start.
+//
 // What is recorded is compared with the segments that are known, call by call; where none is like
 // it, a new one begins with the calls so far. So nothing that Python decides can be missed,
 // whatever it is decided by.
@@ -21,30 +24,13 @@
 #include <tuple>
 #include <vector>
 
+#include "fitstep_torch/following.h"
 #include "fitstep_torch/geometry.h"
 #include "fitstep_torch/hollow.h"
 #include "fitstep_torch/operator_facts.h"
 #include "fitstep_torch/segment.h"
 
 namespace fitstep::torch_side {
-
-// What the follower needs of Python. May throw.
-class Following {
- public:
-  Following() = default;
-  Following(const Following&) = delete;
-  Following& operator=(const Following&) = delete;
-  virtual ~Following() = default;
-
-  // Runs what is recorded, so that hollow tensors have their bytes. False in a preview, where
-  // nothing can run: then the answer is made up.
-  virtual bool flush(const std::string& operator_name) = 0;
-  virtual Source source() = 0;
-  // Has Python drop what only cycles hold.
-  virtual void collect() = 0;
-  // Raises the error for an operator that cannot be recorded.
-  virtual void refuse(const std::string& operator_name, const std::string& why) = 0;
-};
 
 class Follower {
  public:
@@ -56,24 +42,19 @@ class Follower {
   Follower& operator=(const Follower&) = delete;
 
   // From now on the operators that this thread calls come here. `room` of the device is free.
-  void start(Known known, bool is_preview, TorchDevice* device, std::span<char> room);
+  enum class Mode : uint8_t { Preview, Call, Audit };
+  void start(Known known, Mode mode, TorchDevice* device, std::span<char> room);
   void stop();
+
+  // What is free of the device now: homes may have grown, or moved.
+  void set_room(TorchDevice* device, std::span<char> room) {
+    geometries_.try_in(device, room, /*is_final=*/mode_ != Mode::Preview);
+  }
 
   // One operator that Python has called. Arguments are on the stack, results will be.
   void handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
 
-  struct Ended {
-    std::shared_ptr<Segment> segment;  // Null where nothing was recorded.
-    bool is_new = false;
-    std::vector<ChangedNumber> changed;
-    std::vector<at::Generator> generators;                  // In the order of the segment's.
-    std::vector<at::Tensor> externals;                      // In the order of externals().
-    std::vector<std::optional<at::Tensor>> held;            // Copies of those that numpy has.
-    std::vector<std::pair<int32_t, at::Tensor>> survivors;  // Made here, and somebody holds them.
-    // Generators that Python has seeded behind the last draw: as they were for the draws, and
-    // since.
-    std::vector<std::tuple<at::Generator, std::vector<char>, std::vector<char>>> seeded;
-  };
+  using Ended = EndedSegment;
 
   // Ends the segment; the next begins.
   Ended end_segment();
@@ -98,6 +79,7 @@ class Follower {
  private:
   enum class Bytes : uint8_t { Known, Readable, Hollow };
 
+  bool is_pending(const c10::StorageImpl* storage) const;
   bool has_strangers(const torch::jit::Stack& stack, size_t count) const;
   bool is_small(const at::Tensor& tensor) const;
   Bytes bytes_of(const torch::jit::Stack& stack, size_t count) const;
@@ -114,7 +96,8 @@ class Follower {
                torch::jit::Stack* stack);
 
   // Following a known segment.
-  bool match(const c10::OperatorHandle& op, const OperatorFacts& facts, torch::jit::Stack* stack);
+  bool match(const c10::OperatorHandle& op, const OperatorFacts& facts, c10::DispatchKeySet keys,
+             torch::jit::Stack* stack);
   bool match_with(const Segment& segment, const c10::OperatorHandle& op, const OperatorFacts& facts,
                   const torch::jit::Stack& stack);
   bool is_same(const Segment& segment, const Value& expected, int32_t argument,
@@ -129,19 +112,33 @@ class Follower {
   std::vector<std::pair<int32_t, at::Tensor>> survivors() const;
 
   // Recording a new one.
-  void record(const c10::OperatorHandle& op, const OperatorFacts& facts, torch::jit::Stack* stack);
+  void record(const c10::OperatorHandle& op, const OperatorFacts& facts, c10::DispatchKeySet keys,
+              torch::jit::Stack* stack);
   TorchCall call_of(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
   Value value_of(const c10::IValue& value);
   TensorRef reference(const at::Tensor& tensor);
   int32_t number_of(const at::Tensor& tensor, bool is_home = false);
   int32_t add_external(const at::Tensor& tensor, bool is_home);
   void give_recorded(TorchCall& call, const OperatorFacts& facts, torch::jit::Stack* stack);
+  void note_made(TensorRef& ref, c10::Device device);
   at::Tensor make_result(const TensorRef& ref, int64_t size_bytes, c10::Device device);
   c10::Device whole(c10::Device device) const;
   c10::Device device_of(const torch::jit::Stack& stack) const;
   size_t generator_number(const at::Generator& generator);
-  bool was_seeded(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
-  void note_written(const OperatorFacts& facts, const torch::jit::Stack& stack);
+  at::Generator generator_of(const c10::OperatorHandle& op, const torch::jit::Stack& stack) const;
+  bool was_seeded(const at::Generator& generator);
+
+  // Of an audit.
+  void run_audited(const TorchCall& call, const OperatorFacts& facts, c10::DispatchKeySet keys,
+                   torch::jit::Stack* stack);
+  void keep_starts(const TorchCall& call, const torch::jit::Stack& stack);
+  at::Tensor apart(const at::Tensor& made, const std::vector<at::Tensor>& others) const;
+  void take_result(const c10::OperatorHandle& op, const std::optional<TensorRef>& expected,
+                   const at::Tensor& made);
+  void take_results(const c10::OperatorHandle& op, const std::vector<Value>& expected,
+                    const OperatorFacts& facts, const torch::jit::Stack& stack);
+  void note_storage(const at::Tensor& made, int64_t size_bytes, c10::Device device);
+  void note_written(const TorchCall& call, const torch::jit::Stack& stack);
   void sweep_dead();
   std::vector<int64_t> sizes() const;
   void reset();
@@ -149,7 +146,7 @@ class Follower {
   Following& python_;
   Geometries geometries_;
   Known known_;
-  bool is_preview_ = false;
+  Mode mode_ = Mode::Call;
   TorchDevice* device_ = nullptr;
   bool is_listening_ = false;
   int32_t region_ = -1;
@@ -168,13 +165,19 @@ class Follower {
   std::vector<c10::Device> devices_;                                 // By number.
   std::vector<int64_t> met_at_bytes_;                                // By number; -1: made here.
   std::vector<at::Tensor> externals_;                                // By number; else undefined.
-  std::vector<at::Tensor> held_;                                     // By number: what was in it.
+  std::vector<at::Tensor> held_;  // By number: what was in memory that is somebody else's.
   std::vector<bool> is_written_;  // By number: it waits for that.
   std::vector<int32_t> alive_;
 
   std::vector<at::Generator> generators_;  // That Python gives to operators.
-  // Of the generators that are to be drawn from, the state that Python sees.
-  std::vector<std::pair<at::Generator, std::vector<char>>> drawn_;
+  // Generators that are drawn from: their state before, and that which Python last left or saw.
+  struct Drawn {
+    at::Generator generator;
+    std::vector<char> before;
+    std::vector<char> seen;
+  };
+  std::vector<Drawn> drawn_;
+  ska::flat_hash_map<const c10::StorageImpl*, at::Tensor> starts_;
 
   struct Saved {
     at::Tensor tensor;

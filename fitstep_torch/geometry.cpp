@@ -70,27 +70,6 @@ TensorRef geometry_of(const at::Tensor& tensor, c10::DeviceType device) {
           .device = device};
 }
 
-std::vector<Value> values_of(const torch::jit::Stack& results, c10::DeviceType device) {
-  std::vector<Value> values;
-  for (const c10::IValue& result : results) {
-    Value value;
-    if (result.isTensor()) {
-      value.kind = Value::Kind::Tensor;
-      const at::Tensor& tensor = result.toTensor();
-      value.tensors.push_back(tensor.defined() ? std::optional(geometry_of(tensor, device))
-                                               : std::nullopt);
-    } else if (result.isTensorList()) {
-      value.kind = Value::Kind::TensorList;
-      for (const at::Tensor& one : result.toTensorVector())
-        value.tensors.emplace_back(geometry_of(one, device));
-    } else {
-      value.constant = result;
-    }
-    values.push_back(std::move(value));
-  }
-  return values;
-}
-
 void check_not_resized(const TorchCall& call, const torch::jit::Stack& arguments) {
   for (const size_t i : facts_of(call.handle).written) {
     if (!arguments[i].isTensor() || call.arguments[i].kind != Value::Kind::Tensor) continue;
@@ -196,6 +175,27 @@ void use_format(std::vector<Value>& results, at::MemoryFormat format, size_t cou
 }
 
 }  // namespace
+
+std::vector<Value> values_of(const torch::jit::Stack& results, c10::DeviceType device) {
+  std::vector<Value> values;
+  for (const c10::IValue& result : results) {
+    Value value;
+    if (result.isTensor()) {
+      value.kind = Value::Kind::Tensor;
+      const at::Tensor& tensor = result.toTensor();
+      value.tensors.push_back(tensor.defined() ? std::optional(geometry_of(tensor, device))
+                                               : std::nullopt);
+    } else if (result.isTensorList()) {
+      value.kind = Value::Kind::TensorList;
+      for (const at::Tensor& one : result.toTensorVector())
+        value.tensors.emplace_back(geometry_of(one, device));
+    } else {
+      value.constant = result;
+    }
+    values.push_back(std::move(value));
+  }
+  return values;
+}
 
 std::vector<Value> Geometries::of(const TorchCall& call, const torch::jit::Stack& stack,
                                   const std::vector<int64_t>& size_bytes, c10::Device device) {

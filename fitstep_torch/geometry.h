@@ -26,6 +26,9 @@ struct NotDense : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// One value per result on the stack, in tensors whose `storage` is -1. Throws NotDense.
+std::vector<Value> values_of(const torch::jit::Stack& results, c10::DeviceType device);
+
 class Geometries {
  public:
   explicit Geometries(const Profile& profile) : profile_(profile) {}

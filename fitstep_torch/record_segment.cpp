@@ -28,16 +28,6 @@ void Follower::sweep_dead() {
   });
 }
 
-namespace {
-
-// Memory that is somebody else's, as numpy's is: it may be written past all operators before the
-// program reads it.
-bool is_lent(const c10::Storage& storage) {
-  return storage.device().is_cpu() && storage.allocator() == nullptr && storage.nbytes() > 0;
-}
-
-}  // namespace
-
 int32_t Follower::number_of(const at::Tensor& tensor, bool is_home) {
   const auto found = numbers_.find(storage_of(tensor));
   if (found == numbers_.end()) return add_external(tensor, is_home);
@@ -147,6 +137,11 @@ c10::Device Follower::device_of(const torch::jit::Stack& stack) const {
 
 at::Tensor Follower::make_result(const TensorRef& ref, int64_t size_bytes, c10::Device device) {
   at::Tensor made = make_hollow(ref, size_bytes, device);
+  note_storage(made, size_bytes, device);
+  return made;
+}
+
+void Follower::note_storage(const at::Tensor& made, int64_t size_bytes, c10::Device device) {
   const c10::Storage& storage = made.unsafeGetTensorImpl()->unsafe_storage();
   numbers_.emplace(storage.unsafeGetStorageImpl(), static_cast<int32_t>(storages_.size()));
   storages_.push_back(storage.getWeakStorageImpl());
@@ -156,12 +151,12 @@ at::Tensor Follower::make_result(const TensorRef& ref, int64_t size_bytes, c10::
   externals_.emplace_back();
   held_.emplace_back();
   is_written_.push_back(false);
-  return made;
 }
 
-void Follower::note_written(const OperatorFacts& facts, const torch::jit::Stack& stack) {
-  for (const size_t i : facts.written) {
-    const size_t first = stack.size() - followed_->tape.ops[position_].call.arguments.size();
+void Follower::note_written(const TorchCall& call, const torch::jit::Stack& stack) {
+  const size_t first = stack.size() - call.arguments.size();
+  for (size_t i = 0; i < call.arguments.size(); ++i) {
+    if (!is_written(call, i)) continue;
     each_tensor(stack[first + i], [&](const at::Tensor& one) {
       const auto found = numbers_.find(storage_of(one));
       if (found != numbers_.end()) is_written_[static_cast<size_t>(found->second)] = true;
@@ -170,20 +165,26 @@ void Follower::note_written(const OperatorFacts& facts, const torch::jit::Stack&
 }
 
 void Follower::record(const c10::OperatorHandle& op, const OperatorFacts& facts,
-                      torch::jit::Stack* stack) {
+                      c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   sweep_dead();
   TorchCall call = call_of(op, *stack);
   const size_t count = call.arguments.size();
-  const torch::jit::Stack arguments(stack->end() - static_cast<std::ptrdiff_t>(count),
-                                    stack->end());
-  const c10::Device device = device_of(arguments);
-  try {
-    call.results = geometries_.of(call, arguments, size_bytes_, device);
-  } catch (const NotDense&) {
-    python_.refuse(full_name(op), "works on a tensor that is not dense");
-  }
   Source source = python_.source();
-  give_recorded(call, facts, stack);
+  if (mode_ == Mode::Audit) {
+    keep_starts(call, *stack);
+    run_audited(call, facts, keys, stack);
+    call.results = values_of(*stack, device_of(*stack).type());
+    give_recorded(call, facts, stack);
+  } else {
+    const torch::jit::Stack arguments(stack->end() - static_cast<std::ptrdiff_t>(count),
+                                      stack->end());
+    try {
+      call.results = geometries_.of(call, arguments, size_bytes_, device_of(arguments));
+    } catch (const NotDense&) {
+      python_.refuse(full_name(op), "works on a tensor that is not dense");
+    }
+    give_recorded(call, facts, stack);
+  }
   for (size_t i = 0; i < count; ++i) {
     if (!is_written(call, i)) continue;
     for (const auto& tensor : call.arguments[i].tensors) {
@@ -196,35 +197,52 @@ void Follower::record(const c10::OperatorHandle& op, const OperatorFacts& facts,
   ++recorded_;
 }
 
+// A storage that the call makes is one of the tape's.
+void Follower::note_made(TensorRef& ref, c10::Device device) {
+  ref.device = device.type();
+  ref.storage = static_cast<int32_t>(storages_.size());
+  TapeStorage storage;
+  storage.size_bytes = reach_bytes(ref);
+  storage.device = device;
+  storage.born = static_cast<int64_t>(fresh_.tape.ops.size());
+  alive_.push_back(ref.storage);
+  fresh_.tape.storages.push_back(std::move(storage));
+  fresh_.made.push_back(ref);
+}
+
+// In an audit the results are on the stack already.
 void Follower::give_recorded(TorchCall& call, const OperatorFacts& facts,
                              torch::jit::Stack* stack) {
-  const size_t first = stack->size() - call.arguments.size();
-  const torch::jit::Stack arguments(stack->begin() + static_cast<std::ptrdiff_t>(first),
-                                    stack->end());
-  const c10::Device device = device_of(arguments);
+  const bool is_audit = mode_ == Mode::Audit;
+  const size_t count = is_audit ? call.results.size() : call.arguments.size();
+  const size_t first = stack->size() - count;
+  const torch::jit::Stack given(stack->begin() + static_cast<std::ptrdiff_t>(first), stack->end());
+  const c10::Device device = device_of(given);
   const bool has_seeds = full_name(call.handle) == "aten::_scaled_dot_product_efficient_attention";
-  stack->resize(first);
+  if (!is_audit) stack->resize(first);
   const auto make = [&](std::optional<TensorRef>& ref, c10::Device on) {
     if (!ref.has_value()) return at::Tensor();
-    ref->device = on.type();
-    const int64_t size_bytes = reach_bytes(*ref);
-    ref->storage = static_cast<int32_t>(storages_.size());
-    at::Tensor made = make_result(*ref, size_bytes, on);
-    TapeStorage storage;
-    storage.size_bytes = size_bytes;
-    storage.device = on;
-    storage.born = static_cast<int64_t>(fresh_.tape.ops.size());
-    alive_.push_back(ref->storage);
-    fresh_.tape.storages.push_back(std::move(storage));
-    fresh_.made.push_back(*ref);
-    return made;
+    note_made(*ref, on);
+    return make_result(*ref, reach_bytes(*ref), on);
+  };
+  const auto take = [&](std::optional<TensorRef>& ref, const at::Tensor& made) {
+    if (!ref.has_value()) return;
+    note_made(*ref, made.device());
+    note_storage(made, reach_bytes(*ref), made.device());
   };
   for (size_t i = 0; i < call.results.size(); ++i) {
     Value& value = call.results[i];
     if (facts.argument_of[i] >= 0) {
       const auto argument = static_cast<size_t>(facts.argument_of[i]);
       value = call.arguments[argument];
-      stack->push_back(arguments[argument]);
+      if (!is_audit) stack->push_back(given[argument]);
+    } else if (is_audit && value.kind == Value::Kind::Tensor) {
+      take(value.tensors.front(), given[i].toTensor());
+    } else if (is_audit && value.kind == Value::Kind::TensorList) {
+      const std::vector<at::Tensor> list = given[i].toTensorVector();
+      for (size_t k = 0; k < list.size(); ++k) take(value.tensors[k], list[k]);
+    } else if (is_audit) {
+      continue;
     } else if (value.kind == Value::Kind::Tensor) {
       const bool is_seed = has_seeds && i >= 2;  // Its kernel makes them on the host.
       stack->emplace_back(
@@ -270,15 +288,19 @@ Follower::Ended Follower::end_segment() {
     if (!keeps_all(*followed_) && !take_other(position_, keeps_all)) leave_known();
   }
   ended.survivors = survivors();
-  for (auto& [generator, state] : drawn_) {
-    std::vector<char> now = state_bytes(generator);
-    if (now != state) ended.seeded.emplace_back(generator, state, std::move(now));
+  for (Drawn& one : drawn_) {
+    std::vector<char> now = state_bytes(one.generator);
+    if (now != one.seen) ended.seeded.emplace_back(one.generator, one.before, std::move(now));
+    if (mode_ == Mode::Audit)
+      ended.drawn.emplace_back(one.generator, std::move(one.before), std::move(one.seen));
   }
   ended.generators = generators_;
   for (size_t i = 0; i < externals_.size(); ++i) {
     if (!externals_[i].defined()) continue;
     ended.externals.push_back(externals_[i]);
     ended.held.push_back(held_[i].defined() ? std::optional(held_[i]) : std::nullopt);
+    const auto start = starts_.find(storage_of(externals_[i]));
+    ended.starts.push_back(start != starts_.end() ? std::optional(start->second) : std::nullopt);
   }
   if (followed_ != nullptr) {
     ended.segment = followed_;
@@ -288,6 +310,7 @@ Follower::Ended Follower::end_segment() {
     fresh_.met_at_bytes = met_at_bytes_;
     fresh_.is_kept.assign(storages_.size(), false);
     fresh_.is_fixed.assign(storages_.size(), false);
+    fresh_.is_state.assign(storages_.size(), false);
     fresh_.home_address.assign(storages_.size(), 0);
     ended.segment = std::make_shared<Segment>(std::move(fresh_));
     ended.is_new = true;

@@ -34,6 +34,7 @@ struct Segment {
   std::vector<TensorRef> made;          // By storage: the tensor that it was made as.
   std::vector<bool> is_kept;            // By storage: whether the program leaves it to Python.
   std::vector<bool> is_fixed;           // By storage: must begin where it began (a home).
+  std::vector<bool> is_state;           // By storage: the model's, in memory of the caller's.
   std::vector<uintptr_t> home_address;  // By storage: where it is at home; 0 if that is not known.
 
   // Stand for generators that Python gives to operators, in the order in which they were met: a

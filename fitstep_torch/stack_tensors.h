@@ -52,6 +52,12 @@ inline const c10::StorageImpl* storage_of(const at::Tensor& tensor) {
   return tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
 }
 
+// Memory that is somebody else's, as numpy's is: it may be written past all operators before the
+// program reads it.
+inline bool is_lent(const c10::Storage& storage) {
+  return storage.device().is_cpu() && storage.allocator() == nullptr && storage.nbytes() > 0;
+}
+
 inline int64_t first_byte(const at::Tensor& tensor) {
   return tensor.storage_offset() * static_cast<int64_t>(tensor.itemsize());
 }

@@ -11,12 +11,12 @@ and returns a step that runs it from C++; or it raises and has changed nothing.
 
 from .api import Curve, CurvePoint, compile, curve  # noqa: A004
 from .errors import (
+    AuditError,
     BudgetError,
     BudgetTooSmall,
     CaptureError,
     DiskError,
     FitstepError,
-    GuardError,
     PlanFileError,
     SettingError,
     StepFailed,
@@ -25,6 +25,7 @@ from .report import Report
 from .step import Step
 
 __all__ = [
+    "AuditError",
     "BudgetError",
     "BudgetTooSmall",
     "CaptureError",
@@ -32,7 +33,6 @@ __all__ = [
     "CurvePoint",
     "DiskError",
     "FitstepError",
-    "GuardError",
     "PlanFileError",
     "Report",
     "SettingError",

@@ -13,16 +13,17 @@ from torch.utils._pytree import keystr, tree_flatten_with_path
 
 from . import _core
 from .arguments import arguments_of
+from .audits import kinds
 from .device import device_of
 from .errors import CaptureError, PlanFileError, not_prepared
-from .least import floor_of, least_for
+from .least import floor_of, free_options, least_for
 from .maker import Maker
 from .planned import Planned
 from .profile_cache import ProfileCache
 from .progress import progress_line
 from .session import Session
 from .sessions import session_for
-from .settings import Settings, check_int, check_path, check_switch, several
+from .settings import Settings, check_choice, check_int, check_path, check_switch, several
 from .state import Reach, discover
 from .step import Step
 from .usable import alone
@@ -39,6 +40,7 @@ def compile(  # noqa: A001 - the word that PyTorch's users know.
     policy: str = "auto",
     keep_grads: bool = False,
     max_variants: int = 32,
+    audits: str = "auto",
     seed: int = 1,
     effort: int = 8,
     progress: bool | None = None,
@@ -58,23 +60,21 @@ def compile(  # noqa: A001 - the word that PyTorch's users know.
         example: the arguments of a call by position, a tuple, or a single one (a list, a dict);
             nested as you like. Tensors must not require a gradient; values do not matter.
         budget: bytes, a size such as "6GiB", or a share of the plain peak such as "75%": for all
-            tensors and the kernels' own temporaries. None: as plain PyTorch needs (a little more
-            for very small models), or as in the step that has the model already.
-        host_budget: bytes beside the budget, written like it, for what plans evict; on a CPU this
-            is RAM too. None: nothing is evicted, or as in the step that has the model already.
+            tensors and the kernels' own temporaries. None: as plain PyTorch needs.
+        host_budget: bytes beside the budget, for what plans evict; None: nothing is evicted.
         disk_budget: the same in a file, whose blocks are taken before the first step.
         disk_dir: the folder of that file, where it has no name; None: that of temporary files.
         disk_checksums: compare what comes back from the file with what was written there.
         disk_codes: encode it, without loss, where samples of the first step say that this pays.
-        host_codes: encode what goes to the host tier if that makes it an eighth smaller; on a GPU
-            where steps are predicted quicker so, as less crosses the link.
-        cuda_graph: give steps to the GPU as one graph where that can be; `step.report()` says where
-            it cannot. Inputs and outputs count twice.
+        host_codes: the same for the host tier; on a GPU as less crosses the link.
+        cuda_graph: give steps to the GPU as one graph where that can be; counts inputs twice.
         plan: a file from `step.plan.save(path)`: run this plan instead of making one.
         policy: "auto", "none" (keeps all), one move alone ("recompute", "offload"), or a published
             system's; an unknown name is answered with all of them.
         keep_grads: leave `p.grad` set also where an optimizer of the step has used it.
-        max_variants: programs of the step that are kept; the least recently used is forgotten.
+        max_variants: programs of the step that are kept.
+        audits: "auto": calls 1, 2, 3, 10, 100, …, and the first after a new program, are made by
+            plain PyTorch too and compared, where it fits beside the budget; or "all", or "off".
         seed, effort: of the planner. Equal seeds give equal plans; more rounds, better ones.
         progress: a progress line while profiling and planning; None: if stderr is a terminal.
 
@@ -84,17 +84,18 @@ def compile(  # noqa: A001 - the word that PyTorch's users know.
         BudgetTooSmall: no plan was found; names the floor and the least budget known to work.
         BudgetError: the budget cannot be understood, or contradicts an earlier one.
         DiskError: `disk_dir` takes no files, or has no room for what the plan evicts.
+        AuditError (of a call): a program made other bits than plain PyTorch.
         PlanFileError: `plan` is damaged or for another step. After each all is as it was.
     """
     below = host_budget, disk_budget, disk_dir, disk_checksums, disk_codes, host_codes, cuda_graph
     settings = Settings(budget, policy, seed, effort, None, *below)
-    _check_options(max_variants, keep_grads, progress, plan)
+    _check_options(max_variants, audits, keep_grads, progress, plan)
     find_reach = _reach_finder(function, model, optimizer)
     reach, args, given_plan = find_reach(), arguments_of(function, example), _read_plan(plan)
     device = device_of(_places(reach, args))
     session = session_for([place.tensor for place in reach.unique()], settings, device)
     maker = Maker(function, find_reach, session, ProfileCache(device), keep_grads)
-    step = Step(maker, session, max_variants)
+    step = Step(maker, session, max_variants, audits)
     with progress_line(progress) as show:
         _make_variants(step, args, given_plan, show)
     return step
@@ -109,7 +110,10 @@ def _places(reach: Reach, args: tuple[Any, ...]) -> Iterator[tuple[str, torch.Te
             yield f"the example's tensor {keystr(path)}", leaf
 
 
-def _check_options(max_variants: int, keep_grads: bool, progress: bool | None, plan: Any) -> None:
+def _check_options(
+    max_variants: int, audits: str, keep_grads: bool, progress: bool | None, plan: Any
+) -> None:
+    check_choice("audits", audits, kinds())
     check_int("max_variants", max_variants, 1, 2**31)
     check_switch("keep_grads", keep_grads)
     check_switch("progress", progress, may_be_none=True)
@@ -206,7 +210,7 @@ def curve(
         every = [Planned(v.step, external_bytes=v.step.external_bytes()) for v in capture.variants]
         floor = floor_of(session, every)
         plans = _core.frontier_of(
-            variant.step, torch.get_num_threads(), session.free_options(every[-1])
+            variant.step, torch.get_num_threads(), free_options(session, every[-1])
         )[1]
         least = least_for(session, every, floor)
     outside = max(one.external_bytes for one in every)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from . import _core
+from .audits import Audits, Truth, audited
 from .codes import choose_codes, shall_look
 from .errors import StepFailed
 from .maker import Maker, arguments_in, label_of
@@ -20,6 +21,8 @@ from .results import detached
 from .variants import Recorded, Variant, lower, roles_of, storage_id
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .following import Following
     from .session import Session
     from .state import Reach
@@ -37,12 +40,14 @@ class Call:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         may_interrupt: bool,
+        audits: Audits | None,
     ) -> None:
         self._step = step
         self._session = session
         self._maker = maker
         self._args, self._kwargs = args, kwargs
         self._may_interrupt = may_interrupt
+        self._audits = audits  # Where this call is one of them.
         self._part = 0
         self._looked: list[Variant] = []
         self._has_failed = False
@@ -51,7 +56,8 @@ class Call:
     def run(self, following: Following) -> Any:
         """What the function returns; tensors detached."""
         self._put_ghosts()
-        with following.listen(self._step.known(), is_preview=False):
+        mode = _core.FollowMode.CALL if self._audits is None else _core.FollowMode.AUDIT
+        with following.listen(self._step.known(), mode):
             try:
                 result = self._maker.function(*self._args, **self._kwargs)
             except BaseException as error:
@@ -76,7 +82,7 @@ class Call:
     def end_segment(self, following: Following, *, is_last: bool) -> None:
         """Runs what is recorded, and gives hollow tensors their memory."""
         ended = following.core.end_segment()
-        segment, is_new, _, externals, survivors, seeded, generators, held = ended
+        segment, is_new, _, externals, survivors, seeded, generators, held, starts, drawn = ended
         if segment is None:
             return
         following.check_faults()
@@ -89,20 +95,34 @@ class Call:
             else:
                 variant = self._with_numbers(self._step.variant_of(segment), ended)
             self._bring_home(variant, externals)
-            inputs = [externals[k] if held[k] is None else held[k] for k in variant.sources]
+            targets = [t if h is None else h for t, h in zip(externals, held, strict=True)]
+            inputs = [targets[k] for k in variant.sources]
         except BaseException:
             self._abandon(following, survivors)
             raise
         self._part += 1
+
+        def run() -> None:
+            for stand_in, generator in generators:
+                _core.set_generator_state(stand_in, _core.generator_state(generator))
+            self._execute(following, variant, inputs, survivors)
+            for stand_in, generator in generators:
+                _core.set_generator_state(generator, _core.generator_state(stand_in))
+
+        if self._audits is not None:
+            with self._audits.timed(), following.core.not_followed():
+                self._audit(variant, Truth(targets, starts, drawn), survivors, run)
+            return
         for generator, before, _ in seeded:
             _core.set_generator_state(generator, before)
-        for stand_in, generator in generators:
-            _core.set_generator_state(stand_in, _core.generator_state(generator))
-        self._execute(following, variant, inputs, survivors)
-        for stand_in, generator in generators:
-            _core.set_generator_state(generator, _core.generator_state(stand_in))
+        run()
         for generator, _, after in seeded:
             _core.set_generator_state(generator, after)
+        written = set(segment.written())
+        for number, tensor, copied in zip(segment.externals(), externals, held, strict=True):
+            if copied is not None and number in written:
+                with following.core.not_followed():
+                    _core.bytes_of(tensor).copy_(_core.bytes_of(copied))
         self._fill(variant, survivors)
 
     def _reach(self) -> Reach:
@@ -181,6 +201,38 @@ class Call:
             session.leave_home(home)
         for home, tensor in strangers:
             session.move_in(home, tensor)
+
+    def _audit(
+        self,
+        variant: Variant,
+        truth: Truth,
+        survivors: list[tuple[int, torch.Tensor]],
+        run: Callable[[], None],
+    ) -> None:
+        """Runs the program from the same start, and compares what it leaves."""
+        assert self._audits is not None and variant.planned is not None
+        audited(truth, run)
+        outputs = variant.planned.variant.take_outputs()
+        made = []
+        for number, tensor in survivors:
+            name = variant.fresh.get(number)
+            if name is None:
+                ours = outputs[variant.outputs[number]]
+            else:
+                ours = self._session.at_home(self._session.homes[name], tensor)
+            made.append((number, tensor, ours))
+        is_repeatable = not variant.step.unrepeatable()
+        try:
+            if is_repeatable:
+                self._audits.compared_tensors += truth.compare(variant, made)
+        finally:
+            truth.to_end()
+        for number, tensor in survivors:
+            if number in variant.fresh:
+                ours = next(mine for n, _, mine in made if n == number)
+                if not is_repeatable:
+                    ours.copy_(tensor)
+                self._session.take_over(self._session.homes[variant.fresh[number]], tensor)
 
     def _fill(self, variant: Variant, survivors: list[tuple[int, torch.Tensor]]) -> None:
         assert variant.planned is not None

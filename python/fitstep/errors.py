@@ -45,23 +45,12 @@ class CaptureError(FitstepError):
     """
 
 
-class GuardError(FitstepError):
-    """Something that a compiled step relies on is no longer true.
+class AuditError(FitstepError):
+    """A program of a step has made other bits than plain PyTorch makes from the same start.
 
-    Raised before anything runs. `place` is the readable path of what changed, `old` what the step
-    was compiled for, `new` what is there now.
+    The call that found it has happened as with plain PyTorch, up to where its function was then;
+    earlier calls that ran the program without an audit may have made wrong numbers.
     """
-
-    def __init__(
-        self, place: str, old: object, new: object, *, problem: str | None = None, todo: str
-    ) -> None:
-        self.place = place
-        self.old = old
-        self.new = new
-        super().__init__(
-            problem or f"{place} was {old!r} when the step was compiled and is {new!r} now",
-            todo=todo,
-        )
 
 
 class SettingError(FitstepError, ValueError):

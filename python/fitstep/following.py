@@ -92,9 +92,9 @@ class Following:
         self._faults: Any = None
         self._stance: Any = None
 
-    def listen(self, known: list[Any], *, is_preview: bool) -> Self:
+    def listen(self, known: list[Any], mode: _core.FollowMode) -> Self:
         """To be entered as a context: operators of this thread are followed in its body."""
-        self._known, self.is_preview = known, is_preview
+        self._known, self._mode = known, mode
         return self
 
     def __enter__(self) -> Self:
@@ -125,7 +125,7 @@ class Following:
         if "torch._dynamo" in sys.modules:  # Compiled code would not call operators.
             self._stance = torch.compiler.set_stance("force_eager")
         self._threads = torch.autograd.set_multithreading_enabled(False)
-        self.core.start(self._known, self.is_preview, *self._where())
+        self.core.start(self._known, self._mode, *self._where())
 
     def check_faults(self) -> None:
         """Notes an error if somebody has touched hollow memory."""
@@ -180,6 +180,8 @@ class Following:
         except BaseException as error:
             self.error = error  # Raised again at the end, if user code catches it.
             raise
+        finally:
+            self.core.set_room(*self._where())
 
     def refuse(self, name: str, why: str) -> None:
         """Raises CaptureError for an operator."""

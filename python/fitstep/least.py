@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
 from . import _core
 from .errors import BudgetTooSmall
+from .homes import FREE_HOMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,10 +27,16 @@ def floor_of(session: Session, planned: list[Planned]) -> int:
     """No budget below this works for these variants: what BudgetTooSmall would name."""
     heights = []
     for one in planned:
-        outcome = _core.plan_step(one.step, torch.get_num_threads(), session.free_options(one))
+        outcome = _core.plan_step(one.step, torch.get_num_threads(), free_options(session, one))
         heights.append(outcome[1] if outcome[0] == "too small" else 0)
     outside = max(one.external_bytes for one in planned)
     return session.budget_for(max(heights), outside)
+
+
+def free_options(session: Session, one: Planned) -> dict[str, Any]:
+    """For the whole frontier, before homes have been chosen."""
+    free = FREE_HOMES if session.below.host_budget_bytes and not session.is_open else {}
+    return {**session.plan_options(one, 0), **free}
 
 
 def least_for(session: Session, planned: list[Planned], floor_bytes: int) -> int:

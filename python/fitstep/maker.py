@@ -24,6 +24,7 @@ from .errors import CaptureError, FitstepError
 from .following import Following
 from .muted import LeavesTheProcess, muted
 from .results import detached
+from .seen_memory import seen_past_tensors
 from .state import Reach
 from .undo import Undo, put_back, stand_in
 from .variants import Binder, Recorded, Variant, lower, roles_of, storage_id
@@ -94,6 +95,7 @@ class Maker:
         )
 
     def _bind(self, recorded: list[Recorded], calls: int) -> Preview:
+        self.session.staying += seen_past_tensors(self.find_reach(), recorded, self.session)
         binder = Binder(self.session, self.keeps_grads)
         variants = binder.bind(recorded)
         kept: list[Variant] = []
@@ -267,7 +269,7 @@ class _Recording:
         self._roles = roles_of(self._reach(), self._maker.session)
         following = self._following
         try:
-            with following.listen([], is_preview=True):
+            with following.listen([], _core.FollowMode.PREVIEW):
                 args, kwargs = tree_map(stand_in, (self._args, self._kwargs))
                 result = detached(self._maker.function(*args, **kwargs))
                 if following.error is None:

@@ -140,6 +140,9 @@ class Report:
     unforeseen_bytes: int
     violations: int
     misplaced_results: int
+    audited_calls: int  # Of the calls, those that plain PyTorch has made too, with equal bits,
+    audit_s: float  # what that took beside them,
+    audit_left_out: str  # and why the last one that was due was left out; "" if it was not.
     variants: list[VariantReport] = field(default_factory=list)
 
     def to_json(self) -> str:
@@ -155,6 +158,12 @@ class Report:
             f"{size(self.host_bytes)}; unforeseen requests {self.unforeseen_requests}, violations "
             f"{self.violations}, results copied into place {self.misplaced_results}",
         ]
+        if self.audited_calls or self.audit_left_out:
+            why = f"; left out: {self.audit_left_out}" if self.audit_left_out else ""
+            lines.append(
+                f"audits {self.audited_calls} calls equal to plain PyTorch's bit by bit, in "
+                f"{self.audit_s:.3g} s{why}"
+            )
         if self.outside_bytes:
             lines.append(f"GPU    {size(self.outside_bytes)} of the budget beside tensors")
         if self.host_budget_bytes:
@@ -323,5 +332,8 @@ def make_report(step: Step, session: Session) -> Report:
         unforeseen_bytes=counters["unforeseen_bytes"],
         violations=counters["violations"],
         misplaced_results=misplaced,
+        audited_calls=step.audits.audited_calls,
+        audit_s=step.audits.seconds,
+        audit_left_out=step.audits.why_not,
         variants=reports,
     )

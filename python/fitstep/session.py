@@ -32,7 +32,7 @@ from .describe import describe
 from .device import open_device
 from .errors import BudgetTooSmall, FitstepError, PlanFileError
 from .home_tiers import plan_with_homes
-from .homes import FREE_HOMES, Home, Homes, check_own_memory
+from .homes import Home, Homes, check_own_memory
 from .least import LooksFor, with_least, with_policy
 from .names import Names
 from .planned import Planned, external_bytes_of
@@ -59,6 +59,7 @@ class Session:
         self.places = Homes(self.device.alignment_bytes())
         self.budget_bytes = 0
         self.outside_bytes = 0  # What a GPU holds beside tensors: it counts in the budget.
+        self.staying: list[weakref.ref[torch.Tensor]] = []  # What somebody sees past tensors.
         self.below = Below()
         self._make_below: Callable[[int], Below] = lambda _: Below()
         self.planned: list[Planned] = []
@@ -145,9 +146,8 @@ class Session:
         """The budgets in bytes, from what the user gave; also what copies between tiers cost."""
         self._make_below = partial(Below.of, self.settings, plain_peak_bytes, links)
         self.outside_bytes = self.device.outside_bytes()
-        budget_bytes = parse_budget(self.settings.budget, plain_peak_bytes)
-        is_of_tensors = not bytes_or_share(self.settings.budget)[0]
-        self.take_budget(budget_bytes + (self.outside_bytes if is_of_tensors else 0))
+        beside = 0 if bytes_or_share(self.settings.budget)[0] else self.outside_bytes
+        self.take_budget(parse_budget(self.settings.budget, plain_peak_bytes) + beside)
 
     def take_budget(self, budget_bytes: int) -> None:
         """Another budget, with the tiers below as they are beside that one."""
@@ -279,11 +279,6 @@ class Session:
             "progress": show if progress is not None else None,
         }
 
-    def free_options(self, one: Planned) -> dict[str, Any]:
-        """For the whole frontier, before homes have been chosen."""
-        free = FREE_HOMES if self.below.host_budget_bytes and not self.is_open else {}
-        return {**self.plan_options(one, 0), **free}
-
     def open(self, plans: list[Planned], tensors: dict[str, torch.Tensor]) -> None:
         """Opens the arena if need be, moves `tensors` into their homes, and makes the variants.
 
@@ -304,7 +299,7 @@ class Session:
                 home = self.homes[name]
                 if not self._homes.is_home(tensor, home.place):
                     self._homes.move_in(tensor.detach(), home.place, 2)
-                    self._settle(home, tensor)
+                    home.tensor = tensor.detach()
         except BaseException:
             if not self.planned and self._homes is not None:
                 for one in plans:
@@ -336,15 +331,17 @@ class Session:
             )
         check_own_memory(home.name, tensor)
         self._homes.move_in(tensor.detach(), home.place, 2)
-        self._settle(home, tensor)
-
-    def _settle(self, home: Home, tensor: torch.Tensor) -> None:
         home.tensor = tensor.detach()
 
     def take_over(self, home: Home, tensor: torch.Tensor) -> None:
         """The tensor's content has been left at home by the step that has just run."""
         self._homes.take_over(tensor, home.place)
         home.tensor = tensor
+
+    def at_home(self, home: Home, like: torch.Tensor) -> Any:
+        """What is there, as a tensor of the geometry of `like`."""
+        geometry = list(like.shape), list(like.stride()), like.storage_offset(), like.dtype
+        return self._homes.make(*geometry, home.size_bytes, home.place, like.device)
 
     def address_of(self, name: str) -> int:
         """Where a home is; 0 for one beside a GPU's arena."""

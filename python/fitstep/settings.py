@@ -44,9 +44,7 @@ class Settings:
         check_switch("cuda_graph", self.cuda_graph)
         if self.disk_dir is not None and self.disk_budget is None:
             raise SettingError("disk_dir", self.disk_dir, "only where disk_budget= is given too")
-        if self.policy not in _core.policy_names():
-            names = ", ".join(f'"{name}"' for name in _core.policy_names())
-            raise SettingError("policy", self.policy, f"one of {names}")
+        check_choice("policy", self.policy, tuple(_core.policy_names()))
         check_int("seed", self.seed, 0, 2**64 - 1)
         check_int("effort", self.effort, 1, _MOST_EFFORT)
 
@@ -55,6 +53,12 @@ def check_int(name: str, value: object, least: int, most: int) -> None:
     """Raises SettingError unless the value is an int in this range."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise SettingError(name, value, f"an int from {least} to {most}")
+
+
+def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    """Raises SettingError unless the value is one of these."""
+    if value not in choices:
+        raise SettingError(name, value, "one of " + ", ".join(f'"{one}"' for one in choices))
 
 
 def check_switch(name: str, value: object, *, may_be_none: bool = False) -> None:

@@ -10,6 +10,7 @@ import torch
 
 from . import _core
 from .ambient import ambient
+from .audits import Audits
 from .calls import Call
 from .describe import describe_op
 from .errors import BudgetTooSmall, not_prepared
@@ -29,12 +30,15 @@ class Step:
     Returned tensors are detached.
     """
 
-    def __init__(self, maker: Maker, session: Session, most_variants: int) -> None:
+    def __init__(
+        self, maker: Maker, session: Session, most_variants: int, audits: str = "auto"
+    ) -> None:
         self._maker = maker
         self._session = session
         self._most_variants = most_variants
         self._variants: list[Variant] = []  # In the order in which they were made.
         self._used = 0
+        self.audits = Audits(audits)
         self._previewed = 0  # Variants that compile has found.
         self._last: Variant | None = None
         self._call: Call | None = None
@@ -186,9 +190,15 @@ class Step:
         if outer is not None and not outer.is_running:
             return self._maker.function(*args, **kwargs)
         with uninterrupted() as may_interrupt, alone(self._session):
-            self._call = Call(self, self._session, self._maker, args, kwargs, may_interrupt)
+            is_due = self.audits.is_due(self._session, self.plain_peak_bytes)
+            audits = self.audits if is_due else None
+            known = len(self._variants)
+            self._call = Call(self, self._session, self._maker, args, kwargs, may_interrupt, audits)
             try:
-                return self._call.run(self._following)
+                result = self._call.run(self._following)
+                self.audits.audited_calls += is_due
+                self.audits.has_new = not is_due and len(self._variants) > known
+                return result
             finally:
                 self._call = None
                 self._make_room()

@@ -18,6 +18,7 @@ import torch
 from . import _core
 from .ambient import ambient
 from .planned import Planned
+from .seen_memory import stays_where_it_is
 
 if TYPE_CHECKING:
     from .session import Session
@@ -156,14 +157,19 @@ class Binder:
             home = self._session.home_of(tensor)
             if maker is not None and name in [of for _, of in by_segment[id(maker[0])].homes]:
                 is_own = True  # It was made beside what was at home there.
+            stays = home is None and stays_where_it_is(tensor, self._session)
             is_home = home is not None or (
                 _core.storage_bytes(tensor) > 0
+                and not stays
                 and ((role in KINDS) or (number in written and storage not in one.arguments))
                 and not is_own
             )
             if not is_home:
-                kind = "input" if storage in one.arguments or maker is not None else "constant"
+                is_input = storage in one.arguments or maker is not None or stays
+                kind = "input" if is_input else "constant"
                 one.segment.set_external(number, name or f"{kind} {place}", kind, False)
+                if stays:
+                    one.segment.keep_state(number)
                 continue
             if home is not None:
                 name = home.name

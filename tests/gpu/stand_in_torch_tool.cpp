@@ -167,9 +167,9 @@ class Call {
     }
     c10::StorageImpl* const of = tensor.storage().unsafeGetStorageImpl();
     const void* const address = of->data();
-    TORCH_CHECK(!reads || address == nullptr || Native::owns(address) ||
-                    fitstep::stand_in::owns(address),
-                "CUDA error: an illegal memory access was encountered");
+    TORCH_CHECK(
+        !reads || address == nullptr || Native::owns(address) || fitstep::stand_in::owns(address),
+        "CUDA error: an illegal memory access was encountered");
     auto found = on_host_.find(of);
     if (found == on_host_.end()) {
       const c10::Storage made = c10::make_intrusive<c10::StorageImpl>(
@@ -267,11 +267,7 @@ void record(const c10::OperatorHandle& op, const torch::jit::Stack& arguments,
   });
 }
 
-bool is_view(const c10::OperatorHandle& op) {
-  return std::ranges::any_of(op.schema().returns(), [](const c10::Argument& result) {
-    return result.alias_info() != nullptr && !result.alias_info()->isWrite();
-  });
-}
+bool is_view(const c10::Argument& of) { return of.alias_info() && !of.alias_info()->isWrite(); }
 
 }  // namespace
 
@@ -279,7 +275,7 @@ void fitstep::stand_in::run_on_host(const c10::OperatorHandle& op, torch::jit::S
   TORCH_CHECK(fitstep::stand_in::wait_for_kernels(), "CUDA error: the stand-in was told to fail");
   fitstep::stand_in::note_kernel(op.schema().name());
   Call call;
-  call.reads = !is_view(op);
+  call.reads = std::ranges::none_of(op.schema().returns(), is_view);
   const size_t begin = stack->size() - op.schema().arguments().size();
   for (size_t i = begin; i < stack->size(); ++i) {
     c10::IValue& value = (*stack)[i];

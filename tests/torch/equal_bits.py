@@ -63,14 +63,16 @@ def plain_peak(case: str, tiny: bool = True) -> int:
     return max(peaks)
 
 
-def compile_all(trainee: Trainee, budget: int | str) -> list[Any]:
+def compile_all(trainee: Trainee, budget: int | str, audits: str = "off") -> list[Any]:
     """Every function of the trainee in one arena of `budget`; on failure none stays compiled."""
     steps: list[Any] = []
     try:
         for function in trainee.functions:
             set_training(trainee, function.training)
             joined = {} if steps else {"budget": budget}
-            steps.append(fitstep.compile(function.call, example=function.example, **joined))
+            steps.append(
+                fitstep.compile(function.call, example=function.example, audits=audits, **joined)
+            )
     except BaseException:
         close_all(steps)
         raise
@@ -116,10 +118,12 @@ def close_all(steps: Sequence[Any]) -> None:
         step.close()
 
 
-def train_fitstep(case: str, budget: int | str, steps: int = STEPS, tiny: bool = True) -> Run:
+def train_fitstep(
+    case: str, budget: int | str, steps: int = STEPS, tiny: bool = True, audits: str = "off"
+) -> Run:
     """Another copy, trained through fitstep inside `budget`."""
     trainee = build(CASES[case], tiny)
-    compiled = compile_all(trainee, budget)
+    compiled = compile_all(trainee, budget, audits)
     try:
         watched = [Watched(step) for step in compiled]
         run = drive(trainee, watched, steps)

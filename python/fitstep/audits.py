@@ -1,0 +1,168 @@
+"""Audits: calls that plain PyTorch makes itself, and every program once more from the same start.
+
+function   its operators run, as with plain PyTorch ─────────> what it leaves: the truth
+segment    what it wrote is put back ─> the program runs ────> the same bytes, or AuditError
+
+The function is the user's own, on its own objects, and it runs once. Which calls are audited: the
+first three, as faults that come from changed numbers show from the second on, the 10th, the 100th
+and so on, and the next one after a call that made a new program.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from . import _core
+from .errors import AuditError
+
+if TYPE_CHECKING:
+    from .session import Session
+    from .variants import Variant
+
+_FIRST = 3
+_KINDS = ("auto", "all", "off")
+
+
+def kinds() -> tuple[str, ...]:
+    """What `audits=` may be."""
+    return _KINDS
+
+
+@dataclass
+class Audits:
+    """When a step is audited, and what that has shown."""
+
+    wanted: str
+    calls: int = 0
+    audited_calls: int = 0
+    compared_tensors: int = 0
+    seconds: float = 0.0  # Beside what the calls would have taken without.
+    why_not: str = ""  # Why a call that was due was not audited.
+    has_new: bool = False  # A program that no audit has run.
+
+    def is_due(self, session: Session, plain_peak_bytes: int) -> bool:
+        """For the call that begins now."""
+        self.calls += 1
+        if self.wanted == "off":
+            return False
+        if self.wanted != "all" and not self.has_new and not _is_early_or_round(self.calls):
+            return False
+        self.why_not = _why_too_large(session, plain_peak_bytes)
+        return not self.why_not
+
+    @contextmanager
+    def timed(self) -> Iterator[None]:
+        """Its body is what an audit does beside the call."""
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds += time.perf_counter() - began
+
+
+def _is_early_or_round(call: int) -> bool:
+    return call <= _FIRST or (call >= 10 and set(str(call)[1:]) == {"0"} and str(call)[0] == "1")
+
+
+def _why_too_large(session: Session, plain_peak_bytes: int) -> str:
+    """Plain PyTorch's own memory has to fit beside the arena, and two copies of what is written."""
+    needed = plain_peak_bytes + 2 * session.bottom_bytes
+    device = session.device
+    free = _core.free_memory_bytes() if device.is_cpu() else device.memory_bytes()
+    if free is None or needed < free:
+        return ""
+    size = _core.format_bytes
+    return f"plain PyTorch needs {size(needed)} beside the arena, and {size(free)} are free"
+
+
+class Truth:
+    """What one segment of an audited call left, while its program runs from the same start.
+
+    REQUIRES: nobody follows operators meanwhile.
+    """
+
+    def __init__(
+        self,
+        targets: list[torch.Tensor],
+        starts: list[torch.Tensor | None],
+        drawn: list[tuple[Any, bytes, bytes]],
+    ) -> None:
+        self._written = [
+            (k, targets[k], start, _core.bytes_of(targets[k]).clone())
+            for k, start in enumerate(starts)
+            if start is not None
+        ]
+        self._drawn = drawn
+        self._now = [_core.generator_state(generator) for generator, _, _ in drawn]
+
+    def to_start(self) -> None:
+        """All is as before the segment."""
+        for _, target, start, _ in self._written:
+            _core.bytes_of(target).copy_(_core.bytes_of(start))
+        for generator, before, _ in self._drawn:
+            _core.set_generator_state(generator, before)
+
+    def to_end(self) -> None:
+        """All is as plain PyTorch has left it."""
+        for _, target, _, content in self._written:
+            _core.bytes_of(target).copy_(content)
+        for (generator, _, _), now in zip(self._drawn, self._now, strict=True):
+            _core.set_generator_state(generator, now)
+
+    def compare(
+        self,
+        variant: Variant,
+        made: list[tuple[int, torch.Tensor, torch.Tensor]],
+    ) -> int:
+        """Counts what is equal. `made`: storages on the tape, as plain PyTorch and as the program
+        left them. Raises AuditError with the first that is not."""
+        names = dict(variant.homes)
+        numbers = variant.segment.externals()
+        for place, target, _, content in self._written:
+            if not torch.equal(_core.bytes_of(target), content):
+                raise _differs(variant, numbers[place], names.get(place, "an argument"))
+        for number, plain, ours in made:
+            if variant.segment.is_undefined(number) or _same(plain, ours):
+                continue
+            name = variant.fresh.get(number, "what the step returns or keeps")
+            raise _differs(variant, number, name)
+        for generator, _, after in self._drawn:
+            if _core.generator_state(generator) != after:
+                raise _differs(variant, -1, "a random number generator")
+        return len(self._written) + len(made) + len(self._drawn)
+
+
+def _same(a: torch.Tensor, b: torch.Tensor) -> bool:
+    flat = [t.detach().contiguous().reshape(-1).view(torch.uint8) for t in (a, b) if t.numel()]
+    return not flat or torch.equal(*flat)
+
+
+def _differs(variant: Variant, number: int, name: str) -> AuditError:
+    op = variant.segment.last_writer(number)
+    text, where = "", None
+    if op >= 0:
+        call, _module, file, line = variant.segment.call_text(op)
+        text, where = f", which {call.split('(')[0]} has written last,", f"{file}:{line}"
+    return AuditError(
+        f"an audit of this step ({variant.label}) found that {name}{text} is not what plain "
+        "PyTorch makes of the same start",
+        where=where,
+        todo="all is now as plain PyTorch has left it; please report the model, and until then "
+        "train with plain PyTorch",
+    )
+
+
+def audited(truth: Truth, run: Callable[[], None]) -> None:
+    """Runs the program from the start of the segment. If that fails, nothing has happened."""
+    truth.to_start()
+    try:
+        run()
+    except BaseException:
+        truth.to_start()
+        raise

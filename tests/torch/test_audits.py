@@ -1,0 +1,230 @@
+"""Audits: a program that makes other bits than plain PyTorch is found before they are used.
+
+What is wrong here is wrong on purpose: a part of fitstep is switched off, and the audit has to see
+what comes of that. With nothing switched off no audit may see anything.
+"""
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from cases import CASES
+from equal_bits import train_fitstep, train_plain
+from fitstep.audits import Truth
+from torch import Tensor, nn
+
+import fitstep
+from fitstep import _core, calls
+
+STEPS = 6
+
+
+class Training:
+    """A small model, its optimizer and the step; `numbers` as a schedule would change them."""
+
+    def __init__(self, optimizer: str = "AdamW", *, drops: bool = False) -> None:
+        torch.manual_seed(5)
+        self.model = nn.Sequential(
+            nn.Linear(12, 24), nn.GELU(), nn.BatchNorm1d(24), nn.Dropout(0.1 if drops else 0.0),
+            nn.Linear(24, 5),
+        )  # fmt: skip
+        kinds: Any = getattr(torch.optim, optimizer)
+        self.optimizer = kinds(self.model.parameters(), lr=0.01)
+
+    def step(self, x: Tensor, y: Tensor) -> Tensor:
+        """One training step."""
+        self.optimizer.zero_grad()
+        loss = F.cross_entropy(self.model(x), y)
+        loss.backward()
+        self.optimizer.step()
+        return loss.detach()
+
+    def bits(self) -> list[bytes]:
+        """Of what it has learnt."""
+        return [t.numpy().tobytes() for t in self.model.state_dict().values()]
+
+
+def batches(count: int = STEPS) -> list[tuple[Tensor, Tensor]]:
+    """Others in each step."""
+    made = torch.Generator().manual_seed(1)
+    return [
+        (torch.randn(8, 12, generator=made), torch.randint(0, 5, (8,), generator=made))
+        for _ in range(count)
+    ]
+
+
+def compiled(training: Training, audits: str = "auto") -> Any:
+    """Its step."""
+    return fitstep.compile(
+        training.step, batches(1)[0], "100%", audits=audits, effort=1, progress=False
+    )
+
+
+@pytest.mark.parametrize("kind", ["auto", "all", "off"])
+def test_audited_calls_have_the_bits_of_plain_pytorch(kind: str) -> None:
+    plain, ours = Training(drops=True), Training(drops=True)
+    step = compiled(ours, kind)
+    torch.manual_seed(2)
+    expected = [plain.step(*batch) for batch in batches()]
+    torch.manual_seed(2)
+    assert [step(*batch) for batch in batches()] == expected
+    assert ours.bits() == plain.bits()
+    report = step.report()
+    assert report.audited_calls == {"auto": 3, "all": STEPS, "off": 0}[kind]
+    assert ("audits" in str(report)) == (kind != "off")
+
+
+@pytest.mark.parametrize(
+    "case", ["lstm", "gpt", "resnet18", "dcgan", "micro_across", "clip", "autocast_gpt", "ema"]
+)
+def test_no_audit_of_a_whole_training_finds_anything(case: str) -> None:
+    assert case in CASES
+    plain, ours = train_plain(case), train_fitstep(case, "200%", audits="all")
+    assert plain.losses == ours.losses
+    assert plain.bits == ours.bits
+
+
+def test_calls_are_audited_at_first_then_ever_more_rarely_and_behind_new_programs() -> None:
+    training = Training()
+    step = compiled(training)
+    audited = []
+    for i, (x, y) in enumerate(batches(24)):
+        before = step.audits.audited_calls
+        step(x[:4], y[:4]) if i == 14 else step(x, y)
+        audited += [i + 1] * (step.audits.audited_calls - before)
+    assert audited == [1, 2, 3, 10, 16]
+
+
+class Forgetful:
+    """A variant whose numbers do not change."""
+
+    def __init__(self, real: Any) -> None:
+        self._real = real
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    def set_numbers(self, _changed: Any) -> None:
+        """Forgets them."""
+
+
+class Careless(Forgetful):
+    """A variant that changes an element of a home behind the run."""
+
+    home: Tensor
+
+    def set_numbers(self, changed: Any) -> None:
+        """As always."""
+        self._real.set_numbers(changed)
+
+    def run(self, *args: Any) -> Any:
+        """One element is another one afterwards."""
+        failure = self._real.run(*args)
+        _core.bytes_of(self.home)[5] += 1
+        return failure
+
+
+def test_numbers_that_do_not_reach_the_program_are_found() -> None:
+    """AdamW's first steps have other numbers: the second is the first that shows it."""
+    training, plain = Training(), Training()
+    step = compiled(training)
+    for one in step.variants:
+        one.planned.variant = Forgetful(one.planned.variant)
+    data = batches()
+    done = 0
+    with pytest.raises(fitstep.AuditError, match="not what plain PyTorch makes") as caught:
+        for batch in data:
+            step(*batch)
+            done += 1
+    assert 1 <= done <= 2
+    assert "train with plain PyTorch" in str(caught.value)
+    for batch in data[: done + 1]:
+        plain.step(*batch)
+    assert training.bits() == plain.bits(), "all is as plain PyTorch has left it"
+
+
+def test_a_byte_of_a_weight_that_is_another_one_is_found_and_named() -> None:
+    training, plain = Training("SGD"), Training("SGD")
+    step = compiled(training)
+    weight = training.model[0].weight
+    for one in step.variants:
+        one.planned.variant = Careless(one.planned.variant)
+        one.planned.variant.home = weight
+    with pytest.raises(fitstep.AuditError, match=r"model\[0\]\.weight"):
+        step(*batches()[0])
+    plain.step(*batches()[0])
+    assert training.bits() == plain.bits()
+
+
+def test_without_audits_the_same_fault_goes_on_silently() -> None:
+    """Or the tests above would show nothing."""
+    training, plain = Training(), Training()
+    step = compiled(training, "off")
+    for one in step.variants:
+        one.planned.variant = Forgetful(one.planned.variant)
+    for batch in batches():
+        step(*batch)
+        plain.step(*batch)
+    assert training.bits() != plain.bits()
+
+
+def test_draws_are_made_once() -> None:
+    """The truth has drawn; the program draws the same again, from the same state."""
+    training = Training(drops=True)
+    step = compiled(training, "all")
+    torch.manual_seed(7)
+    step(*batches()[0])
+    state = torch.get_rng_state()
+    plain = Training(drops=True)
+    torch.manual_seed(7)
+    plain.step(*batches()[0])
+    assert torch.equal(state, torch.get_rng_state())
+
+
+def test_a_program_that_fails_in_an_audit_leaves_everything_as_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    training = Training("SGD")
+    step = compiled(training)
+    before = training.bits()
+    monkeypatch.setattr(
+        calls, "_step_failed", lambda *_: fitstep.StepFailed("stopped", unusable=[], todo="")
+    )
+
+    class Failing(Forgetful):
+        def run(self, *args: Any) -> Any:
+            self._real.run(*args)
+            return "stopped", []
+
+    for one in step.variants:
+        one.planned.variant = Failing(one.planned.variant)
+    with pytest.raises(fitstep.StepFailed):
+        step(*batches()[0])
+    assert training.bits() == before
+
+
+def test_a_call_whose_plain_memory_is_not_free_is_not_audited(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_core, "free_memory_bytes", lambda: 1000)
+    step = compiled(Training())
+    step(*batches()[0])
+    report = step.report()
+    assert report.audited_calls == 0
+    assert "1000 B" in report.audit_left_out
+    assert "left out" in str(report)
+
+
+def test_the_truth_comes_back_byte_for_byte() -> None:
+    target, start = torch.arange(8.0), torch.zeros(8)
+    truth = Truth([target], [start], [])
+    truth.to_start()
+    assert not target.any()
+    truth.to_end()
+    assert torch.equal(target, torch.arange(8.0))
+
+
+def test_another_word_for_audits_is_refused() -> None:
+    with pytest.raises(fitstep.SettingError, match='"auto", "all", "off"'):
+        fitstep.compile(Training().step, batches(1)[0], audits="never")
