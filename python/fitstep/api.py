@@ -13,7 +13,7 @@ from torch.utils._pytree import keystr, tree_flatten_with_path
 
 from . import _core
 from .arguments import arguments_of
-from .audits import kinds
+from .audits import check_audits
 from .device import device_of
 from .errors import CaptureError, PlanFileError, not_prepared
 from .least import floor_of, free_options, least_for
@@ -23,7 +23,7 @@ from .profile_cache import ProfileCache
 from .progress import progress_line
 from .session import Session
 from .sessions import session_for
-from .settings import Settings, check_choice, check_int, check_path, check_switch, several
+from .settings import Settings, check_int, check_path, check_switch, several
 from .state import Reach, discover
 from .step import Step
 from .usable import alone
@@ -40,7 +40,7 @@ def compile(  # noqa: A001 - the word that PyTorch's users know.
     policy: str = "auto",
     keep_grads: bool = False,
     max_variants: int = 32,
-    audits: str = "auto",
+    audits: str | None = None,
     seed: int = 1,
     effort: int = 8,
     progress: bool | None = None,
@@ -65,17 +65,16 @@ def compile(  # noqa: A001 - the word that PyTorch's users know.
         disk_budget: the same in a file, whose blocks are taken before the first step.
         disk_dir: the folder of that file, where it has no name; None: that of temporary files.
         disk_checksums: compare what comes back from the file with what was written there.
-        disk_codes: encode it, without loss, where samples of the first step say that this pays.
-        host_codes: the same for the host tier; on a GPU as less crosses the link.
+        disk_codes, host_codes: encode what goes there, without loss, where samples say it pays.
         cuda_graph: give steps to the GPU as one graph where that can be; counts inputs twice.
-        plan: a file from `step.plan.save(path)`: run this plan instead of making one.
+        plan: a file from `step.plan.save(path)`, to be run instead of one that is made.
         policy: "auto", "none" (keeps all), one move alone ("recompute", "offload"), or a published
             system's; an unknown name is answered with all of them.
         keep_grads: leave `p.grad` set also where an optimizer of the step has used it.
-        max_variants: programs of the step that are kept.
         audits: "auto": calls 1, 2, 3, 10, 100, …, and the first after a new program, are made by
-            plain PyTorch too and compared, where it fits beside the budget; or "all", or "off".
-        seed, effort: of the planner. Equal seeds give equal plans; more rounds, better ones.
+            plain PyTorch too and compared where that fits; "all"; "off"; None: FITSTEP_AUDITS says.
+        max_variants: programs that are kept. seed, effort: of the planner; more effort, better.
+        max_variants: programs that are kept. seed, effort: of the planner.
         progress: a progress line while profiling and planning; None: if stderr is a terminal.
 
     Raises:
@@ -89,13 +88,14 @@ def compile(  # noqa: A001 - the word that PyTorch's users know.
     """
     below = host_budget, disk_budget, disk_dir, disk_checksums, disk_codes, host_codes, cuda_graph
     settings = Settings(budget, policy, seed, effort, None, *below)
-    _check_options(max_variants, audits, keep_grads, progress, plan)
+    _check_options(max_variants, keep_grads, progress, plan)
+    wanted_audits = check_audits(audits)
     find_reach = _reach_finder(function, model, optimizer)
     reach, args, given_plan = find_reach(), arguments_of(function, example), _read_plan(plan)
     device = device_of(_places(reach, args))
     session = session_for([place.tensor for place in reach.unique()], settings, device)
     maker = Maker(function, find_reach, session, ProfileCache(device), keep_grads)
-    step = Step(maker, session, max_variants, audits)
+    step = Step(maker, session, max_variants, wanted_audits)
     with progress_line(progress) as show:
         _make_variants(step, args, given_plan, show)
     return step
@@ -110,10 +110,7 @@ def _places(reach: Reach, args: tuple[Any, ...]) -> Iterator[tuple[str, torch.Te
             yield f"the example's tensor {keystr(path)}", leaf
 
 
-def _check_options(
-    max_variants: int, audits: str, keep_grads: bool, progress: bool | None, plan: Any
-) -> None:
-    check_choice("audits", audits, kinds())
+def _check_options(max_variants: int, keep_grads: bool, progress: bool | None, plan: Any) -> None:
     check_int("max_variants", max_variants, 1, 2**31)
     check_switch("keep_grads", keep_grads)
     check_switch("progress", progress, may_be_none=True)

@@ -10,6 +10,7 @@ and so on, and the next one after a call that made a new program.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ import torch
 
 from . import _core
 from .errors import AuditError
+from .settings import check_choice
 
 if TYPE_CHECKING:
     from .session import Session
@@ -29,9 +31,11 @@ _FIRST = 3
 _KINDS = ("auto", "all", "off")
 
 
-def kinds() -> tuple[str, ...]:
-    """What `audits=` may be."""
-    return _KINDS
+def check_audits(wanted: str | None) -> str:
+    """What is meant. Raises SettingError for what cannot be."""
+    found = os.environ.get("FITSTEP_AUDITS", "auto") if wanted is None else wanted
+    check_choice("audits", found, _KINDS)
+    return found
 
 
 @dataclass

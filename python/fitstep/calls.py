@@ -89,15 +89,18 @@ class Call:
         if following.was_touched and following.error is not None:
             self._abandon(following, survivors)
             raise following.error
+        targets = [t if h is None else h for t, h in zip(externals, held, strict=True)]
         try:
             if is_new:
                 variant = self._step.take_up(self._recorded(ended))
             else:
                 variant = self._with_numbers(self._step.variant_of(segment), ended)
             self._bring_home(variant, externals)
-            targets = [t if h is None else h for t, h in zip(externals, held, strict=True)]
             inputs = [targets[k] for k in variant.sources]
         except BaseException:
+            if self._audits is not None:  # Plain PyTorch has been further.
+                with following.core.not_followed():
+                    Truth(targets, starts, drawn).to_start()
             self._abandon(following, survivors)
             raise
         self._part += 1

@@ -1,11 +1,13 @@
 """The helpers beside the tests are imported by their names, also by the benchmarks."""
 
+import os
 import sys
 from pathlib import Path
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+os.environ["FITSTEP_AUDITS"] = "off"  # Tests count runs and bytes; test_audits.py asks for them.
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -308,9 +308,8 @@ def learning_rates() -> dict[str, Any]:
 
 def states() -> dict[str, Any]:
     """Who asks for the generator's state finds it as it is when all before has been drawn."""
-    training, data = Training("sgd"), batches("cuda")
-    runs: list[int] = []
-    real = torch.cuda.get_rng_state
+    training, data, real = Training("sgd"), batches("cuda"), torch.cuda.get_rng_state
+    runs, compiled = list[int](), list[Any]()
     torch.cuda.get_rng_state = lambda *_: runs.append(step_runs())  # type: ignore[assignment]
 
     def asking(x: Tensor, y: Tensor) -> Tensor:
@@ -321,14 +320,12 @@ def states() -> dict[str, Any]:
     def step_runs() -> int:
         return sum(one.runs for one in compiled[0].report().variants) if compiled else 0
 
-    compiled: list[Any] = []
-    step = fitstep.compile(asking, data[0], progress=False, audits="off")
+    step = fitstep.compile(asking, data[0], progress=False)
     compiled, runs[:] = [step], []
     for batch in data:
         step(*batch)
     torch.cuda.get_rng_state = real
-    parts = [2 * i + 1 for i in range(STEPS)]
-    return {"differs": [] if runs == parts else [str(runs)], "report": {"violations": 0}}
+    return {"differs": [runs] if runs != [1, 3, 5, 7] else [], "report": {"violations": 0}}
 
 
 def cases() -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:

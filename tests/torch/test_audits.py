@@ -225,6 +225,35 @@ def test_the_truth_comes_back_byte_for_byte() -> None:
     assert torch.equal(target, torch.arange(8.0))
 
 
+def test_the_environment_says_what_none_means(monkeypatch: pytest.MonkeyPatch) -> None:
+    for value, kind in (("off", "off"), ("all", "all"), (None, "auto")):
+        if value is None:
+            monkeypatch.delenv("FITSTEP_AUDITS")
+        else:
+            monkeypatch.setenv("FITSTEP_AUDITS", value)
+        assert fitstep.compile(Training().step, batches(1)[0], progress=False).audits.wanted == kind
+    monkeypatch.setenv("FITSTEP_AUDITS", "never")
+    with pytest.raises(fitstep.SettingError):
+        fitstep.compile(Training().step, batches(1)[0], progress=False)
+
+
+def test_what_cannot_be_planned_in_an_audit_has_not_happened() -> None:
+    """Plain PyTorch has been further by then."""
+    training = Training()
+    x, y = batches(1)[0]
+    step = fitstep.compile(training.step, (x, y), "2MiB", audits="all", progress=False)
+    step(x, y)
+    before = training.bits()
+    with pytest.raises(fitstep.BudgetTooSmall):
+        step(x.repeat(4000, 1), y.repeat(4000))
+    assert training.bits() == before
+    plain = Training()
+    for _ in range(2):
+        plain.step(x, y)
+    step(x, y)
+    assert training.bits() == plain.bits()
+
+
 def test_another_word_for_audits_is_refused() -> None:
     with pytest.raises(fitstep.SettingError, match='"auto", "all", "off"'):
         fitstep.compile(Training().step, batches(1)[0], audits="never")

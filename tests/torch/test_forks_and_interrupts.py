@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 import fitstep
+from fitstep import _core
 
 __all__ = ["interruptible"]  # For each test here.
 
@@ -257,17 +258,17 @@ def test_an_interrupt_among_a_compile_s_moves_leaves_all_steps_right(
         optimizers[one].step()
         return loss
 
-    moved: list[str] = []
-    settle = fitstep.session.Session._settle
+    moved: list[Any] = []
+    move_in = _core.Homes.move_in
 
-    def interrupted(session: Any, home: Any, tensor: Tensor) -> None:
-        moved.append(home.name)
+    def interrupted(homes: Any, tensor: Tensor, place: Any, aliases: int) -> None:
+        move_in(homes, tensor, place, aliases)
+        moved.append(place)
         if len(moved) == 1:
             os.kill(os.getpid(), signal.SIGINT)
-        settle(session, home, tensor)
 
     with monkeypatch.context() as patched:
-        patched.setattr(fitstep.session.Session, "_settle", interrupted)
+        patched.setattr(_core.Homes, "move_in", interrupted)
         with pytest.raises(KeyboardInterrupt):
             fitstep.compile(lambda: both(job), example=())
     assert len(moved) > 1

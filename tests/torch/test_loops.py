@@ -44,7 +44,11 @@ def run(loop: str, **settings: Any) -> dict[str, Any]:
         f"print(); print(json.dumps(answer))"
     )
     paths = [str(ROOT / "python"), os.environ.get("PYTHONPATH", "")]
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(paths)}
+    environment = os.environ | {
+        "OMP_NUM_THREADS": "1",
+        "FITSTEP_AUDITS": "auto",
+        "PYTHONPATH": os.pathsep.join(paths),
+    }
     before = used_seconds()
     answer = subprocess.run(
         [sys.executable, "-c", code],
