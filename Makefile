@@ -39,7 +39,7 @@ configure = cmake --preset $(1) -DPython_EXECUTABLE=$(python) $(2) >build/$(1).l
 build = mkdir -p build && $(call configure,$(1),$(2)) && cmake --build --preset $(1) -j $(JOBS)
 
 .PHONY: demo test test-core test-asan test-tsan test-long lint fix bench bench-plan \
-	bench-verify reproduce gpu-check fuzz deps doctor clean
+	bench-verify breadth hunt reproduce gpu-check fuzz deps doctor clean
 
 demo: $(setup)
 	$(call build,release,-DFITSTEP_TORCH=ON)
@@ -84,6 +84,17 @@ reproduce: $(setup)
 	$(call build,release,-DFITSTEP_TORCH=ON)
 	$(python) benchmarks/run.py densities
 	$(python) benchmarks/run.py reproduce --full
+
+# Families of models of five libraries; goes on where an earlier run has stopped.
+breadth: $(setup)
+	$(call build,release,-DFITSTEP_TORCH=ON)
+	$(python) -m pip install -q -r benchmarks/breadth/requirements.txt
+	$(python) benchmarks/breadth/breadth.py
+
+# Small trainings that look for silent wrong numbers.
+hunt: $(setup)
+	$(call build,release,-DFITSTEP_TORCH=ON)
+	$(python) tests/hunt/run.py --fork --json benchmarks/results/hunt.json
 
 bench-verify: $(setup)
 	$(call build,core)

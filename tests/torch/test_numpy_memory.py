@@ -1,0 +1,96 @@
+"""Memory that numpy and PyTorch share: arrays show what a step has made, and steps see what arrays
+were given, as with plain PyTorch."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+import fitstep
+
+STEPS = 5
+AUDITS = ["off", "all"]
+
+
+class Net:
+    """A layer with the memory of an array, or with an array over its memory."""
+
+    def __init__(self, *, is_from_numpy: bool) -> None:
+        torch.manual_seed(3)
+        self.model = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 1))
+        layer: Any = self.model[0]
+        if is_from_numpy:
+            self.array = layer.weight.detach().numpy().copy()
+            layer.weight = nn.Parameter(torch.from_numpy(self.array))
+        else:
+            self.array = layer.weight.detach().numpy()
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=0.05)
+
+    def step(self, x: Tensor) -> Tensor:
+        """One training step."""
+        self.optimizer.zero_grad()
+        loss = self.model(x).square().mean()
+        loss.backward()
+        self.optimizer.step()
+        return loss.detach()
+
+
+def train(step: Callable[[Tensor], Tensor], net: Net) -> list[bytes]:
+    """What the array shows after each step; half-way it is written."""
+    x = torch.linspace(-1, 1, 24).reshape(4, 6)
+    seen = []
+    for i in range(STEPS):
+        if i == 2:
+            net.array[0] = 0.25
+        seen.append(step(x).numpy().tobytes() + net.array.tobytes())
+    return seen
+
+
+@pytest.mark.parametrize("audits", AUDITS)
+@pytest.mark.parametrize("is_from_numpy", [True, False])
+def test_an_array_over_a_parameter_is_as_in_plain_pytorch(is_from_numpy: bool, audits: str) -> None:
+    plain, ours = Net(is_from_numpy=is_from_numpy), Net(is_from_numpy=is_from_numpy)
+    step = fitstep.compile(ours.step, torch.randn(4, 6), audits=audits, progress=False)
+    assert train(step, ours) == train(plain.step, plain)
+    step.close()
+    assert np.array_equal(ours.array, plain.array)
+    ours.array[:] = 1
+    weight: Any = ours.model[0]
+    assert weight.weight.min() == 1, "the parameter is still where the array is"
+
+
+def test_parameters_that_no_array_shows_are_at_home() -> None:
+    """Other names for them, lists and dicts of them, and a state_dict are no reason to stay."""
+    net = Net(is_from_numpy=False)
+    del net.array
+    state, alias = net.model.state_dict(), [p.data for p in net.model.parameters()]
+    step = fitstep.compile(net.step, torch.randn(4, 6), progress=False)
+    assert step.report().home_bytes >= 3 * sum(p.nbytes for p in net.model.parameters())
+    assert len(state) == len(alias)
+
+
+@pytest.mark.parametrize("audits", AUDITS)
+@pytest.mark.parametrize("size", [4, 100_000])
+def test_an_array_that_the_step_writes_is_written(size: int, audits: str) -> None:
+    net = Net(is_from_numpy=False)
+
+    def counted(x: Tensor, sums: Tensor) -> Tensor:
+        loss = net.step(x)
+        sums.add_(loss)
+        return sums.max() - sums[0] + loss
+
+    array = np.zeros(size, np.float32)
+    step = fitstep.compile(
+        counted, (torch.ones(4, 6), torch.from_numpy(array)), audits=audits, progress=False
+    )
+    total = np.float32(0)
+    assert not array.any(), "compile puts everything back"
+    for i in range(STEPS):
+        if i == 3:
+            array += 2
+            total += np.float32(2)
+        total += step(torch.ones(4, 6), torch.from_numpy(array)).numpy()
+        assert np.array_equal(array, np.full(size, total))
