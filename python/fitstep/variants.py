@@ -168,7 +168,7 @@ class Binder:
                 is_input = storage in one.arguments or maker is not None or stays
                 kind = "input" if is_input else "constant"
                 one.segment.set_external(number, name or f"{kind} {place}", kind, False)
-                if stays:
+                if stays and role in KINDS:  # Else arrays may be written while the step runs.
                     one.segment.keep_state(number)
                 continue
             if home is not None:

@@ -94,3 +94,23 @@ def test_an_array_that_the_step_writes_is_written(size: int, audits: str) -> Non
             total += np.float32(2)
         total += step(torch.ones(4, 6), torch.from_numpy(array)).numpy()
         assert np.array_equal(array, np.full(size, total))
+
+
+@pytest.mark.parametrize("audits", AUDITS)
+def test_an_array_that_is_written_behind_its_use_was_read_before(audits: str) -> None:
+    """Recorded operators run later than they are called."""
+
+    def train(*, is_compiled: bool) -> list[bytes]:
+        net, scale = Net(is_from_numpy=False), np.ones((4, 6), np.float32)
+        shared = torch.from_numpy(scale)
+
+        def step(x: Tensor) -> Tensor:
+            x = x * shared
+            scale[1] += 0.5
+            return net.step(x)
+
+        x = torch.linspace(-1, 1, 24).reshape(4, 6)
+        run: Any = fitstep.compile(step, x, audits=audits) if is_compiled else step
+        return [run(x).numpy().tobytes() + scale.tobytes() for _ in range(STEPS)]
+
+    assert train(is_compiled=True) == train(is_compiled=False)
