@@ -60,7 +60,7 @@ def compile(  # noqa: A001 - the word that PyTorch's users know.
         example: the arguments of a call by position, a tuple, or a single one (a list, a dict);
             nested as you like. Tensors must not require a gradient; values do not matter.
         budget: bytes, a size such as "6GiB", or a share of the plain peak such as "75%": for all
-            tensors and the kernels' own temporaries. None: as plain PyTorch needs.
+            tensors and the kernels' own temporaries. None: as plain PyTorch needs, or as before.
         host_budget: bytes beside the budget, for what plans evict; None: nothing is evicted.
         disk_budget: the same in a file, whose blocks are taken before the first step.
         disk_dir: the folder of that file, where it has no name; None: that of temporary files.
@@ -73,8 +73,8 @@ def compile(  # noqa: A001 - the word that PyTorch's users know.
         keep_grads: leave `p.grad` set also where an optimizer of the step has used it.
         audits: "auto": calls 1, 2, 3, 10, 100, …, and the first after a new program, are made by
             plain PyTorch too and compared where that fits; "all"; "off"; None: FITSTEP_AUDITS says.
-        max_variants: programs that are kept. seed, effort: of the planner; more effort, better.
-        max_variants: programs that are kept. seed, effort: of the planner.
+        max_variants: programs that are kept; of more, the least recently used is forgotten.
+        seed, effort: of the planner. Equal seeds give equal plans; more rounds, better ones.
         progress: a progress line while profiling and planning; None: if stderr is a terminal.
 
     Raises:

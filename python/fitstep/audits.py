@@ -11,9 +11,7 @@ and so on, and the next one after a call that made a new program.
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +44,7 @@ class Audits:
     calls: int = 0
     audited_calls: int = 0
     compared_tensors: int = 0
-    seconds: float = 0.0  # Beside what the calls would have taken without.
+    seconds: float = 0.0  # Of audited calls, without what their programs took.
     why_not: str = ""  # Why a call that was due was not audited.
     has_new: bool = False  # A program that no audit has run.
 
@@ -57,17 +55,9 @@ class Audits:
             return False
         if self.wanted != "all" and not self.has_new and not _is_early_or_round(self.calls):
             return False
+        self.has_new = False  # Asked once: memory that is not free now is not looked at each call.
         self.why_not = _why_too_large(session, plain_peak_bytes)
         return not self.why_not
-
-    @contextmanager
-    def timed(self) -> Iterator[None]:
-        """Its body is what an audit does beside the call."""
-        began = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.seconds += time.perf_counter() - began
 
 
 def _is_early_or_round(call: int) -> bool:

@@ -113,7 +113,7 @@ class Call:
                 _core.set_generator_state(generator, _core.generator_state(stand_in))
 
         if self._audits is not None:
-            with self._audits.timed(), following.core.not_followed():
+            with following.core.not_followed():
                 self._audit(variant, Truth(targets, starts, drawn), survivors, run)
             return
         for generator, before, _ in seeded:
@@ -187,7 +187,10 @@ class Call:
         if failure is not None:
             self._abandon(following, survivors)
             raise _step_failed(variant, *failure)
-        self._step.note(variant, time.perf_counter() - began)
+        seconds = time.perf_counter() - began
+        self._step.note(variant, seconds)
+        if self._audits is not None:
+            self._audits.seconds -= seconds
 
     def _bring_home(self, variant: Variant, externals: list[torch.Tensor]) -> None:
         """What the program expects at home is there: tensors that user code has replaced move in,

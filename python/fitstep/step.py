@@ -72,6 +72,7 @@ class Step:
         """Plans, verifies and makes ready. Raises before anything of the user's has changed."""
         if not variants:
             return
+        self.audits.has_new = True
         session = self._session
         first = not session.is_open
         peaks = [v.step.plain_peak_bytes() for v in variants]
@@ -192,14 +193,16 @@ class Step:
         with uninterrupted() as may_interrupt, alone(self._session):
             is_due = self.audits.is_due(self._session, self.plain_peak_bytes)
             audits = self.audits if is_due else None
-            known = len(self._variants)
+            began = time.perf_counter()
             self._call = Call(self, self._session, self._maker, args, kwargs, may_interrupt, audits)
             try:
                 result = self._call.run(self._following)
-                self.audits.audited_calls += is_due
-                self.audits.has_new = not is_due and len(self._variants) > known
+                if is_due:  # What is new in it has been compared.
+                    self.audits.audited_calls += 1
+                    self.audits.has_new = False
                 return result
             finally:
+                self.audits.seconds += time.perf_counter() - began if is_due else 0
                 self._call = None
                 self._make_room()
 

@@ -21,7 +21,7 @@ STEPS = 6
 
 
 class Training:
-    """A small model, its optimizer and the step; `numbers` as a schedule would change them."""
+    """A small model, its optimizer and the step."""
 
     def __init__(self, optimizer: str = "AdamW", *, drops: bool = False) -> None:
         torch.manual_seed(5)
@@ -94,6 +94,26 @@ def test_calls_are_audited_at_first_then_ever_more_rarely_and_behind_new_program
         step(x[:4], y[:4]) if i == 14 else step(x, y)
         audited += [i + 1] * (step.audits.audited_calls - before)
     assert audited == [1, 2, 3, 10, 16]
+
+
+def test_a_program_made_anew_for_a_number_is_audited_in_the_next_call() -> None:
+    """Their count is the same: one takes the place of another."""
+    training, scale = Training("SGD"), [1.5]
+
+    def scaled(x: Tensor, y: Tensor) -> Tensor:
+        return training.step(x * scale[0], y)
+
+    step = fitstep.compile(scaled, batches(1)[0], audits="auto", progress=False)
+    audited, counts = [], []
+    for i, batch in enumerate(batches(7)):
+        scale[0] = 1.5 if i < 4 else 2.5
+        before = step.audits.audited_calls
+        step(*batch)
+        audited += [i + 1] * (step.audits.audited_calls - before)
+        counts.append(len(step.variants))
+    assert audited == [1, 2, 3, 6]
+    assert counts[3] == counts[-1]
+    assert step.report().audit_s > 0
 
 
 class Forgetful:
