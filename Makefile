@@ -95,6 +95,7 @@ breadth: $(setup)
 hunt: $(setup)
 	$(call build,release,-DFITSTEP_TORCH=ON)
 	$(python) tests/hunt/run.py --fork --json benchmarks/results/hunt.json
+	FITSTEP_AUDITS=auto $(python) tests/hunt/run.py --fork --json benchmarks/results/hunt_audited.json
 
 bench-verify: $(setup)
 	$(call build,core)

@@ -26,6 +26,7 @@ namespace {
 using Kind = OperatorFacts::Kind;
 
 constexpr int64_t kMostKnownElements = int64_t{1} << 16;
+constexpr int64_t kMostUnfilledElements = int64_t{1} << 10;
 
 constexpr const char* kStranger = "reads a gradient that an earlier step has used";
 
@@ -157,6 +158,7 @@ bool Follower::may_run(const c10::OperatorHandle& op, const OperatorFacts& facts
   const c10::Device device = device_of(stack);
   if (!has_tensors && !device.is_cpu()) return false;
   if (op.operator_name().name.starts_with("fitstep::")) return false;
+  const bool is_unfilled = !has_tensors && rule_of(op).is_undefined;
   const size_t numbers = storages_.size();
   const TorchCall call = call_of(op, stack);
   const torch::jit::Stack arguments(stack.end() - static_cast<std::ptrdiff_t>(count), stack.end());
@@ -166,6 +168,8 @@ bool Follower::may_run(const c10::OperatorHandle& op, const OperatorFacts& facts
     const auto elements =
         std::accumulate(result.sizes.begin(), result.sizes.end(), int64_t{1}, std::multiplies<>());
     const bool is_whole = c10::isIntegralType(result.dtype, /*includeBool=*/true);
+    // PyTorch's own C++ makes a few, and writes them by address: at::tensor().
+    if (is_unfilled && elements <= kMostUnfilledElements) continue;
     if (elements > (is_whole || has_tensors ? kMostKnownElements : 1)) return false;
     if (!is_whole && !has_tensors && !result.sizes.empty()) return false;
   }

@@ -209,8 +209,9 @@ std::vector<Value> Geometries::of(const TorchCall& call, const torch::jit::Stack
   const OperatorFacts& facts = facts_of(call.handle);
   const bool may_try = !facts.is_random && facts.written.empty();
   const int64_t bytes = operand_bytes(call);
-  if (may_try && bytes <= most_tried_bytes_ &&
-      3 * bytes <= static_cast<int64_t>(room_.bytes.size())) {
+  const bool has_room =
+      3 * bytes <= static_cast<int64_t>(room_.bytes.size()) || bytes <= kMostBesideBytes;
+  if (may_try && has_room && bytes <= most_tried_bytes_) {
     try {
       results = by_real_kernel(call, stack);
       return known_.emplace(signature, std::move(results)).first->second;

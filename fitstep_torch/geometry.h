@@ -52,6 +52,7 @@ class Geometries {
  private:
   static constexpr int64_t kMostFinalBytes = int64_t{256} << 20;
   static constexpr int64_t kMostPreviewBytes = int64_t{1} << 20;
+  static constexpr int64_t kMostBesideBytes = int64_t{1} << 14;  // Where the room is too small.
 
   std::vector<Value> by_real_kernel(const TorchCall& call, const torch::jit::Stack& stack) const;
 

@@ -23,6 +23,9 @@ constexpr std::array<std::string_view, 5> kHiddenViews = {
 // Look at bytes although no tag says so.
 constexpr std::array<std::string_view, 2> kHiddenAsks = {"aten::_linalg_check_errors",
                                                          "aten::_assert_async"};
+// Look at geometry, devices and lengths only, although their results depend on data by their tags.
+constexpr std::array<std::string_view, 2> kHiddenQueries = {"aten::_use_cudnn_ctc_loss",
+                                                            "aten::_use_miopen_ctc_loss"};
 constexpr std::array<std::string_view, 1> kHiddenDynamic = {"aten::_pack_padded_sequence"};
 
 template <class Names>
@@ -61,6 +64,7 @@ Kind kind_of(const c10::OperatorHandle& op, const OperatorFacts& facts) {
   const c10::FunctionSchema& schema = op.schema();
   const std::string& name = op.operator_name().name;
   if (name.starts_with("profiler::") || name.starts_with("prim::")) return Kind::Query;
+  if (is_among(name, kHiddenQueries)) return Kind::Query;
   if (name.starts_with("c10d::") || name.starts_with("_c10d_functional::")) return Kind::Collective;
   if (op.hasTag(at::Tag::inplace_view) && !changes_memory(op)) return Kind::View;
   if (op.hasTag(at::Tag::data_dependent_output) || is_among(name, kHiddenAsks)) return Kind::Ask;

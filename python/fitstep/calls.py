@@ -69,7 +69,7 @@ class Call:
                 raise following.error
             result = detached(result)
             self._drop_grads(following)
-            self.end_segment(following, is_last=True)
+            self.end_segment(following)
         following.core.forget_writes()
         self._take_ghosts()
         for variant in self._looked:
@@ -79,8 +79,12 @@ class Call:
 
     # -- segments ----------------------------------------------------------------------------
 
-    def end_segment(self, following: Following, *, is_last: bool) -> None:
+    def end_segment(self, following: Following) -> None:
         """Runs what is recorded, and gives hollow tensors their memory."""
+        with following.core.not_followed():  # Operators that this calls are its own.
+            self._end_segment(following)
+
+    def _end_segment(self, following: Following) -> None:
         ended = following.core.end_segment()
         segment, is_new, _, externals, survivors, seeded, generators, held, starts, drawn = ended
         if segment is None:
@@ -99,8 +103,7 @@ class Call:
             inputs = [targets[k] for k in variant.sources]
         except BaseException:
             if self._audits is not None:  # Plain PyTorch has been further.
-                with following.core.not_followed():
-                    Truth(targets, starts, drawn).to_start()
+                Truth(targets, starts, drawn).to_start()
             self._abandon(following, survivors)
             raise
         self._part += 1
@@ -113,8 +116,7 @@ class Call:
                 _core.set_generator_state(generator, _core.generator_state(stand_in))
 
         if self._audits is not None:
-            with following.core.not_followed():
-                self._audit(variant, Truth(targets, starts, drawn), survivors, run)
+            self._audit(variant, Truth(targets, starts, drawn), survivors, run)
             return
         for generator, before, _ in seeded:
             _core.set_generator_state(generator, before)
@@ -124,8 +126,7 @@ class Call:
         written = set(segment.written())
         for number, tensor, copied in zip(segment.externals(), externals, held, strict=True):
             if copied is not None and number in written:
-                with following.core.not_followed():
-                    _core.bytes_of(tensor).copy_(_core.bytes_of(copied))
+                _core.bytes_of(tensor).copy_(_core.bytes_of(copied))
         self._fill(variant, survivors)
 
     def _reach(self) -> Reach:
@@ -290,7 +291,7 @@ class Call:
             if self._has_failed:
                 self._abandon(following, following.core.end_segment()[4])
             else:
-                self.end_segment(following, is_last=True)
+                self.end_segment(following)
         except StepFailed as again:
             raise again from error
         except BaseException:

@@ -208,7 +208,7 @@ class Step:
 
     def _flush(self, name: str) -> bool:
         assert self._call is not None
-        self._call.end_segment(self._following, is_last=False)
+        self._call.end_segment(self._following)
         return True
 
     def known(self) -> list[Any]:

@@ -2,7 +2,7 @@
 
     entries of every container within reach   by saved entries; the containers stay the same
     gradients, version counters               by saved values
-    numpy arrays, bytearrays, arrays          by saved bytes
+    numpy arrays, bytearrays, ctypes' data    by saved bytes
     generators                                by saved states
     iterators                                 held: nothing could put back what they gave
     files, progress bars, trackers            muted: nothing could take back what was written
@@ -16,6 +16,7 @@ from __future__ import annotations
 import array
 import contextlib
 import copy
+import ctypes
 import functools
 import io
 import os
@@ -28,6 +29,8 @@ from .errors import CaptureError, user_location
 from .muted import Muted, is_output
 from .state import Reach
 from .state.rng import GeneratorStates
+
+_CTYPES = (ctypes._SimpleCData, ctypes.Array, ctypes.Structure, ctypes.Union)
 
 
 class HeldIterator:
@@ -90,12 +93,10 @@ class Undo:
         self._versions = [(tensor, tensor._version) for tensor in tensors]
         self._data = [(tensor, tensor.detach()) for tensor in tensors]
         self._hooks = [
-            (hooks, list(hooks))
+            (tensor, name, list(getattr(tensor, name) or ()))
             for tensor in tensors
-            for hooks in (tensor._backward_hooks, tensor._post_accumulate_grad_hooks)
-            if hooks is not None
+            for name in ("_backward_hooks", "_post_accumulate_grad_hooks")
         ]
-        self._unhooked = [t for t in tensors if t.is_leaf and t._backward_hooks is None]
         self._flags = [(tensor, tensor.requires_grad) for tensor in tensors if tensor.is_leaf]
         self._generators = GeneratorStates(reach)
         self._misses = [cache.cache_info().misses for cache in reach.caches]
@@ -105,8 +106,9 @@ class Undo:
     def _find_buffers(self) -> Iterator[tuple[Any, bytes]]:
         seen = set()
         for _node, entries in self._entries:
-            for _key, value in entries:
-                kinds = (bytearray, array.array)
+            for _key, held in entries:
+                value = _of_process(held)
+                kinds = (bytearray, array.array, *_CTYPES)
                 if id(value) in seen or not (isinstance(value, kinds) or _is_array(value)):
                     continue
                 seen.add(id(value))
@@ -129,13 +131,10 @@ class Undo:
         for tensor, data in self._data:
             if tensor.data_ptr() != data.data_ptr() or tensor.shape != data.shape:
                 tensor.data = data  # As it was before `.data =` or resize_().
-        for hooks, was in self._hooks:
+        for tensor, name, was in self._hooks:
+            hooks = getattr(tensor, name) or {}
             for key in [key for key in hooks if key not in was]:
                 del hooks[key]
-        for tensor in self._unhooked:
-            for added in (tensor._backward_hooks, tensor._post_accumulate_grad_hooks):
-                if added:
-                    added.clear()
         for tensor, flag in self._flags:
             if tensor.requires_grad != flag:
                 tensor.requires_grad_(flag)
@@ -185,8 +184,18 @@ def _is_array(value: object) -> bool:
     return bool(_is_array_type(kind))
 
 
+def _of_process(value: Any) -> Any:
+    """What is behind a multiprocessing.Value or Array."""
+    if type(value).__module__ != "multiprocessing.sharedctypes":
+        return value
+    return value.get_obj() if hasattr(value, "get_obj") else value
+
+
 def _write(buffer: Any, content: bytes) -> None:
-    if isinstance(buffer, bytearray):
+    if isinstance(buffer, _CTYPES):
+        if bytes(buffer) != content:
+            memoryview(buffer).cast("B")[:] = content
+    elif isinstance(buffer, bytearray):
         if bytes(buffer) != content:
             buffer[:] = content
     elif isinstance(buffer, array.array):

@@ -12,6 +12,10 @@ from worlds import Bench, stepping
 
 # Each makes something of the model's output h (6, 4); its mean of squares is trained on.
 OPERATORS: dict[str, Any] = {
+    "unfilled_then_filled": lambda h: (
+        h * torch.empty(4).normal_() + torch.empty(6, 4).copy_(h.detach()) + torch.tensor([0.5])
+    ),
+    "unfilled_into_which_is_written": lambda h: h + torch.add(h.detach(), 1, out=torch.empty(6, 4)),
     "cumsum_cumprod": lambda h: h.cumsum(0) + h.cumprod(1),
     "logcumsumexp_cummax": lambda h: h.logcumsumexp(0) + h.cummax(1).values,
     "sort_kthvalue": lambda h: h.sort(1, descending=True).values + h.kthvalue(2, 0).values,
