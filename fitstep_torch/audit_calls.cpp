@@ -14,17 +14,54 @@
 
 namespace fitstep::torch_side {
 
-// What the call is the first to write in this segment, as it is before.
-void Follower::keep_starts(const TorchCall& call, const torch::jit::Stack& stack) {
+// A call that is as in the known segment. Where its kernel raises it has not been called.
+void Follower::match_audited(const TorchCall& call, const OperatorFacts& facts,
+                             c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  const auto kept = keep_starts(call, *stack);
+  const std::vector<bool> was_written = is_written_;
+  note_written(call, *stack);
+  try {
+    run_audited(call, facts, keys, stack);
+    take_results(call.handle, call.results, facts, *stack);
+  } catch (...) {
+    is_written_ = was_written;
+    for (const c10::StorageImpl* one : kept) starts_.erase(one);
+    std::erase_if(changed_, [&](const ChangedNumber& one) {
+      return static_cast<size_t>(one.op) >= position_;
+    });
+    throw;
+  }
+}
+
+// Whether the kernel would give what it writes another size is asked before it runs.
+void Follower::check_not_resized(const TorchCall& call, const torch::jit::Stack& stack) {
+  if (facts_of(call.handle).written.empty()) return;
+  const torch::jit::Stack arguments(
+      stack.end() - static_cast<std::ptrdiff_t>(call.arguments.size()), stack.end());
+  try {
+    geometries_.of(call, arguments, size_bytes_, device_of(arguments));
+  } catch (const Resizes&) {
+    python_.refuse(full_name(call.handle), kResizes);
+  } catch (const std::exception&) {  // The kernel will say it.
+  }
+}
+
+// What the call is the first to write in this segment, as it is before: which that was.
+std::vector<const c10::StorageImpl*> Follower::keep_starts(const TorchCall& call,
+                                                           const torch::jit::Stack& stack) {
+  std::vector<const c10::StorageImpl*> kept;
   const size_t first = stack.size() - call.arguments.size();
   for (size_t i = 0; i < call.arguments.size(); ++i) {
     if (!is_written(call, i)) continue;
     each_tensor(stack[first + i], [&](const at::Tensor& one) {
       if (!one.has_storage() || is_pending(storage_of(one))) return;
       at::Tensor& start = starts_[storage_of(one)];
-      if (!start.defined()) start = copy_of(one);
+      if (start.defined()) return;
+      start = copy_of(one);
+      kept.push_back(storage_of(one));
     });
   }
+  return kept;
 }
 
 // The kernel; with results over memory of their own that begins and ends where they do, as those

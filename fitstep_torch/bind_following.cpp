@@ -66,6 +66,12 @@ class PythonFollowing final : public Following {
       return true;
     });
   }
+  void keep_generators(bool is_begin) override {
+    call([&] {
+      object_.attr("keep_generators")(is_begin);
+      return true;
+    });
+  }
   void refuse(const std::string& operator_name, const std::string& why) override {
     call([&] {
       object_.attr("refuse")(operator_name, why);
@@ -87,16 +93,23 @@ struct Bound {
 };
 
 // What the arena has free, or a little memory where there is none yet.
-std::span<char> room_for(Bound& bound, const std::shared_ptr<TorchDevice>& device,
-                         const std::shared_ptr<Homes>& homes, int64_t bottom_bytes) {
-  if (homes != nullptr) return homes->free_above(bottom_bytes);
+Follower::Where where(Bound& bound, const std::shared_ptr<TorchDevice>& device,
+                      const std::shared_ptr<Homes>& homes, int64_t bottom_bytes) {
+  Follower::Where found{
+      .device = device.get(), .room = {}, .is_home = [homes](const void* address) {
+        return homes != nullptr && homes->place_of(address).has_value();
+      }};
   constexpr int64_t kScratchBytes = int64_t{16} << 20;
-  if (bound.scratch == nullptr) {
+  if (homes == nullptr && bound.scratch == nullptr) {
     auto made = Homes::open(device, {.size_bytes = kScratchBytes});
-    if (!made) return {};
-    bound.scratch = std::move(made).value();
+    if (made) bound.scratch = std::move(made).value();
   }
-  return bound.scratch->free_above(0);
+  if (homes != nullptr) {
+    found.room = homes->free_above(bottom_bytes);
+  } else if (bound.scratch != nullptr) {
+    found.room = bound.scratch->free_above(0);
+  }
+  return found;
 }
 
 TapeStorage& storage(Segment& segment, int32_t number) {
@@ -128,7 +141,7 @@ void give_out(Segment& segment, int32_t number) {
 }
 
 py::tuple end_segment(Bound& bound) {
-  Follower::Ended ended = bound.follower.end_segment();
+  EndedSegment ended = bound.follower.end_segment();
   py::list seeded;
   for (const auto& [generator, before, after] : ended.seeded) {
     seeded.append(py::make_tuple(generator, py::bytes(before.data(), before.size()),
@@ -143,7 +156,8 @@ py::tuple end_segment(Bound& bound) {
                                 py::bytes(after.data(), after.size())));
   }
   return py::make_tuple(ended.segment, ended.is_new, ended.changed, ended.externals,
-                        ended.survivors, seeded, generators, ended.held, ended.starts, drawn);
+                        ended.survivors, seeded, generators, ended.held, ended.starts, drawn,
+                        ended.was_overwritten);
 }
 
 // In its body operators run as if nobody followed.
@@ -209,13 +223,6 @@ int64_t last_writer(const Segment& segment, int32_t number) {
   return -1;
 }
 
-// Whether what makes it leaves its bytes as they were.
-bool is_undefined(const Segment& segment, int32_t number) {
-  const int64_t born = segment.tape.storages.at(static_cast<size_t>(number)).born;
-  if (born < 0 || static_cast<size_t>(born) >= segment.tape.ops.size()) return false;
-  return rule_of(segment.tape.ops[static_cast<size_t>(born)].call.handle).is_undefined;
-}
-
 void take_numbers(Segment& segment, const std::vector<ChangedNumber>& changed) {
   for (const ChangedNumber& one : changed) {
     set_number(segment.tape.ops[static_cast<size_t>(one.op)]
@@ -255,7 +262,7 @@ void bind_following(py::module_& module) {
       .def("storage_bytes",
            [](Segment& segment, int32_t number) { return storage(segment, number).size_bytes; })
       .def("last_writer", &last_writer)
-      .def("is_undefined", &is_undefined)
+      .def("undefined", [](const Segment& segment) { return undefined_storages(segment.tape); })
       .def("is_like",
            [](const Segment& segment, const Segment& other) {
              return segment.tape.ops.size() == other.tape.ops.size() &&
@@ -286,13 +293,13 @@ void bind_following(py::module_& module) {
            [](Bound& bound, Follower::Known known, Follower::Mode mode,
               const std::shared_ptr<TorchDevice>& device, const std::shared_ptr<Homes>& homes,
               int64_t bottom_bytes) {
-             const std::span<char> room = room_for(bound, device, homes, bottom_bytes);
-             bound.follower.start(std::move(known), mode, device.get(), room);
+             bound.follower.start(std::move(known), mode,
+                                  where(bound, device, homes, bottom_bytes));
            })
-      .def("set_room",
+      .def("set_where",
            [](Bound& bound, const std::shared_ptr<TorchDevice>& device,
               const std::shared_ptr<Homes>& homes, int64_t bottom_bytes) {
-             bound.follower.set_room(device.get(), room_for(bound, device, homes, bottom_bytes));
+             bound.follower.set_where(where(bound, device, homes, bottom_bytes));
            })
       .def("stop", [](Bound& bound) { bound.follower.stop(); })
       .def("end_segment", &end_segment)
@@ -330,6 +337,15 @@ void bind_following(py::module_& module) {
         {.sizes = {static_cast<int64_t>(storage.nbytes())}, .strides = {1}, .dtype = at::kByte});
   });
   module.def("use_count", &holders_of);
+  // Of the tensor that a Python object stands for: 1 if nothing but that object holds it.
+  module.def("tensor_use_count",
+             [](const py::handle& object) { return THPVariable_Unpack(object.ptr()).use_count(); });
+  module.def("forget_lender", [](const at::Tensor& tensor) {
+    tensor.storage().unsafeGetStorageImpl()->set_resizable(tensor.storage().allocator() != nullptr);
+  });
+  module.def("note_lender", [](const at::Tensor& tensor) {
+    tensor.storage().unsafeGetStorageImpl()->set_resizable(false);
+  });
   module.def("is_hollow", [](const at::Tensor& tensor) { return is_hollow(tensor); });
   module.def("fill_hollow", [](const at::Tensor& hollow, const at::Tensor& with) {
     fill_hollow(*hollow.storage().unsafeGetStorageImpl(), *with.storage().unsafeGetStorageImpl());

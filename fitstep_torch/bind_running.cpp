@@ -144,6 +144,7 @@ void bind_running(py::module_& module) {
              return reinterpret_cast<uintptr_t>(
                  unwrap(homes.address_of(place(home), size_bytes, device)));
            })
+      .def("lent", &Homes::lent)
       .def("take_over", [](Homes& homes, const at::Tensor& tensor,
                            const HomePair& home) { unwrap(homes.take_over(tensor, place(home))); })
       .def("move_out", [](Homes& homes, const at::Tensor& tensor,

@@ -34,10 +34,7 @@ bool Follower::match(const c10::OperatorHandle& op, const OperatorFacts& facts,
   }
   const TorchCall& call = followed_->tape.ops[position_].call;
   if (mode_ == Mode::Audit) {
-    keep_starts(call, *stack);
-    note_written(call, *stack);
-    run_audited(call, facts, keys, stack);
-    take_results(op, call.results, facts, *stack);
+    match_audited(call, facts, keys, stack);
   } else {
     note_written(call, *stack);
     give_matched(call, facts, stack);
@@ -93,6 +90,7 @@ void Follower::trim(size_t count) {
   for (size_t i = count; i < storages_.size(); ++i) {
     if (externals_[i].defined()) numbers_.erase(storage_of(externals_[i]));
   }
+  std::erase_if(watched_, [&](const auto& one) { return static_cast<size_t>(one.first) >= count; });
   if (storages_.size() > count)
     storages_.erase(storages_.begin() + static_cast<std::ptrdiff_t>(count), storages_.end());
   size_bytes_.resize(storages_.size());

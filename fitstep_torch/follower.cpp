@@ -47,12 +47,16 @@ TORCH_LIBRARY_IMPL(_, Fake, library) {
   library.fallback(torch::CppFunction::makeFromBoxedFunction<&on_call>());
 }
 
-void Follower::start(Known known, Mode mode, TorchDevice* device, std::span<char> room) {
+void Follower::set_where(Where where) {
+  geometries_.try_in(where.device, where.room, /*is_final=*/mode_ != Mode::Preview);
+  where_ = std::move(where);
+}
+
+void Follower::start(Known known, Mode mode, Where where) {
   FITSTEP_CHECK(listening == nullptr, "somebody follows a step already");
   known_ = std::move(known);
   mode_ = mode;
-  device_ = device;
-  set_room(device, room);
+  set_where(std::move(where));
   recorded_ = ran_ = 0;
   region_ = -1;
   reset();
@@ -83,6 +87,8 @@ void Follower::reset() {
   externals_.clear();
   held_.clear();
   is_written_.clear();
+  watched_.clear();
+  has_lent_ = false;
   alive_.clear();
   generators_.clear();
   drawn_.clear();
@@ -262,7 +268,11 @@ void Follower::handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
     return;
   }
   if (changes_memory(op)) {
-    python_.refuse(full_name(op), "changes which memory a tensor uses");
+    if (is_apart(*stack, count)) {
+      run(op, keys, stack);
+    } else {
+      python_.refuse(full_name(op), "changes which memory a tensor uses");
+    }
     return;
   }
   if (has_mask(op, *stack)) {
@@ -281,8 +291,8 @@ void Follower::handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
     python_.flush(full_name(op));
     was_seeded(generator_of(op, *stack));
   }
-  if (followed_ != nullptr && match(op, facts, keys, stack)) return;
-  record(op, facts, keys, stack);
+  if (followed_ == nullptr || !match(op, facts, keys, stack)) record(op, facts, keys, stack);
+  if (has_lent_ && has_written_lent()) python_.flush(full_name(op));  // Arrays show it from now on.
 }
 
 void Follower::ask(const c10::OperatorHandle& op, c10::DispatchKeySet keys,

@@ -36,40 +36,41 @@ class Follower {
  public:
   using Known = std::vector<std::shared_ptr<Segment>>;
 
-  Follower(const Profile& profile, Following& python) : python_(python), geometries_(profile) {}
+  Follower(const Profile& profile, Following& python)
+      : python_(python),
+        geometries_(profile, [this](bool is_begin) { python_.keep_generators(is_begin); }) {}
   ~Follower() { stop(); }
   Follower(const Follower&) = delete;
   Follower& operator=(const Follower&) = delete;
 
-  // From now on the operators that this thread calls come here. `room` of the device is free.
-  enum class Mode : uint8_t { Preview, Call, Audit };
-  void start(Known known, Mode mode, TorchDevice* device, std::span<char> room);
-  void stop();
+  // What is free of a device, and which addresses are at home. Both change where homes grow.
+  struct Where {
+    TorchDevice* device = nullptr;
+    std::span<char> room;
+    std::function<bool(const void*)> is_home;
+  };
 
-  // What is free of the device now: homes may have grown, or moved.
-  void set_room(TorchDevice* device, std::span<char> room) {
-    geometries_.try_in(device, room, /*is_final=*/mode_ != Mode::Preview);
-  }
+  // From now on the operators that this thread calls come here.
+  enum class Mode : uint8_t { Preview, Call, Audit };
+  void start(Known known, Mode mode, Where where);
+  void stop();
+  void set_where(Where where);
 
   // One operator that Python has called. Arguments are on the stack, results will be.
   void handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
 
-  using Ended = EndedSegment;
-
   // Ends the segment; the next begins.
-  Ended end_segment();
+  EndedSegment end_segment();
 
   // One more that may be followed from the next segment on.
   void add_known(std::shared_ptr<Segment> segment) { known_.push_back(std::move(segment)); }
-
   void set_region(int32_t region) { region_ = region; }
 
-  // Puts back what operators have written that ran at once, since the last call of these two.
+  // Puts back what operators have written that ran at once, since the last of these two calls.
   void undo_writes();
   void forget_writes() { saved_.clear(); }
 
-  // Whether the bytes of a tensor are what Python would find there.
-  bool is_readable(const at::Tensor& tensor) const;
+  bool is_readable(const at::Tensor& tensor) const;  // Its bytes are what Python would find.
   // Whether nothing that is recorded reads or writes it: then Python may do with it what it likes.
   bool is_untouched(const at::Tensor& tensor) const;
 
@@ -81,6 +82,9 @@ class Follower {
 
   bool is_pending(const c10::StorageImpl* storage) const;
   bool has_strangers(const torch::jit::Stack& stack, size_t count) const;
+  bool has_written_lent() const;
+  bool is_apart(const torch::jit::Stack& stack, size_t count) const;
+  bool was_overwritten() const;
   bool is_small(const at::Tensor& tensor) const;
   Bytes bytes_of(const torch::jit::Stack& stack, size_t count) const;
   bool may_run(const c10::OperatorHandle& op, const OperatorFacts& facts,
@@ -131,7 +135,11 @@ class Follower {
   // Of an audit.
   void run_audited(const TorchCall& call, const OperatorFacts& facts, c10::DispatchKeySet keys,
                    torch::jit::Stack* stack);
-  void keep_starts(const TorchCall& call, const torch::jit::Stack& stack);
+  std::vector<const c10::StorageImpl*> keep_starts(const TorchCall& call,
+                                                   const torch::jit::Stack& stack);
+  void match_audited(const TorchCall& call, const OperatorFacts& facts, c10::DispatchKeySet keys,
+                     torch::jit::Stack* stack);
+  void check_not_resized(const TorchCall& call, const torch::jit::Stack& stack);
   at::Tensor apart(const at::Tensor& made, const std::vector<at::Tensor>& others) const;
   void take_result(const c10::OperatorHandle& op, const std::optional<TensorRef>& expected,
                    const at::Tensor& made);
@@ -147,7 +155,7 @@ class Follower {
   Geometries geometries_;
   Known known_;
   Mode mode_ = Mode::Call;
-  TorchDevice* device_ = nullptr;
+  Where where_;
   bool is_listening_ = false;
   int32_t region_ = -1;
   int64_t recorded_ = 0;
@@ -167,6 +175,9 @@ class Follower {
   std::vector<at::Tensor> externals_;                                // By number; else undefined.
   std::vector<at::Tensor> held_;  // By number: what was in memory that is somebody else's.
   std::vector<bool> is_written_;  // By number: it waits for that.
+  std::vector<std::pair<int32_t, uint64_t>>
+      watched_;  // Lent and not copied: a hash of what it had.
+  bool has_lent_ = false;
   std::vector<int32_t> alive_;
 
   std::vector<at::Generator> generators_;  // That Python gives to operators.

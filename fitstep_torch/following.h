@@ -32,6 +32,8 @@ class Following {
   virtual Source source() = 0;
   // Has Python drop what only cycles hold.
   virtual void collect() = 0;
+  // Around a trial of a kernel that may draw from any generator.
+  virtual void keep_generators(bool is_begin) = 0;
   // Raises the error for an operator that cannot be recorded.
   virtual void refuse(const std::string& operator_name, const std::string& why) = 0;
 };
@@ -52,6 +54,8 @@ struct EndedSegment {
   // before and behind what was drawn.
   std::vector<std::optional<at::Tensor>> starts;
   std::vector<std::tuple<at::Generator, std::vector<char>, std::vector<char>>> drawn;
+  // Whether somebody has written what recorded operators wait to read, past all operators.
+  bool was_overwritten = false;
 };
 
 }  // namespace fitstep::torch_side

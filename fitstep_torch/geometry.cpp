@@ -2,6 +2,7 @@
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/native/ConvUtils.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/empty_strided.h>
 #include <c10/core/MemoryFormat.h>
 
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "fitstep_torch/generators.h"
+#include "fitstep_torch/hollow.h"
 #include "fitstep_torch/operator_facts.h"
 #include "fitstep_torch/tensors.h"
 
@@ -76,22 +78,8 @@ void check_not_resized(const TorchCall& call, const torch::jit::Stack& arguments
     const auto& recorded = call.arguments[i].tensors.front();
     const at::Tensor& now = arguments[i].toTensor();
     if (!recorded.has_value() || !now.defined()) continue;
-    TORCH_CHECK(now.sizes() == c10::IntArrayRef(recorded->sizes), full_name(call.handle),
-                " changes the size of a tensor that it writes into (out=, resize_), which fitstep "
-                "cannot plan; give it a tensor of the right size");
+    if (now.sizes() != c10::IntArrayRef(recorded->sizes)) throw Resizes(kResizes);
   }
-}
-
-at::Tensor made_up(const at::Tensor& like) {
-  if (like.unsafeGetTensorImpl()->is_wrapped_number()) {
-    at::Tensor copy = like.detach().clone();
-    keep_flags(like, copy);
-    return copy;
-  }
-  at::Tensor made = at::empty_strided(like.sizes(), like.strides(),
-                                      at::TensorOptions().dtype(like.dtype()).device(like.device()))
-                        .zero_();
-  return made;
 }
 
 constexpr int64_t kMostMadeUpBytes = int64_t{2} << 30;
@@ -207,19 +195,16 @@ std::vector<Value> Geometries::of(const TorchCall& call, const torch::jit::Stack
   const BelowAutograd below;
   std::vector<Value> results;
   const OperatorFacts& facts = facts_of(call.handle);
+  const bool is_own = call.handle.operator_name().getNamespace() == "aten";
   const bool may_try = !facts.is_random && facts.written.empty();
   const int64_t bytes = operand_bytes(call);
   const bool has_room =
       3 * bytes <= static_cast<int64_t>(room_.bytes.size()) || bytes <= kMostBesideBytes;
   if (may_try && has_room && bytes <= most_tried_bytes_) {
-    try {
-      results = by_real_kernel(call, stack);
-      return known_.emplace(signature, std::move(results)).first->second;
-    } catch (const NotDense&) {
-      throw;
-    } catch (const std::exception&) {
-      results.clear();  // Zeros will not do for every operator.
-    }
+    Trial trial = tried(call, stack);
+    if (trial.failure == nullptr)
+      return known_.emplace(signature, std::move(trial.results)).first->second;
+    if (trial.is_sure && is_own) std::rethrow_exception(trial.failure);  // The user's mistake.
   }
   try {
     results = by_meta_kernel(call, stack, device);
@@ -227,8 +212,13 @@ std::vector<Value> Geometries::of(const TorchCall& call, const torch::jit::Stack
       use_format(results, *format, 2);  // The bias's gradient has one dimension.
   } catch (const NotDense&) {
     throw;
+  } catch (const Resizes&) {
+    throw;
   } catch (const std::exception&) {
-    results = by_real_kernel(call, stack);
+    Trial trial = tried(call, stack);
+    if (trial.failure != nullptr && !is_own) throw NotKnown(kNotKnown);
+    if (trial.failure != nullptr) std::rethrow_exception(trial.failure);
+    results = std::move(trial.results);
   }
   const auto corrected = profile_.corrections().find(signature);
   if (corrected != profile_.corrections().end()) {
@@ -246,10 +236,48 @@ std::vector<Value> Geometries::of(const TorchCall& call, const torch::jit::Stack
   return known_.emplace(signature, std::move(results)).first->second;
 }
 
-std::vector<Value> Geometries::by_real_kernel(const TorchCall& call,
-                                              const torch::jit::Stack& stack) const {
+at::Tensor Geometries::made_up(const at::Tensor& like, Fill fill) {
+  const bool is_number = like.unsafeGetTensorImpl()->is_wrapped_number();
+  const bool is_whole = c10::isIntegralType(like.scalar_type(), /*includeBool=*/true);
+  const bool is_there = like.is_cpu() && like.has_storage() && !is_hollow(like);
+  if (is_number || (is_whole && is_there)) {  // Lengths and indices have to fit each other.
+    at::Tensor copy = like.detach().clone();
+    keep_flags(like, copy);
+    return copy;
+  }
+  at::Tensor made = at::empty_strided(like.sizes(), like.strides(),
+                                      at::TensorOptions().dtype(like.dtype()).device(like.device()))
+                        .zero_();
+  if (fill == Fill::Zeros) return made;
+  if (is_whole || fill == Fill::Ones) return made.fill_(1);
+  const at::Tensor ramp = at::arange(made.numel(), at::TensorOptions().device(like.device()));
+  return made.copy_(ramp.remainder(7).add(1).div(8).reshape(made.sizes()));
+}
+
+Geometries::Trial Geometries::tried_with(const TorchCall& call, const torch::jit::Stack& stack,
+                                         Fill fill) {
   c10::DeviceType device = c10::DeviceType::CPU;
   for (const TensorRef& tensor : tensors_of(call.arguments)) device = tensor.device;
+  Trial trial;
+  try {
+    torch::jit::Stack arguments = converted(
+        stack, [&](const at::Tensor& like) { return made_up(like, fill); },
+        /*is_for_meta=*/false);
+    const torch::jit::Stack kept = arguments;
+    call.handle.callBoxed(&arguments);
+    check_not_resized(call, kept);
+    trial.results = values_of(arguments, device);
+  } catch (const c10::Error& error) {
+    trial.failure = std::current_exception();
+    trial.message = error.what_without_backtrace();
+  } catch (const std::exception& error) {
+    trial.failure = std::current_exception();
+    trial.message = error.what();
+  }
+  return trial;
+}
+
+Geometries::Trial Geometries::tried(const TorchCall& call, const torch::jit::Stack& stack) const {
   TORCH_CHECK(operand_bytes(call) <= kMostMadeUpBytes, full_name(call.handle),
               " has no meta kernel that works, and its arguments are too large to try it on");
   std::unique_ptr<Serving> serving;
@@ -258,18 +286,21 @@ std::vector<Value> Geometries::by_real_kernel(const TorchCall& call,
     serving = room_.device->serve();
     room_.device->answers().lend(room_.bytes.data(), static_cast<int64_t>(room_.bytes.size()));
   }
-  std::vector<Value> values;
-  std::exception_ptr failure;
-  try {
-    torch::jit::Stack arguments = converted(stack, made_up, /*is_for_meta=*/false);
-    call.handle.callBoxed(&arguments);
-    values = values_of(arguments, device);
-  } catch (...) {
-    failure = std::current_exception();
+  const bool is_others = call.handle.operator_name().getNamespace() != "aten";
+  if (is_others) around_trials_(/*is_begin=*/true);
+  Trial first = tried_with(call, stack, Fill::Zeros);
+  first.is_sure = true;
+  for (const Fill fill : {Fill::Ones, Fill::Ramp}) {
+    if (first.failure == nullptr) break;
+    Trial other = tried_with(call, stack, fill);
+    const bool is_sure =
+        first.is_sure && other.failure != nullptr && other.message == first.message;
+    if (other.failure == nullptr) first = std::move(other);
+    first.is_sure = is_sure;
   }
+  if (is_others) around_trials_(/*is_begin=*/false);
   if (is_lent) room_.device->answers().take_back();
-  if (failure != nullptr) std::rethrow_exception(failure);
-  return values;
+  return first;
 }
 
 }  // namespace fitstep::torch_side

@@ -9,10 +9,13 @@
 
 #include <ATen/core/stack.h>
 
+#include <exception>
+#include <functional>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "fitstep_torch/call.h"
@@ -26,12 +29,26 @@ struct NotDense : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// The operator would give a tensor that it writes another size.
+struct Resizes : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+constexpr const char* kResizes = "changes the size of the tensor that it writes into (out=)";
+
+// The operator's kernel refuses all data that can be made up, and nothing else says what it makes.
+struct NotKnown : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+constexpr const char* kNotKnown = "has no fake kernel, and its own refuses made-up data";
+
 // One value per result on the stack, in tensors whose `storage` is -1. Throws NotDense.
 std::vector<Value> values_of(const torch::jit::Stack& results, c10::DeviceType device);
 
 class Geometries {
  public:
-  explicit Geometries(const Profile& profile) : profile_(profile) {}
+  // `around_trials` is called before and behind each trial of an operator that is not PyTorch's.
+  Geometries(const Profile& profile, std::function<void(bool)> around_trials)
+      : profile_(profile), around_trials_(std::move(around_trials)) {}
 
   // Real kernels are tried with what they request served from `room`, which nothing else may use
   // meanwhile. With `is_final` they are asked first wherever there is room: Python runs once, so no
@@ -54,9 +71,23 @@ class Geometries {
   static constexpr int64_t kMostPreviewBytes = int64_t{1} << 20;
   static constexpr int64_t kMostBesideBytes = int64_t{1} << 14;  // Where the room is too small.
 
-  std::vector<Value> by_real_kernel(const TorchCall& call, const torch::jit::Stack& stack) const;
+  // What stands for the arguments' data.
+  enum class Fill : uint8_t { Zeros, Ones, Ramp };
+
+  // What the real kernel said. Sure is a failure that is the same with all data.
+  struct Trial {
+    std::vector<Value> results;
+    std::exception_ptr failure;
+    std::string message;
+    bool is_sure = false;
+  };
+
+  Trial tried(const TorchCall& call, const torch::jit::Stack& stack) const;
+  static Trial tried_with(const TorchCall& call, const torch::jit::Stack& stack, Fill fill);
+  static at::Tensor made_up(const at::Tensor& like, Fill fill);
 
   const Profile& profile_;
+  std::function<void(bool)> around_trials_;
   struct Room {
     TorchDevice* device = nullptr;
     std::span<char> bytes;

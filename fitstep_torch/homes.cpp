@@ -150,6 +150,19 @@ Result<at::Tensor> Homes::make(const TensorRef& geometry, int64_t size_bytes, co
   return tensor_over(storage, geometry);
 }
 
+std::vector<at::Tensor> Homes::lent() const {
+  std::vector<at::Tensor> found;
+  for (const auto& weak : inside_) {
+    auto storage = weak.lock();
+    if (!storage || storage->resizable() || storage->allocator() == nullptr) continue;
+    if (!place_of(storage->data()).has_value()) continue;
+    const auto size_bytes = static_cast<int64_t>(storage->nbytes());
+    found.push_back(tensor_over(c10::Storage(std::move(storage)),
+                                {.sizes = {size_bytes}, .strides = {1}, .dtype = at::kByte}));
+  }
+  return found;
+}
+
 bool Homes::is_home(const at::Tensor& tensor, const Place& home) const {
   const std::shared_ptr<Arena>& arena = arena_of(home.tier);
   if (arena == nullptr) return false;

@@ -81,6 +81,9 @@ class Homes {
   // To and from the files; none without any.
   std::optional<DiskTraffic> disk_traffic() const;
 
+  // Tensors at home whose memory was given to numpy, each over all bytes of its storage.
+  std::vector<at::Tensor> lent() const;
+
   // What nobody uses between steps when homes end at `bottom_bytes`.
   std::span<char> free_above(int64_t bottom_bytes) const {
     return {arena_->base() + bottom_bytes, arena_->base() + arena_->size_bytes()};

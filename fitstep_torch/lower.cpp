@@ -325,6 +325,7 @@ std::vector<int64_t> sizes_of(const Program& program) {
 }
 
 Result<StepProgram> lower(Tape tape, const Claims& claims) {
+  zero_what_is_read(tape);
   return Lowering(std::move(tape), claims).run();
 }
 

@@ -13,6 +13,7 @@
 #include "fitstep/program/program.h"
 #include "fitstep_torch/follower.h"
 #include "fitstep_torch/generators.h"
+#include "fitstep_torch/hashes.h"
 #include "fitstep_torch/stack_tensors.h"
 #include "fitstep_torch/tensors.h"
 
@@ -51,8 +52,15 @@ int32_t Follower::add_external(const at::Tensor& tensor, bool is_home) {
   // Not the tensor itself: user code may give that another storage (`.data =`).
   externals_.push_back(tensor_over(storage, geometry_in(tensor)));
   held_.emplace_back();
-  if (!is_home && !is_hollow(*storage.unsafeGetStorageImpl()) && is_lent(storage))
-    held_.back() = copy_of(externals_.back());
+  if (!is_hollow(*storage.unsafeGetStorageImpl()) && is_lent(storage)) {
+    has_lent_ = true;
+    if (is_home || where_.is_home(storage.data())) {
+      watched_.emplace_back(number, hash_bytes(static_cast<const char*>(storage.data()),
+                                               static_cast<int64_t>(storage.nbytes())));
+    } else {
+      held_.back() = copy_of(externals_.back());
+    }
+  }
   is_written_.push_back(false);
   if (followed_ == nullptr) {
     TapeStorage made;
@@ -120,8 +128,8 @@ TorchCall Follower::call_of(const c10::OperatorHandle& op, const torch::jit::Sta
 
 // "cuda" is the GPU that the step is on.
 c10::Device Follower::whole(c10::Device device) const {
-  const bool is_ours = device_ != nullptr && device_->device().type() == device.type();
-  return device.has_index() || !is_ours ? device : device_->device();
+  const bool is_ours = where_.device != nullptr && where_.device->device().type() == device.type();
+  return device.has_index() || !is_ours ? device : where_.device->device();
 }
 
 c10::Device Follower::device_of(const torch::jit::Stack& stack) const {
@@ -171,8 +179,14 @@ void Follower::record(const c10::OperatorHandle& op, const OperatorFacts& facts,
   const size_t count = call.arguments.size();
   Source source = python_.source();
   if (mode_ == Mode::Audit) {
-    keep_starts(call, *stack);
-    run_audited(call, facts, keys, stack);
+    check_not_resized(call, *stack);
+    const auto kept = keep_starts(call, *stack);
+    try {
+      run_audited(call, facts, keys, stack);
+    } catch (...) {
+      for (const c10::StorageImpl* one : kept) starts_.erase(one);
+      throw;
+    }
     call.results = values_of(*stack, device_of(*stack).type());
     give_recorded(call, facts, stack);
   } else {
@@ -182,6 +196,10 @@ void Follower::record(const c10::OperatorHandle& op, const OperatorFacts& facts,
       call.results = geometries_.of(call, arguments, size_bytes_, device_of(arguments));
     } catch (const NotDense&) {
       python_.refuse(full_name(op), "works on a tensor that is not dense");
+    } catch (const Resizes&) {
+      python_.refuse(full_name(op), kResizes);
+    } catch (const NotKnown&) {
+      python_.refuse(full_name(op), kNotKnown);
     }
     give_recorded(call, facts, stack);
   }
@@ -270,9 +288,9 @@ std::vector<std::pair<int32_t, at::Tensor>> Follower::survivors() const {
   return found;
 }
 
-Follower::Ended Follower::end_segment() {
+EndedSegment Follower::end_segment() {
   const c10::impl::ExcludeDispatchKeyGuard not_here(c10::DispatchKey::Fake);
-  Ended ended;
+  EndedSegment ended;
   if (position_ == 0) {
     reset();
     return ended;
@@ -288,6 +306,7 @@ Follower::Ended Follower::end_segment() {
     if (!keeps_all(*followed_) && !take_other(position_, keeps_all)) leave_known();
   }
   ended.survivors = survivors();
+  ended.was_overwritten = was_overwritten();
   for (Drawn& one : drawn_) {
     std::vector<char> now = state_bytes(one.generator);
     if (now != one.seen) ended.seeded.emplace_back(one.generator, one.before, std::move(now));

@@ -52,10 +52,11 @@ inline const c10::StorageImpl* storage_of(const at::Tensor& tensor) {
   return tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
 }
 
-// Memory that is somebody else's, as numpy's is: it may be written past all operators before the
-// program reads it.
+// Memory that somebody else has too, as numpy: it may be read and written past all operators. Who
+// gives a tensor's own memory to numpy, or takes numpy's, forbids to resize it.
 inline bool is_lent(const c10::Storage& storage) {
-  return storage.device().is_cpu() && storage.allocator() == nullptr && storage.nbytes() > 0;
+  return storage.device().is_cpu() && storage.nbytes() > 0 &&
+         (storage.allocator() == nullptr || !storage.resizable());
 }
 
 inline int64_t first_byte(const at::Tensor& tensor) {

@@ -53,4 +53,12 @@ struct Tape {
 std::set<int32_t> written_storages(const Tape& tape);
 std::set<int32_t> read_storages(const Tape& tape);
 
+// Those whose bytes at the end are not the program's alone: what `empty` found in memory may be in
+// them.
+std::set<int32_t> undefined_storages(const Tape& tape);
+
+// What `empty` makes is zero where it is read before it is filled: an arena has other bytes than
+// the system's fresh memory, and rows of padding times zero may be NaN.
+void zero_what_is_read(Tape& tape);
+
 }  // namespace fitstep::torch_side

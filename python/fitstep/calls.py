@@ -15,9 +15,11 @@ import torch
 from . import _core
 from .audits import Audits, Truth, audited
 from .codes import choose_codes, shall_look
-from .errors import StepFailed
+from .errors import FitstepError, StepFailed
 from .maker import Maker, arguments_in, label_of
 from .results import detached
+from .seen_memory import forget_dead_arrays
+from .state.rng import GeneratorStates
 from .variants import Recorded, Variant, lower, roles_of, storage_id
 
 if TYPE_CHECKING:
@@ -51,11 +53,13 @@ class Call:
         self._part = 0
         self._looked: list[Variant] = []
         self._has_failed = False
+        self._has_raised = False  # The function, not what runs behind it.
         self._numbers = [(of, dict(of)) for of in maker.numbers()]  # Put back if the step fails.
 
     def run(self, following: Following) -> Any:
         """What the function returns; tensors detached."""
         self._put_ghosts()
+        forget_dead_arrays(self._session.lent())
         mode = _core.FollowMode.CALL if self._audits is None else _core.FollowMode.AUDIT
         with following.listen(self._step.known(), mode):
             try:
@@ -86,10 +90,15 @@ class Call:
 
     def _end_segment(self, following: Following) -> None:
         ended = following.core.end_segment()
-        segment, is_new, _, externals, survivors, seeded, generators, held, starts, drawn = ended
+        segment, is_new, _, externals, survivors, seeded, generators, held, starts, drawn, late = (
+            ended
+        )
         if segment is None:
             return
         following.check_faults()
+        if late:
+            self._abandon(following, survivors)
+            raise _overwritten()
         if following.was_touched and following.error is not None:
             self._abandon(following, survivors)
             raise following.error
@@ -102,6 +111,8 @@ class Call:
             self._bring_home(variant, externals)
             inputs = [targets[k] for k in variant.sources]
         except BaseException:
+            if self._audits is not None and self._has_raised:  # It is all there.
+                raise
             if self._audits is not None:  # Plain PyTorch has been further.
                 Truth(targets, starts, drawn).to_start()
             self._abandon(following, survivors)
@@ -218,7 +229,11 @@ class Call:
     ) -> None:
         """Runs the program from the same start, and compares what it leaves."""
         assert self._audits is not None and variant.planned is not None
-        audited(truth, run)
+        generators = GeneratorStates()  # Kernels of custom operators may draw from any.
+        try:
+            audited(truth, run)
+        finally:
+            generators.restore()
         outputs = variant.planned.variant.take_outputs()
         made = []
         for number, tensor in survivors:
@@ -287,6 +302,7 @@ class Call:
     def _finish_after(self, following: Following, error: BaseException) -> None:
         """The function has raised: what it did before has happened, as with plain PyTorch. Where
         that cannot be, as where a segment has failed, it has not, and no tensor stays hollow."""
+        self._has_raised = True
         try:
             if self._has_failed:
                 self._abandon(following, following.core.end_segment()[4])
@@ -294,6 +310,14 @@ class Call:
                 self.end_segment(following)
         except StepFailed as again:
             raise again from error
+        except FitstepError as again:
+            if self._has_failed and hasattr(error, "add_note"):  # Python 3.10 has none.
+                error.add_note(
+                    "fitstep could not run what the step had called so far, and all is as before "
+                    f"that: {again}"
+                )
+            elif not self._has_failed and self._audits is None:
+                raise
         except BaseException:
             if not self._has_failed:
                 raise
@@ -325,6 +349,14 @@ class Call:
                     zeros = torch.zeros(size, dtype=torch.uint8, device=tensor.device)
                 _core.fill_hollow(tensor, zeros)
         self._take_ghosts()
+
+
+def _overwritten() -> FitstepError:
+    return FitstepError(
+        "a numpy array wrote into a parameter or buffer that operators of the step are yet to read "
+        "(they run behind the function): the step would train with other numbers",
+        todo="write through the tensor (with torch.no_grad(): w.copy_(...)), or outside the step",
+    )
 
 
 def _step_failed(variant: Variant, message: str, written: list[str]) -> StepFailed:

@@ -25,6 +25,7 @@ from torch.optim.optimizer import (
 from . import _core
 from .errors import CaptureError, user_location
 from .sources import Sources
+from .state.rng import GeneratorStates
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -62,6 +63,9 @@ class _Door:
 
     def refuse(self, name: str, why: str) -> None:
         self._of().refuse(name, why)
+
+    def keep_generators(self, is_begin: bool) -> None:
+        self._of().keep_generators(is_begin)
 
 
 class Following:
@@ -181,7 +185,14 @@ class Following:
             self.error = error  # Raised again at the end, if user code catches it.
             raise
         finally:
-            self.core.set_room(*self._where())
+            self.core.set_where(*self._where())
+
+    def keep_generators(self, is_begin: bool) -> None:
+        """Around a trial of a kernel that may draw from any."""
+        if is_begin:
+            self._generators = GeneratorStates()
+        else:
+            self._generators.restore()
 
     def refuse(self, name: str, why: str) -> None:
         """Raises CaptureError for an operator."""
@@ -221,11 +232,21 @@ class Following:
             if current() is not self or tensor.device.type == "meta":
                 return original(tensor, *args, **kwargs)
             if not self.core.is_untouched(tensor) and not self.flush(original.__name__):
-                self.refuse(original.__name__, "needs the bytes of a tensor")
+                tensor = self._made_up(tensor, original.__name__)
             with self.core.not_followed():
+                if original.__name__ == "__dlpack__":  # numpy() notes it by itself.
+                    _core.note_lender(tensor)
                 return original(tensor, *args, **kwargs)
 
         return method
+
+    def _made_up(self, tensor: torch.Tensor, name: str) -> torch.Tensor:
+        """Zeros in its place: in a preview nobody knows the bytes."""
+        if name not in ("numpy", "tolist"):  # Copies stay, and would stay zeros.
+            self.refuse(name, "needs the bytes of a tensor")
+        with self.core.not_followed():
+            zeros = torch.zeros(tensor.shape, dtype=tensor.dtype, device=tensor.device)
+            return zeros.requires_grad_(tensor.requires_grad)
 
 
 _TODO = {
@@ -239,6 +260,10 @@ _TODO = {
     "reads a gradient that an earlier step has used": "pass keep_grads=True to compile, or clear "
     "the gradients in the step, as with optimizer.zero_grad()",
     "makes the zeros of a forward-mode derivative": "use reverse mode: backward()",
+    "changes the size of the tensor that it writes into (out=)": "give it a tensor of the right "
+    "size, or leave out=",
+    "has no fake kernel, and its own refuses made-up data": "say what it makes with "
+    "torch.library.register_fake",
     "needs the bytes of a tensor": "return the tensor and convert it after the step",
 }
 

@@ -13,8 +13,9 @@ from typing import Any
 
 import torch
 
+from . import _core
 from .budget import ALIGNMENT, BLOCK_BYTES
-from .errors import CaptureError
+from .errors import CaptureError, FitstepError
 
 # What the planner is asked where it may choose the tiers by itself.
 FREE_HOMES: dict[str, Any] = {"homes": {}, "bottom_bytes": 0, "host_bottom_bytes": 0}
@@ -115,4 +116,14 @@ def check_own_memory(name: str, tensor: torch.Tensor) -> None:
             f"{name} is in memory that processes share (share_memory()), and a compiled step keeps "
             "it in memory of its own, where the other processes would not see it",
             todo="compile before sharing is needed, or train this model with plain PyTorch",
+        )
+
+
+def check_size(home: Home, tensor: torch.Tensor) -> None:
+    """Raises FitstepError where a tensor does not fill its home."""
+    if _core.storage_bytes(tensor) != home.size_bytes:
+        raise FitstepError(
+            f"{home.name} has {home.size_bytes} bytes in the arena, and a tensor of "
+            f"{_core.storage_bytes(tensor)} bytes is in its place",
+            todo="close() the compiled step and compile again after replacing tensors",
         )

@@ -24,7 +24,7 @@ from .errors import CaptureError, FitstepError
 from .following import Following
 from .muted import LeavesTheProcess, muted
 from .results import detached
-from .seen_memory import seen_past_tensors
+from .seen_memory import forget_dead_arrays, seen_past_tensors
 from .state import Reach
 from .undo import Undo, put_back, stand_in
 from .variants import Binder, Recorded, Variant, lower, roles_of, storage_id
@@ -111,6 +111,8 @@ class Maker:
     def take_up(self, one: Recorded) -> Variant:
         """The variant of a segment that a call has, lowered."""
         known = self.cache.profile.correction_count()
+        lent = [t for t in one.externals if _core.is_lent(t) and not _core.is_hollow(t)]
+        forget_dead_arrays(lent)
         variant = Binder(self.session, self.keeps_grads).bind([one])[0]
         lower(variant, one, self.session, self.cache)
         if self.cache.profile.correction_count() != known:

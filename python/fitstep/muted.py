@@ -6,12 +6,14 @@ to the world could not be.
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import io
 import logging
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 # Packages whose objects only take notes: nothing that they return is a number of a step.
@@ -21,7 +23,6 @@ _TRACKERS = frozenset(
 )
 _WRITES = frozenset({"os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.truncate", "os.link"})
 _WORLD = _WRITES | {"subprocess.Popen", "os.system", "os.exec", "socket.connect", "shutil.move"}
-_WORLD |= {"_thread.start_new_thread"}  # Nobody follows what another thread does.
 _previewing: list[int] = []  # Threads.
 _is_hooked = False
 
@@ -70,7 +71,8 @@ def is_output(value: object) -> bool:
 @contextlib.contextmanager
 def muted() -> Iterator[None]:
     """In its body, what this thread prints or logs goes nowhere, and LeavesTheProcess is raised
-    where it would write to a file, start a process or open a connection."""
+    where it would write to a file, start a process, open a connection, or start or wake a thread:
+    nobody follows what another thread does."""
     global _is_hooked
     if not _is_hooked:
         sys.addaudithook(_on_event)  # There is no way to take one away: it looks at `_previewing`.
@@ -81,11 +83,36 @@ def muted() -> Iterator[None]:
         # Not logging.disable(): loggers remember whether they were enabled.
         logging.Logger.callHandlers = _drop  # type: ignore[assignment, method-assign]
         _previewing.append(thread)
+        threads = [(owner, name, getattr(owner, name)) for owner, name in _thread_doors()]
+        for owner, name, original in threads:
+            setattr(owner, name, _leaving(original))
         try:
             yield
         finally:
             _previewing.remove(thread)
             logging.Logger.callHandlers = handle  # type: ignore[method-assign]
+            for owner, name, original in threads:
+                setattr(owner, name, original)
+
+
+def _thread_doors() -> Iterator[tuple[Any, str]]:
+    """What starts threads, by the names under which Python's libraries call it; and what wakes."""
+    for owner in (_thread, threading):
+        for name in ("start_new_thread", "_start_new_thread", "_start_joinable_thread"):
+            if hasattr(owner, name):
+                yield owner, name
+    yield threading.Condition, "notify"  # Of queues, events and barriers, too.
+    yield ThreadPoolExecutor, "submit"
+
+
+def _leaving(original: Callable[..., Any]) -> Callable[..., Any]:
+    def door(*args: Any, **kwargs: Any) -> Any:
+        is_idle = original.__name__ == "notify" and not args[0]._waiters
+        if threading.get_ident() in _previewing and not is_idle:
+            raise LeavesTheProcess(original.__name__)
+        return original(*args, **kwargs)
+
+    return door
 
 
 def _drop(_logger: logging.Logger, _record: logging.LogRecord) -> None:

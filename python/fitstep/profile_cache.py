@@ -18,6 +18,7 @@ import torch
 from . import _core
 from .device import open_device, settings_of
 from .errors import CaptureError
+from .state.rng import GeneratorStates
 
 if TYPE_CHECKING:
     from .session import Session
@@ -172,6 +173,7 @@ class ProfileCache:
             if self.progress is not None:
                 self.progress("profiling", done / max(every, 1))
 
+        generators = GeneratorStates()  # Kernels of custom operators may draw from any.
         try:
             return session.lower(recorder, self.profile, show)
         except _core.CoreError as error:
@@ -179,6 +181,8 @@ class ProfileCache:
                 str(error.args[1]),
                 todo="this operator cannot be part of a compiled step; replace it, or report it",
             ) from None
+        finally:
+            generators.restore()
 
     def write(self) -> None:
         """Keeps what is known now. A folder that cannot be written to costs time, nothing else."""

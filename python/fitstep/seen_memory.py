@@ -12,11 +12,14 @@ import gc
 import sys
 import weakref
 from collections import Counter
+from collections.abc import Container, Iterator
+from types import FrameType
 from typing import Any
 
 import torch
 
 from . import _core
+from .errors import FitstepError
 from .state import Reach
 
 
@@ -25,47 +28,92 @@ def seen_past_tensors(
 ) -> list[weakref.ref[torch.Tensor]]:
     """Those within reach whose memory has a holder that is no tensor which Python can find."""
     tensors = [p.tensor for p in reach.unique() if p.tensor.layout is torch.strided]
+    tensors = [t for t in tensors if t.device.type == "cpu" and _core.storage_bytes(t) > 0]
+    forget_dead_arrays([t for t in tensors if _core.is_lent(t)])
     own = Counter(_core.storage_id(tensor) for tensor in tensors)
     own.update(_core.storage_id(t) for one in recorded for t in one.externals)
     own.update(_core.storage_id(t) for one in recorded for _, t in one.survivors)
+
+    def is_suspect(tensor: torch.Tensor) -> bool:
+        has_more = _core.use_count(tensor) > own[_core.storage_id(tensor)]
+        return has_more or _core.is_lent(tensor) or _core.tensor_use_count(tensor) > 1
+
     suspects = {
-        _core.storage_id(t): t
-        for t in tensors
-        if t.device.type == "cpu"
-        and session.home_of(t) is None
-        and _core.storage_bytes(t) > 0
-        and (_core.is_lent(t) or _core.use_count(t) > own[_core.storage_id(t)])
+        _core.storage_id(t): t for t in tensors if session.home_of(t) is None and is_suspect(t)
     }
     if not suspects:
         return []
     known = {id(t) for t in tensors}
     known |= {id(t) for one in recorded for t in one.externals}
     known |= {id(t) for one in recorded for _, t in one.survivors}
+    for tensor in _tensors_over(suspects):
+        if id(tensor) not in known and _is_held_by_containers(tensor):
+            own[_core.storage_id(tensor)] += 1
+    return [weakref.ref(t) for t in suspects.values() if is_suspect(t)]
+
+
+def forget_dead_arrays(lent: list[torch.Tensor]) -> list[torch.Tensor]:
+    """Those of `lent`, whose memory was given to numpy, that numpy has still. Of the others it is
+    forgotten: their memory is the tensor's alone."""
+    if not lent:
+        return []
+    of = {_core.storage_id(tensor): tensor for tensor in lent}
+    held = Counter(id(t) for t in _locals_of_frames() if _is_over(t, of))
+    own = {id(tensor) for tensor in lent}
+    alive = set()
+    for tensor in _tensors_over(of):  # In a variable, which no container is: see below.
+        if id(tensor) not in own and not _is_held_by_containers(tensor, held[id(tensor)]):
+            alive.add(_core.storage_id(tensor))
+    for key, tensor in of.items():
+        if key not in alive:
+            _core.forget_lender(tensor)
+    return [of[key] for key in alive]
+
+
+def check_not_lent(tensors: list[torch.Tensor], name: str) -> None:
+    """Raises FitstepError where numpy has the memory of one of them, which has to move now."""
+    if forget_dead_arrays(tensors):
+        raise FitstepError(
+            f"a numpy array shows the memory of {name}, which has to move for this call; the array "
+            "would stay behind and show other numbers",
+            todo="keep a copy instead (t.numpy().copy()), or compile with the largest arguments as "
+            "example",
+        )
+
+
+def _locals_of_frames() -> Iterator[Any]:
+    """What variables of running functions hold; no collector knows of these."""
+    for frame in [*sys._current_frames().values()]:
+        at: FrameType | None = frame
+        while at is not None:
+            yield from at.f_locals.values()
+            at = at.f_back
+
+
+def _tensors_over(storages: Container[int]) -> list[torch.Tensor]:
+    """All that Python knows."""
     every = [t for t in gc.get_objects() if issubclass(type(t), torch.Tensor)]
-    for tensor in every:
-        if id(tensor) in known or tensor.layout is not torch.strided or not _has_storage(tensor):
-            continue
-        key = _core.storage_id(tensor)
-        if key in suspects and _is_held_by_containers(tensor):
-            own[key] += 1
-    return [
-        weakref.ref(t)
-        for key, t in suspects.items()
-        if _core.is_lent(t) or _core.use_count(t) > own[key]
-    ]
+    return [t for t in every if _is_over(t, storages)]
+
+
+def _is_over(value: Any, storages: Container[int]) -> bool:
+    return (
+        issubclass(type(value), torch.Tensor)
+        and value.layout is torch.strided
+        and bool(_core.has_storage(value))
+        and _core.storage_id(value) in storages
+    )
 
 
 def stays_where_it_is(tensor: torch.Tensor, session: Any) -> bool:
     """Whether that was found for the tensor's memory."""
+    if _core.is_lent(tensor):
+        return True
     found = (ref() for ref in session.staying)
     return any(t is not None and _core.storage_id(t) == _core.storage_id(tensor) for t in found)
 
 
-def _has_storage(tensor: torch.Tensor) -> bool:
-    return bool(_core.has_storage(tensor))
-
-
-def _is_held_by_containers(tensor: torch.Tensor) -> bool:
+def _is_held_by_containers(tensor: torch.Tensor, in_frames: int = 0) -> bool:
     """Not so where an object that the collector does not follow, as an array, holds it."""
     names = 3  # The caller's, this one and the argument of getrefcount().
-    return sys.getrefcount(tensor) - names <= len(gc.get_referrers(tensor))
+    return sys.getrefcount(tensor) - names - in_frames <= len(gc.get_referrers(tensor))

@@ -30,12 +30,13 @@ from .budget import (
 )
 from .describe import describe
 from .device import open_device
-from .errors import BudgetTooSmall, FitstepError, PlanFileError
+from .errors import BudgetTooSmall, PlanFileError
 from .home_tiers import plan_with_homes
-from .homes import Home, Homes, check_own_memory
+from .homes import Home, Homes, check_own_memory, check_size
 from .least import LooksFor, with_least, with_policy
 from .names import Names
 from .planned import Planned, external_bytes_of
+from .seen_memory import check_not_lent
 from .settings import Settings
 from .usable import alone
 
@@ -138,8 +139,10 @@ class Session:
             return home.name
         return self.names.unique(("tensor", id(tensor)), weakref.ref(tensor), proposal)
 
-    def room(self) -> tuple[Any, Any, int]:
-        """The device, the arena if it is open, and where its homes end."""
+    def lent(self) -> list[torch.Tensor]:  # What is at home and was given to numpy.
+        return [] if self._homes is None else list(self._homes.lent())
+
+    def room(self) -> tuple[Any, Any, int]:  # The device, the arena if open, its homes' end.
         return self.device, self._homes, self.bottom_bytes
 
     def set_budget(self, plain_peak_bytes: int, links: Links) -> None:
@@ -323,12 +326,7 @@ class Session:
 
     def move_in(self, home: Home, tensor: torch.Tensor) -> None:
         """Brings a tensor home, content included. REQUIRES: the home is empty."""
-        if _core.storage_bytes(tensor) != home.size_bytes:
-            raise FitstepError(
-                f"{home.name} has {home.size_bytes} bytes in the arena, and a tensor of "
-                f"{_core.storage_bytes(tensor)} bytes is in its place",
-                todo="close() the compiled step and compile again after replacing tensors",
-            )
+        check_size(home, tensor)
         check_own_memory(home.name, tensor)
         self._homes.move_in(tensor.detach(), home.place, 2)
         home.tensor = tensor.detach()
@@ -351,8 +349,10 @@ class Session:
         return int(self._homes.address_of(home.place, home.size_bytes, self.torch_device))
 
     def leave_home(self, home: Home) -> None:
-        """Makes room: who is there gets memory of its own, if anybody still holds it."""
+        """Makes room: who is there gets memory of its own, if anybody still holds it. Raises."""
         if home.tensor is not None and self.is_home(home.tensor, home):
+            if _core.is_lent(home.tensor):
+                check_not_lent([home.tensor], home.name)
             self._homes.move_out(home.tensor, 1)
         home.tensor = None
 

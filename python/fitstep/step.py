@@ -13,11 +13,12 @@ from .ambient import ambient
 from .audits import Audits
 from .calls import Call
 from .describe import describe_op
-from .errors import BudgetTooSmall, not_prepared
+from .errors import BudgetTooSmall, FitstepError, not_prepared
 from .following import Following, current
 from .maker import Maker
 from .planned import Planned
 from .report import Measured, Report, SavedText, make_report
+from .seen_memory import check_not_lent
 from .session import Session
 from .uninterrupted import uninterrupted
 from .usable import alone, check_usable
@@ -90,6 +91,11 @@ class Step:
             plans = session.plan(new, replan=grown)
         except BudgetTooSmall as error:
             if first or not session.is_free or error.least_found_bytes is None:
+                session.places.back_to(mark)
+                raise
+            try:
+                check_not_lent(session.lent(), "a parameter or buffer")
+            except FitstepError:
                 session.places.back_to(mark)
                 raise
             with uninterrupted():

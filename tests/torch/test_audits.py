@@ -277,3 +277,28 @@ def test_what_cannot_be_planned_in_an_audit_has_not_happened() -> None:
 def test_another_word_for_audits_is_refused() -> None:
     with pytest.raises(fitstep.SettingError, match='"auto", "all", "off"'):
         fitstep.compile(Training().step, batches(1)[0], audits="never")
+
+
+def test_bytes_that_nobody_filled_are_not_compared() -> None:
+    torch.manual_seed(0)
+    model = nn.Linear(12, 5)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+    def step(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        padded = x.new_empty(64, 12)
+        padded[: len(x)] = x
+        out = model(padded)
+        loss = F.cross_entropy(out[: len(x)], y)
+        optimizer.zero_grad()
+        model(x).sum().backward()
+        optimizer.step()
+        return loss.detach(), out.detach()
+
+    junk = [torch.full((64, 12), float("nan")) for _ in range(20)]
+    del junk
+    x, y = batches(1)[0]
+    made = fitstep.compile(step, (x, y), "100%", audits="all", effort=1, progress=False)
+    for _ in range(3):
+        assert made(x, y)[0].isfinite()
+    assert made.report().audited_calls == 3
+    made.close()

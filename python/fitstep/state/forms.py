@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import threading
 import types
 from collections import OrderedDict, deque
 from collections.abc import Hashable, Sequence
@@ -288,7 +289,9 @@ class PartialForm(Form):
 def attributes_of(value: object) -> dict[str, object] | None:
     """The `__dict__` of an object without running its `__getattribute__`; None if it has none."""
     try:
-        found = object.__getattribute__(value, "__dict__")
+        # That of this thread, for a `threading.local`; its class is written in C.
+        is_local = isinstance(value, threading.local)
+        found = value.__dict__ if is_local else object.__getattribute__(value, "__dict__")
     except AttributeError:
         return None
     return found if type(found) is dict else None

@@ -26,12 +26,12 @@ class _State:
 class GeneratorStates:
     """The states of torch's default generator, `random`, `numpy.random` and those within reach."""
 
-    def __init__(self, reach: Reach) -> None:
+    def __init__(self, reach: Reach | None = None) -> None:
         generators: list[tuple[str, Any]] = [
             ("torch's default generator", torch.default_generator),
             *((f"the generator of {g.device}", g) for g in torch.cuda.default_generators),
             ("random", random),
-            *reach.generators,
+            *(reach.generators if reach is not None else ()),
         ]
         if "numpy" in sys.modules:
             generators.append(("numpy.random", sys.modules["numpy"].random))

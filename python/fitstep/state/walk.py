@@ -31,7 +31,9 @@ _CLOSED_LIBRARIES = frozenset(sys.stdlib_module_names) | {
     *("tensorboard", "tensorboardX", "mlflow", "triton", "functorch", "torchgen", "PIL", "pytest"),
     *("_pytest", "IPython", "ipykernel", "fitstep"),
 }
-_OPEN_IN_STDLIB = frozenset({"argparse", "collections", "functools", "types", "weakref"})
+_OPEN_IN_STDLIB = frozenset(
+    {"argparse", "collections", "functools", "types", "weakref", "queue", "threading", "_thread"}
+)
 _OPEN_IN_TORCH = ("torch.nn.", "torch.optim", "torch.distributions", "torch.amp", "torch.cuda.amp")
 _GENERATORS = (torch.Generator, random.Random)
 SCHEDULERS = (

@@ -1,0 +1,56 @@
+// Memory that somebody else has too: numpy reads and writes it past all operators.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "fitstep_torch/follower.h"
+#include "fitstep_torch/hashes.h"
+#include "fitstep_torch/op_rules.h"
+#include "fitstep_torch/stack_tensors.h"
+
+namespace fitstep::torch_side {
+
+// Whether the program has nothing to do with any of the arguments, as where one is being loaded.
+bool Follower::is_apart(const torch::jit::Stack& stack, size_t count) const {
+  if (mode_ == Mode::Preview) return false;
+  bool found = true;
+  each_argument(stack, count, [&](const at::Tensor& one) {
+    found &= is_untouched(one) && !where_.is_home(storage_of(one)->data());
+  });
+  for (size_t i = stack.size() - count; i < stack.size(); ++i) {
+    if (stack[i].isStorage()) {
+      const c10::Storage storage = stack[i].toStorage();
+      const c10::StorageImpl* const impl = storage.unsafeGetStorageImpl();
+      found &= !is_hollow(*impl) && numbers_.find(impl) == numbers_.end();
+      found &= !where_.is_home(storage.data());
+    }
+  }
+  return found;
+}
+
+// Whether the call that was followed last writes memory that somebody else has too.
+bool Follower::has_written_lent() const {
+  const TapeOp& last =
+      followed_ != nullptr ? followed_->tape.ops[position_ - 1] : fresh_.tape.ops.back();
+  for (size_t i = 0; i < last.call.arguments.size(); ++i) {
+    if (last.call.arguments[i].tensors.empty() || !is_written(last.call, i)) continue;
+    for (const auto& ref : last.call.arguments[i].tensors) {
+      if (!ref.has_value()) continue;
+      const at::Tensor& met = externals_[static_cast<size_t>(ref->storage)];
+      if (met.defined() && is_lent(met.storage())) return true;
+    }
+  }
+  return false;
+}
+
+// Nothing that is recorded has run yet, so that what it met has to be as it was.
+bool Follower::was_overwritten() const {
+  if (mode_ == Mode::Audit) return false;
+  return std::ranges::any_of(watched_, [&](const auto& one) {
+    const c10::Storage& storage = externals_[static_cast<size_t>(one.first)].storage();
+    return hash_bytes(static_cast<const char*>(storage.data()),
+                      static_cast<int64_t>(storage.nbytes())) != one.second;
+  });
+}
+
+}  // namespace fitstep::torch_side

@@ -1,0 +1,216 @@
+"""Arrays that share memory with parameters, buffers, gradients and arguments; kernels that raise
+and draw by themselves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from kit import Call, Do, case
+from torch import Tensor, nn
+from worlds import Bench, batches, sgd
+
+
+@case("array")
+def array_of_a_weight_made_in_the_step() -> Any:
+    b = Bench()
+
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        w = b.model[0].weight.detach().numpy()
+        before = w.copy()
+        loss = b.usual(x, y)
+        b.log.append(float(np.abs(w - before).sum()))
+        return loss
+
+    return b.world(step)
+
+
+@case("array")
+def array_of_a_gradient_before_clipping() -> Any:
+    b = Bench()
+
+    def step(x: Tensor, y: Tensor) -> None:
+        b.opt.zero_grad()
+        b.loss(x, y).backward()
+        g = b.model[0].weight.grad.numpy()
+        nn.utils.clip_grad_norm_(b.model.parameters(), 0.01)
+        b.opt.step()
+        b.log.append(float(np.abs(g).sum()))
+
+    return b.world(step)
+
+
+@case("array", keep_grads=True)
+def array_of_a_gradient_kept_between_calls() -> Any:
+    b, kept = Bench(), []
+    calls: list[Any] = []
+    for call in b.calls:
+        calls += [call, Do(lambda: kept.append(b.model[0].weight.grad.numpy()))]
+    return b.world(b.usual, kept, calls=calls)
+
+
+@case("array", keep_grads=True)
+def array_of_a_gradient_used_at_once() -> Any:
+    b = Bench()
+    calls: list[Any] = []
+    for call in b.calls:
+        calls += [call, Do(lambda: b.log.append(np.abs(b.model[0].weight.grad.numpy()).sum()))]
+    return b.world(b.usual, calls=calls)
+
+
+@case("array")
+def array_of_a_weight_and_a_larger_batch() -> Any:
+    b, seen = Bench(make=sgd), []
+    large = batches(1, rows=900)[0]
+    calls = [b.calls[0], Do(lambda: seen.append(b.model[0].weight.detach().numpy())), large]
+    return b.world(b.usual, seen, calls=[*calls, *b.calls[1:3]])
+
+
+@case("array")
+def array_of_a_buffer_that_is_written_late() -> Any:
+    b, warm = Bench(), [True]
+    b.model.register_buffer("center", torch.zeros(4))
+    array = b.model.center.numpy()
+
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        out = b.model(x)
+        if not warm[0]:
+            with torch.no_grad():
+                b.model.center.mul_(0.9).add_(out.detach().mean(0), alpha=0.1)
+            out = out - b.model.center
+        return b.update(F.cross_entropy(out, y))
+
+    calls = [*b.calls[:3], Do(lambda: warm.__setitem__(0, False)), *b.calls[3:]]
+    return b.world(step, array, calls=calls)
+
+
+@case("array")
+def array_by_dlpack_of_a_buffer() -> Any:
+    b = Bench(nn.Sequential(nn.Linear(8, 4), nn.BatchNorm1d(4)))
+    return b.world(b.usual, np.from_dlpack(b.model[1].running_mean))
+
+
+@case("array")
+def array_by_dlpack_made_in_the_step() -> Any:
+    b = Bench(nn.Sequential(nn.Linear(8, 4), nn.BatchNorm1d(4)), make=sgd)
+
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        mean = np.from_dlpack(b.model[1].running_mean)
+        before = mean.copy()
+        loss = b.usual(x, y)
+        b.log.append(float(np.abs(mean - before).sum()))
+        return loss
+
+    return b.world(step)
+
+
+@case("array")
+def array_over_an_argument_filled_behind_its_use() -> Any:
+    b, x = Bench(make=sgd), torch.zeros(6, 8)
+    ring, n = x.numpy(), [0]
+
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        n[0] += 1
+        loss = b.loss(x, y)
+        ring[n[0] % 6] = n[0]
+        return b.update(loss)
+
+    return b.world(step, x, calls=[(x, y) for _, y in b.calls])
+
+
+@case("array")
+def array_over_a_weight_read_behind_the_update() -> Any:
+    b = Bench()
+    w = b.model[0].weight.detach().numpy()
+
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        loss = b.usual(x, y)
+        b.log.append(float(w.sum()))
+        return loss
+
+    return b.world(step)
+
+
+@case("array")
+def array_over_a_weight_clipped_behind_the_update() -> Any:
+    b = Bench(make=sgd)
+    w = b.model[0].weight.detach().numpy()
+
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        loss = b.usual(x, y)
+        np.clip(w, -0.2, 0.2, out=w)
+        return loss
+
+    return b.world(step)
+
+
+@case("array")
+def array_over_a_weight_written_before_its_use_runs() -> Any:
+    b, array = Bench(make=sgd), []
+
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        loss = b.loss(x, y)
+        for one in array:
+            one *= 0.5
+        return b.update(loss)
+
+    take = Do(lambda: array.append(b.model[2].weight.detach().numpy()))
+    return b.world(step, calls=[*b.calls[:2], take, *b.calls[2:]])
+
+
+@case("array")
+def metrics_in_numpy_in_the_step() -> Any:
+    b = Bench()
+
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        out = b.model(x)
+        b.log.append(float((out.detach().argmax(1).numpy() == y.numpy()).mean()))
+        return b.update(F.cross_entropy(out, y))
+
+    return b.world(step)
+
+
+@torch.library.custom_op("fitstep_hunt::noisy", mutates_args=())
+def noisy(x: Tensor) -> Tensor:
+    """Draws from generators that no schema knows of."""
+    return x + torch.randn_like(x) * float(np.random.rand())  # noqa: NPY002
+
+
+@noisy.register_fake
+def _(x: Tensor) -> Tensor:
+    return torch.empty_like(x)
+
+
+@case("array")
+def kernel_that_draws_by_itself() -> Any:
+    b = Bench()
+    return b.world(lambda x, y: b.usual(noisy(x), y))
+
+
+@case("array")
+def kernel_that_raises_with_a_number_that_changes() -> Any:
+    b, table, n = Bench(make=sgd), torch.zeros(10, 8), [0]
+
+    def step(x: Tensor, y: Tensor, rows: Tensor) -> Tensor:
+        n[0] += 1
+        table.index_add_(0, rows, x, alpha=-0.1 / n[0])
+        return b.usual(x, y)
+
+    one, two, (x, y), four, five = b.calls
+    bad = Call(x, y, y + torch.tensor([0, 0, 0, 0, 0, 60]), raises=IndexError)
+    good = [(x, y, y) for x, y in (one, two, four, five)]
+    return b.world(step, table, calls=[*good[:2], bad, *good[2:]])
+
+
+@case("array")
+def out_of_another_batch_size() -> Any:
+    b, buffer = Bench(make=sgd), torch.empty(6, 8)
+
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        torch.mul(x, 2, out=buffer)
+        return b.usual(buffer, y)
+
+    (x, y), two, *_ = b.calls
+    return b.world(step, calls=[(x, y), two, (x[:4], y[:4]), two])
