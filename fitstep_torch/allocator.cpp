@@ -96,6 +96,10 @@ void install_allocator() {
   static_cast<void>(done);
 }
 
+bool is_of_allocator(c10::DeleterFnPtr deleter) {
+  return deleter == &release || (ordinary != nullptr && deleter == ordinary->raw_deleter());
+}
+
 Answers& own_answers() {
   if (!is_owner) {
     adopted = new Answers(kAddressAlignment);

@@ -20,6 +20,9 @@ namespace fitstep::torch_side {
 // Puts the allocator in place, once per process. Later calls do nothing.
 void install_allocator();
 
+// Whether that gives memory back to PyTorch's CPU allocator, ours or the one before.
+bool is_of_allocator(c10::DeleterFnPtr deleter);
+
 // Tells the allocator that these addresses are an arena's, so that releasing them frees nothing.
 // Fails when more arenas are open than it has room for (64).
 Status register_arena(const char* base, int64_t size_bytes);

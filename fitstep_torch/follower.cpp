@@ -292,7 +292,7 @@ void Follower::handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
     was_seeded(generator_of(op, *stack));
   }
   if (followed_ == nullptr || !match(op, facts, keys, stack)) record(op, facts, keys, stack);
-  if (has_lent_ && has_written_lent()) python_.flush(full_name(op));  // Arrays show it from now on.
+  if (has_lent_ && has_written_lent()) python_.flush("");  // Arrays show it from now on.
 }
 
 void Follower::ask(const c10::OperatorHandle& op, c10::DispatchKeySet keys,

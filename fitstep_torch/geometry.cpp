@@ -240,7 +240,8 @@ at::Tensor Geometries::made_up(const at::Tensor& like, Fill fill) {
   const bool is_number = like.unsafeGetTensorImpl()->is_wrapped_number();
   const bool is_whole = c10::isIntegralType(like.scalar_type(), /*includeBool=*/true);
   const bool is_there = like.is_cpu() && like.has_storage() && !is_hollow(like);
-  if (is_number || (is_whole && is_there)) {  // Lengths and indices have to fit each other.
+  if (is_number || (is_whole && is_there &&
+                    fill != Fill::Blank)) {  // Lengths and indices have to fit each other.
     at::Tensor copy = like.detach().clone();
     keep_flags(like, copy);
     return copy;
@@ -248,7 +249,7 @@ at::Tensor Geometries::made_up(const at::Tensor& like, Fill fill) {
   at::Tensor made = at::empty_strided(like.sizes(), like.strides(),
                                       at::TensorOptions().dtype(like.dtype()).device(like.device()))
                         .zero_();
-  if (fill == Fill::Zeros) return made;
+  if (fill == Fill::Zeros || fill == Fill::Blank) return made;
   if (is_whole || fill == Fill::Ones) return made.fill_(1);
   const at::Tensor ramp = at::arange(made.numel(), at::TensorOptions().device(like.device()));
   return made.copy_(ramp.remainder(7).add(1).div(8).reshape(made.sizes()));
@@ -290,7 +291,7 @@ Geometries::Trial Geometries::tried(const TorchCall& call, const torch::jit::Sta
   if (is_others) around_trials_(/*is_begin=*/true);
   Trial first = tried_with(call, stack, Fill::Zeros);
   first.is_sure = true;
-  for (const Fill fill : {Fill::Ones, Fill::Ramp}) {
+  for (const Fill fill : {Fill::Ones, Fill::Ramp, Fill::Blank}) {
     if (first.failure == nullptr) break;
     Trial other = tried_with(call, stack, fill);
     const bool is_sure =

@@ -72,7 +72,7 @@ class Geometries {
   static constexpr int64_t kMostBesideBytes = int64_t{1} << 14;  // Where the room is too small.
 
   // What stands for the arguments' data.
-  enum class Fill : uint8_t { Zeros, Ones, Ramp };
+  enum class Fill : uint8_t { Zeros, Ones, Ramp, Blank };  // Blank: whole numbers are zero, too.
 
   // What the real kernel said. Sure is a failure that is the same with all data.
   struct Trial {

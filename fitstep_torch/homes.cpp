@@ -25,6 +25,13 @@ struct Home {
   std::vector<c10::DataPtr> kept;
 };
 
+// It lies in our memory now: what is given to numpy from now on is marked.
+void own(c10::StorageImpl& storage) {
+  if (!storage.device().is_cpu() || storage.allocator() != nullptr) return;
+  storage.set_allocator(c10::GetCPUAllocator());
+  storage.set_resizable(true);
+}
+
 void leave_home(void* home) { delete static_cast<std::shared_ptr<Home>*>(home); }
 
 using Bytes = std::shared_ptr<std::vector<char>>;
@@ -113,6 +120,7 @@ Status Homes::move_in(const at::Tensor& tensor, const Place& home, int64_t alias
   const bool may_be_seen = holders_of(tensor) > aliases + 1;
   c10::DataPtr old = storage->set_data_ptr(c10::DataPtr(address, storage->device()));
   if (may_be_seen) kept_.emplace(address, std::move(old));
+  own(*storage);
   inside_.emplace_back(tensor.storage().getWeakStorageImpl());
   return Done{};
 }

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "fitstep_torch/allocator.h"
 #include "fitstep_torch/call.h"
 
 namespace fitstep::torch_side {
@@ -55,8 +56,9 @@ inline const c10::StorageImpl* storage_of(const at::Tensor& tensor) {
 // Memory that somebody else has too, as numpy: it may be read and written past all operators. Who
 // gives a tensor's own memory to numpy, or takes numpy's, forbids to resize it.
 inline bool is_lent(const c10::Storage& storage) {
-  return storage.device().is_cpu() && storage.nbytes() > 0 &&
-         (storage.allocator() == nullptr || !storage.resizable());
+  if (!storage.device().is_cpu() || storage.nbytes() == 0) return false;
+  if (storage.allocator() != nullptr) return !storage.resizable();
+  return !is_of_allocator(storage.data_ptr().get_deleter());  // Not what torch.load() has read.
 }
 
 inline int64_t first_byte(const at::Tensor& tensor) {

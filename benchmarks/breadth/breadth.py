@@ -44,6 +44,7 @@ def measure(name: str, plain: Worker, fitted: Worker | None) -> Row:
     start = time.perf_counter()
     row: Row = {"case": name}
     row |= compared(name, plain, fitted)
+    row["why"] = re.sub(r"/\S*/(site-packages|fitstep)/", r"\1/", row["why"])
     row["seconds"] = round(time.perf_counter() - start, 2)
     return row
 

@@ -231,9 +231,19 @@ class Call:
         assert self._audits is not None and variant.planned is not None
         generators = GeneratorStates()  # Kernels of custom operators may draw from any.
         try:
-            audited(truth, run)
+            self._compare(variant, truth, survivors, run)
         finally:
             generators.restore()
+
+    def _compare(
+        self,
+        variant: Variant,
+        truth: Truth,
+        survivors: list[tuple[int, torch.Tensor]],
+        run: Callable[[], None],
+    ) -> None:
+        assert self._audits is not None and variant.planned is not None
+        audited(truth, run)
         outputs = variant.planned.variant.take_outputs()
         made = []
         for number, tensor in survivors:

@@ -189,6 +189,8 @@ class _Recording:
                 todo="compile outside it, or use detect_anomaly(check_nan=False)",
             )
         reach = self._reach()
+        places = [p.tensor for p in reach.unique() if p.tensor.layout is torch.strided]
+        forget_dead_arrays([t for t in places if _core.is_lent(t)])
         with self._following.sources.following(dict(reach.modules)):
             self._undoing(reach, self._record_calls)
             if self._may_find_grads(reach):
@@ -307,6 +309,8 @@ class _Recording:
 
     def _flush(self, name: str) -> bool:
         self._end_segment(is_last=False)
+        if not name:  # Nobody has asked: an array shows what was written.
+            return False
         self._made_up = True
         self._asked += 1
         if self._asked > _MOST_MADE_UP:  # It may wait for a value that never comes.
