@@ -276,6 +276,11 @@ void bind_following(py::module_& module) {
         return py::make_tuple(signature_of(of.call, sizes), of.source.module, of.source.file,
                               of.source.line);
       });
+  // Not so inside kernels, and where not_followed() is entered.
+  module.def("is_followed", [] {
+    return c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::Fake) &&
+           !c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::Fake);
+  });
   py::class_<NotFollowed>(module, "NotFollowed")
       .def("__enter__",
            [](NotFollowed& one) {
@@ -325,6 +330,9 @@ void bind_following(py::module_& module) {
   // Without a Python object for the storage, which would hold it, too.
   module.def("storage_id", [](const at::Tensor& tensor) {
     return reinterpret_cast<uintptr_t>(tensor.storage().unsafeGetStorageImpl());
+  });
+  module.def("storage_begin", [](const at::Tensor& tensor) {
+    return reinterpret_cast<uintptr_t>(tensor.storage().data());
   });
   module.def("storage_bytes", [](const at::Tensor& tensor) { return tensor.storage().nbytes(); });
   module.def("has_storage", [](const at::Tensor& tensor) { return tensor.has_storage(); });

@@ -291,6 +291,7 @@ void Follower::handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
     python_.flush(full_name(op));
     was_seeded(generator_of(op, *stack));
   }
+  if (meets_twin(*stack, count)) python_.flush("");
   if (followed_ == nullptr || !match(op, facts, keys, stack)) record(op, facts, keys, stack);
   if (has_lent_ && has_written_lent()) python_.flush("");  // Arrays show it from now on.
 }

@@ -85,6 +85,7 @@ class Follower {
   bool has_written_lent() const;
   bool is_apart(const torch::jit::Stack& stack, size_t count) const;
   bool was_overwritten() const;
+  bool meets_twin(const torch::jit::Stack& stack, size_t count) const;
   bool is_small(const at::Tensor& tensor) const;
   Bytes bytes_of(const torch::jit::Stack& stack, size_t count) const;
   bool may_run(const c10::OperatorHandle& op, const OperatorFacts& facts,
@@ -175,8 +176,7 @@ class Follower {
   std::vector<at::Tensor> externals_;                                // By number; else undefined.
   std::vector<at::Tensor> held_;  // By number: what was in memory that is somebody else's.
   std::vector<bool> is_written_;  // By number: it waits for that.
-  std::vector<std::pair<int32_t, uint64_t>>
-      watched_;  // Lent and not copied: a hash of what it had.
+  std::vector<std::pair<int32_t, uint64_t>> watched_;  // Lent, not copied: numbers, hashes.
   bool has_lent_ = false;
   std::vector<int32_t> alive_;
 

@@ -5,6 +5,7 @@
 
 #include "fitstep_torch/follower.h"
 #include "fitstep_torch/hashes.h"
+#include "fitstep_torch/hollow.h"
 #include "fitstep_torch/op_rules.h"
 #include "fitstep_torch/stack_tensors.h"
 
@@ -25,6 +26,28 @@ bool Follower::is_apart(const torch::jit::Stack& stack, size_t count) const {
       found &= !where_.is_home(storage.data());
     }
   }
+  return found;
+}
+
+// Whether an argument lies in the memory of something met before that PyTorch takes for another, as
+// DLPack makes it. From then on both are lent: what was called so far has to run first.
+bool Follower::meets_twin(const torch::jit::Stack& stack, size_t count) const {
+  bool found = false;
+  each_argument(stack, count, [&](const at::Tensor& one) {
+    if (!one.has_storage() || is_hollow(*storage_of(one))) return;
+    const c10::Storage& storage = one.unsafeGetTensorImpl()->unsafe_storage();
+    if (!is_lent(storage) && !has_lent_) return;
+    if (numbers_.find(storage_of(one)) != numbers_.end()) return;
+    const auto* const begin = static_cast<const char*>(storage.data());
+    for (const at::Tensor& met : externals_) {
+      if (!met.defined() || is_lent(storage) == is_lent(met.storage())) continue;
+      const auto* const at = static_cast<const char*>(met.storage().data());
+      if (begin >= at + met.storage().nbytes() || at >= begin + storage.nbytes()) continue;
+      storage.unsafeGetStorageImpl()->set_resizable(false);
+      met.storage().unsafeGetStorageImpl()->set_resizable(false);
+      found = true;
+    }
+  });
   return found;
 }
 

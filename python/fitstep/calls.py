@@ -127,7 +127,11 @@ class Call:
                 _core.set_generator_state(generator, _core.generator_state(stand_in))
 
         if self._audits is not None:
-            self._audit(variant, Truth(targets, starts, drawn), survivors, run)
+            random = GeneratorStates()  # Kernels of custom operators may draw from any.
+            try:
+                self._audit(variant, Truth(targets, starts, drawn), survivors, run)
+            finally:
+                random.restore()
             return
         for generator, before, _ in seeded:
             _core.set_generator_state(generator, before)
@@ -228,20 +232,6 @@ class Call:
         run: Callable[[], None],
     ) -> None:
         """Runs the program from the same start, and compares what it leaves."""
-        assert self._audits is not None and variant.planned is not None
-        generators = GeneratorStates()  # Kernels of custom operators may draw from any.
-        try:
-            self._compare(variant, truth, survivors, run)
-        finally:
-            generators.restore()
-
-    def _compare(
-        self,
-        variant: Variant,
-        truth: Truth,
-        survivors: list[tuple[int, torch.Tensor]],
-        run: Callable[[], None],
-    ) -> None:
         assert self._audits is not None and variant.planned is not None
         audited(truth, run)
         outputs = variant.planned.variant.take_outputs()

@@ -24,6 +24,7 @@ from torch.optim.optimizer import (
 
 from . import _core
 from .errors import CaptureError, user_location
+from .muted import thread_doors, wakes_nobody
 from .sources import Sources
 from .state.rng import GeneratorStates
 
@@ -93,6 +94,7 @@ class Following:
         self._regions = 0
         self._hooks: list[Any] = []
         self._undo: list[tuple[Any, str, Any, bool]] = []
+        self._stand_ins: list[torch.Tensor] = []
         self._faults: Any = None
         self._stance: Any = None
 
@@ -153,7 +155,7 @@ class Following:
                 setattr(owner, name, original)
             else:
                 delattr(owner, name)
-        self._undo = []
+        self._undo, self._stand_ins = [], []
         for hook in self._hooks:
             hook.remove()
         self._hooks = []
@@ -200,26 +202,32 @@ class Following:
         raise self.error
 
     def _patch(self) -> None:
-        for name in ("numpy", "tolist", "__dlpack__", "__deepcopy__", "__reduce_ex__"):
+        for name in (*_LOOKS, "__deepcopy__", "__reduce_ex__"):
             self._replace(torch.Tensor, name, self._with_bytes(getattr(torch.Tensor, name)))
         state, set_state = torch.ops.fitstep.generator_state, torch.ops.fitstep.set_generator_state
         for module in (torch, torch.random):
             self._replace(module, "get_rng_state", lambda: state())
             self._replace(module, "set_rng_state", lambda new: set_state(new))
         for module in (torch.cuda, torch.cuda.random):
-            self._replace(module, "get_rng_state", self._behind_draws(module.get_rng_state))
+            self._replace(module, "get_rng_state", self._behind_all(module.get_rng_state))
+        for owner, name in thread_doors():  # The other thread finds what was called so far.
+            self._replace(owner, name, self._behind_all(getattr(owner, name)))
 
     def _replace(self, owner: Any, name: str, replacement: Any) -> None:
         self._undo.append((owner, name, getattr(owner, name), name in vars(owner)))
         setattr(owner, name, replacement)
 
-    def _behind_draws(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """The function that reads a GPU's generator, called when all draws before have happened."""
+    def _is_asked(self) -> bool:
+        """By the step function itself: not by a kernel, nor by what ends a segment."""
+        return current() is self and bool(_core.is_followed())
+
+    def _behind_all(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """The function, called when all that was called before has happened."""
 
         def function(*args: Any, **kwargs: Any) -> Any:
-            if current() is not self or self.is_running:
+            if not self._is_asked() or wakes_nobody(original, args):
                 return original(*args, **kwargs)
-            self.flush("get_rng_state")
+            self.flush(original.__name__)
             with self.core.not_followed():
                 return original(*args, **kwargs)
 
@@ -229,25 +237,37 @@ class Following:
         """The method of a tensor that reads its memory, called when its bytes are there."""
 
         def method(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-            if current() is not self or tensor.device.type == "meta":
+            if not self._is_asked() or tensor.device.type == "meta":
                 return original(tensor, *args, **kwargs)
-            if not self.core.is_untouched(tensor) and not self.flush(original.__name__):
-                tensor = self._made_up(tensor, original.__name__)
+            is_there = self.core.is_untouched(tensor) or self.flush(original.__name__)
             with self.core.not_followed():
-                if original.__name__ == "__dlpack__":  # numpy() notes it by itself.
+                if is_there and original.__name__ in _LENDS:
                     _core.note_lender(tensor)
+                if self._mode == _core.FollowMode.PREVIEW:
+                    tensor = self._stand_in(tensor, original.__name__, is_there)
                 return original(tensor, *args, **kwargs)
 
         return method
 
-    def _made_up(self, tensor: torch.Tensor, name: str) -> torch.Tensor:
-        """Zeros in its place: in a preview nobody knows the bytes."""
-        if name not in ("numpy", "tolist"):  # Copies stay, and would stay zeros.
-            self.refuse(name, "needs the bytes of a tensor")
-        with self.core.not_followed():
-            zeros = torch.zeros(tensor.shape, dtype=tensor.dtype, device=tensor.device)
-            return zeros.requires_grad_(tensor.requires_grad)
+    def _stand_in(self, tensor: torch.Tensor, name: str, is_there: bool) -> torch.Tensor:
+        """What a preview gives to who looks at memory: he may write there, and nobody could undo
+        it. Where nobody knows the bytes they are zeros."""
+        if name not in _LOOKS:  # Copies stay, and would stay zeros.
+            if not is_there:
+                self.refuse(name, "needs the bytes of a tensor")
+            return tensor
+        if is_there and tensor.layout is not torch.strided:
+            return tensor
+        made = torch.zeros(tensor.shape, dtype=tensor.dtype, device=tensor.device)
+        if is_there:
+            made.copy_(tensor.detach())
+        self._stand_ins.append(made.requires_grad_(tensor.requires_grad))
+        return self._stand_ins[-1]
 
+
+# Methods of a tensor that show its memory past operators.
+_LOOKS = ("numpy", "tolist", "__dlpack__", "data_ptr", "untyped_storage", "storage")
+_LENDS = ("numpy", "__dlpack__", "data_ptr")  # What they give may be looked at later.
 
 _TODO = {
     "talks to other processes": "train with one process: collectives, DistributedDataParallel and "

@@ -119,8 +119,9 @@ def check_own_memory(name: str, tensor: torch.Tensor) -> None:
         )
 
 
-def check_size(home: Home, tensor: torch.Tensor) -> None:
-    """Raises FitstepError where a tensor does not fill its home."""
+def check_may_move_in(home: Home, tensor: torch.Tensor) -> None:
+    """Raises FitstepError where a tensor does not fill its home, CaptureError as the above."""
+    check_own_memory(home.name, tensor)
     if _core.storage_bytes(tensor) != home.size_bytes:
         raise FitstepError(
             f"{home.name} has {home.size_bytes} bytes in the arena, and a tensor of "

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import _thread
 import contextlib
+import functools
 import io
 import logging
 import sys
@@ -83,7 +84,7 @@ def muted() -> Iterator[None]:
         # Not logging.disable(): loggers remember whether they were enabled.
         logging.Logger.callHandlers = _drop  # type: ignore[assignment, method-assign]
         _previewing.append(thread)
-        threads = [(owner, name, getattr(owner, name)) for owner, name in _thread_doors()]
+        threads = [(owner, name, getattr(owner, name)) for owner, name in thread_doors()]
         for owner, name, original in threads:
             setattr(owner, name, _leaving(original))
         try:
@@ -95,7 +96,7 @@ def muted() -> Iterator[None]:
                 setattr(owner, name, original)
 
 
-def _thread_doors() -> Iterator[tuple[Any, str]]:
+def thread_doors() -> Iterator[tuple[Any, str]]:
     """What starts threads, by the names under which Python's libraries call it; and what wakes."""
     for owner in (_thread, threading):
         for name in ("start_new_thread", "_start_new_thread", "_start_joinable_thread"):
@@ -105,10 +106,15 @@ def _thread_doors() -> Iterator[tuple[Any, str]]:
     yield ThreadPoolExecutor, "submit"
 
 
+def wakes_nobody(door: Callable[..., Any], args: tuple[Any, ...]) -> bool:
+    """Whether no thread waits behind it."""
+    return door.__name__ == "notify" and not args[0]._waiters
+
+
 def _leaving(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
     def door(*args: Any, **kwargs: Any) -> Any:
-        is_idle = original.__name__ == "notify" and not args[0]._waiters
-        if threading.get_ident() in _previewing and not is_idle:
+        if threading.get_ident() in _previewing and not wakes_nobody(original, args):
             raise LeavesTheProcess(original.__name__)
         return original(*args, **kwargs)
 

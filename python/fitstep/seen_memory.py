@@ -72,7 +72,7 @@ def forget_dead_arrays(lent: list[torch.Tensor]) -> list[torch.Tensor]:
 
 def check_not_lent(tensors: list[torch.Tensor], name: str) -> None:
     """Raises FitstepError where numpy has the memory of one of them, which has to move now."""
-    if forget_dead_arrays(tensors):
+    if forget_dead_arrays([t for t in tensors if _core.is_lent(t)]):
         raise FitstepError(
             f"a numpy array shows the memory of {name}, which has to move for this call; the array "
             "would stay behind and show other numbers",

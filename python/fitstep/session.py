@@ -32,7 +32,7 @@ from .describe import describe
 from .device import open_device
 from .errors import BudgetTooSmall, PlanFileError
 from .home_tiers import plan_with_homes
-from .homes import Home, Homes, check_own_memory, check_size
+from .homes import Home, Homes, check_may_move_in, check_own_memory
 from .least import LooksFor, with_least, with_policy
 from .names import Names
 from .planned import Planned, external_bytes_of
@@ -128,8 +128,7 @@ class Session:
         """The home that the tensor's storage has, if it is in this arena."""
         if not self.is_open:
             return None
-        begin = tensor.data_ptr() - tensor.storage_offset() * tensor.element_size()
-        place = self._homes.place_of(begin)
+        place = self._homes.place_of(_core.storage_begin(tensor))
         return self.places.by_place.get(place)
 
     def name_of(self, tensor: torch.Tensor, proposal: str) -> str:
@@ -139,10 +138,12 @@ class Session:
             return home.name
         return self.names.unique(("tensor", id(tensor)), weakref.ref(tensor), proposal)
 
-    def lent(self) -> list[torch.Tensor]:  # What is at home and was given to numpy.
+    def lent(self) -> list[torch.Tensor]:
+        """What is at home and was given to numpy."""
         return [] if self._homes is None else list(self._homes.lent())
 
-    def room(self) -> tuple[Any, Any, int]:  # The device, the arena if open, its homes' end.
+    def room(self) -> tuple[Any, Any, int]:
+        """The device, the arena if it is open, and where its homes end."""
         return self.device, self._homes, self.bottom_bytes
 
     def set_budget(self, plain_peak_bytes: int, links: Links) -> None:
@@ -326,8 +327,7 @@ class Session:
 
     def move_in(self, home: Home, tensor: torch.Tensor) -> None:
         """Brings a tensor home, content included. REQUIRES: the home is empty."""
-        check_size(home, tensor)
-        check_own_memory(home.name, tensor)
+        check_may_move_in(home, tensor)
         self._homes.move_in(tensor.detach(), home.place, 2)
         home.tensor = tensor.detach()
 
@@ -349,10 +349,9 @@ class Session:
         return int(self._homes.address_of(home.place, home.size_bytes, self.torch_device))
 
     def leave_home(self, home: Home) -> None:
-        """Makes room: who is there gets memory of its own, if anybody still holds it. Raises."""
+        """Makes room: who is there gets memory of its own, if held. FitstepError: numpy has it."""
         if home.tensor is not None and self.is_home(home.tensor, home):
-            if _core.is_lent(home.tensor):
-                check_not_lent([home.tensor], home.name)
+            check_not_lent([home.tensor], home.name)
             self._homes.move_out(home.tensor, 1)
         home.tensor = None
 

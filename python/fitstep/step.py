@@ -18,6 +18,7 @@ from .following import Following, current
 from .maker import Maker
 from .planned import Planned
 from .report import Measured, Report, SavedText, make_report
+from .results import detached
 from .seen_memory import check_not_lent
 from .session import Session
 from .uninterrupted import uninterrupted
@@ -195,7 +196,7 @@ class Step:
         outer = current()
         # One step calls another: it is a part of that one; but not from inside a kernel.
         if outer is not None and not outer.is_running:
-            return self._maker.function(*args, **kwargs)
+            return detached(self._maker.function(*args, **kwargs))
         with uninterrupted() as may_interrupt, alone(self._session):
             is_due = self.audits.is_due(self._session, self.plain_peak_bytes)
             audits = self.audits if is_due else None

@@ -3,6 +3,8 @@ and draw by themselves."""
 
 from __future__ import annotations
 
+import ctypes
+import threading
 from typing import Any
 
 import numpy as np
@@ -195,8 +197,8 @@ def kernel_that_raises_with_a_number_that_changes() -> Any:
 
     def step(x: Tensor, y: Tensor, rows: Tensor) -> Tensor:
         n[0] += 1
-        table.index_add_(0, rows, x, alpha=-0.1 / n[0])
-        return b.usual(x, y)
+        moved = table.index_add(0, rows, x, alpha=-0.1 / n[0])
+        return b.update(b.loss(x, y) + moved.square().mean())
 
     one, two, (x, y), four, five = b.calls
     bad = Call(x, y, y + torch.tensor([0, 0, 0, 0, 0, 60]), raises=IndexError)
@@ -214,3 +216,83 @@ def out_of_another_batch_size() -> Any:
 
     (x, y), two, *_ = b.calls
     return b.world(step, calls=[(x, y), two, (x[:4], y[:4]), two])
+
+
+@case("array")
+def array_of_a_weight_written_in_the_step() -> Any:
+    b = Bench(make=sgd)
+
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        w = b.model[0].weight.detach().numpy()
+        w *= 0.9
+        return b.usual(x, y)
+
+    return b.world(step)
+
+
+@case("array")
+def pointer_of_a_weight_read_behind_the_update() -> Any:
+    b = Bench(make=sgd)
+
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        loss = b.usual(x, y)
+        at = b.model[0].weight.data_ptr()
+        b.log.append((ctypes.c_float * 4).from_address(at)[:])
+        return loss
+
+    return b.world(step)
+
+
+@case("array")
+def twin_by_dlpack_trained_on() -> Any:
+    b, a = Bench(make=sgd), torch.zeros(6, 8)
+    twin = torch.from_dlpack(torch.utils.dlpack.to_dlpack(a))
+
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        a.copy_(x)
+        return b.usual(twin, y)
+
+    return b.world(step, a)
+
+
+@torch.library.custom_op("fitstep_hunt::numpy_sine", mutates_args=())
+def numpy_sine(x: Tensor) -> Tensor:
+    """As in PyTorch's tutorial."""
+    return torch.from_numpy(np.sin(x.numpy()))
+
+
+@numpy_sine.register_fake
+def _(x: Tensor) -> Tensor:
+    return torch.empty_like(x)
+
+
+@case("array")
+def kernel_in_numpy() -> Any:
+    b = Bench()
+    return b.world(lambda x, y: b.usual(numpy_sine(x), y))
+
+
+@case("array")
+def seeded_between_two_draws() -> Any:
+    b = Bench()
+
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        x = x + torch.randn(6, 8)
+        torch.manual_seed(0)
+        return b.usual(x + torch.randn(6, 8), y)
+
+    return b.world(step)
+
+
+@case("array")
+def weights_read_by_a_thread_that_the_step_starts() -> Any:
+    b = Bench(make=sgd)
+
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        loss = b.usual(x, y)
+        saver = threading.Thread(target=lambda: b.log.append(b.model[0].weight.detach().clone()))
+        saver.start()
+        saver.join()
+        return loss
+
+    return b.world(step)
