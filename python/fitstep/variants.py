@@ -17,6 +17,7 @@ import torch
 
 from . import _core
 from .ambient import ambient
+from .homes import check_own_memory
 from .planned import Planned
 from .seen_memory import stays_where_it_is
 
@@ -149,12 +150,14 @@ class Binder:
     ) -> None:
         numbers = one.segment.externals()
         written = one.segment.written()
+        homes = [self._session.home_of(tensor) for tensor in one.externals]
+        taken = {home.name for home in homes if home is not None}
         for place, (number, tensor) in enumerate(zip(numbers, one.externals, strict=True)):
             storage = storage_id(tensor)
             role, name = one.roles.get(storage, ("", ""))
             maker = self._made.get(storage)
             is_own = maker is not None and maker[0].call == one.call and role not in KINDS
-            home = self._session.home_of(tensor)
+            home = homes[place]
             if maker is not None and name in [of for _, of in by_segment[id(maker[0])].homes]:
                 is_own = True  # It was made beside what was at home there.
             stays = home is None and stays_where_it_is(tensor, self._session)
@@ -169,12 +172,15 @@ class Binder:
                 kind = "input" if is_input else "constant"
                 one.segment.set_external(number, name or f"{kind} {place}", kind, False)
                 if stays and role in KINDS:  # Else arrays may be written while the step runs.
+                    check_own_memory(name, tensor)
                     one.segment.keep_state(number)
                 continue
             if home is not None:
                 name = home.name
             else:
                 name = self._bound.get(storage) or self._sized(name, tensor)
+                while name in taken:  # Another one that the segment uses has traded places with it.
+                    name += ", moved"
                 self._bound[storage] = name
             kind = KINDS.get(role, "buffer")
             one.segment.set_external(number, name, kind, True)
