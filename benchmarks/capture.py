@@ -2,8 +2,9 @@
 
     python benchmarks/capture.py [--small]
 
-    gpt             deep and narrow: much to record and little to compute; about 5,000 calls a step
-    efficientvit    timm's efficientvit_m0 at 224 x 224, batch 2, AdamW
+    gpt             deep and narrow: much to record and little to compute; about 5,000 calls a step,
+                    in 60 % of plain PyTorch's peak
+    efficientvit    timm's efficientvit_m0 at 224 x 224, batch 2, AdamW, in 100 %
 
 Method. Each case has a process of its own and an empty cache of measurements. Recording is timed
 from outside, around its one entrance, so it holds all that is done to undo what the function has
@@ -38,6 +39,7 @@ import fitstep
 
 CALLS = 5000
 PER_CALL_MS = 0.15
+BUDGETS = {"gpt": "60%", "efficientvit": "100%"}
 COMPILE_S = {"gpt": 18.0, "efficientvit": 8.0}
 
 Training = tuple[Callable[..., Tensor], tuple[Tensor, Tensor]]
@@ -149,12 +151,13 @@ def plain_seconds(training: Training) -> float:
 
 
 def measure(case: str, calls: int) -> Row:
-    """Compiles once, at 60 % of the plain peak."""
+    """Compiles once."""
     train_step, example = CASES[case](calls)
     recording = Stopwatch()
     start = time.perf_counter()
+    budget = BUDGETS[case] if calls == CALLS else None
     with recording.around(_Recording, "run"):
-        step = fitstep.compile(train_step, example=example, budget="60%", progress=False)
+        step = fitstep.compile(train_step, example=example, budget=budget, progress=False)
     compiled = time.perf_counter()
     row: Row = {
         "case": case,
