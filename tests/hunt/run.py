@@ -72,7 +72,7 @@ def as_dict(outcome: kit.Outcome) -> dict[str, Any]:
         "class": outcome.case.kind,
         "outcome": outcome.outcome,
         "where": outcome.where,
-        "detail": outcome.detail,
+        "detail": re.sub(r"/\S*/(site-packages|tests|python)/", r"\1/", outcome.detail),
         "seconds": round(outcome.seconds, 3),
     }
 
