@@ -16,6 +16,7 @@
 #include "fitstep_torch/follower.h"
 #include "fitstep_torch/op_rules.h"
 #include "fitstep_torch/python_values.h"
+#include "fitstep_torch/references.h"
 #include "fitstep_torch/stack_tensors.h"
 #include "fitstep_torch/tensors.h"
 #include "fitstep_torch/variant.h"
@@ -348,6 +349,7 @@ void bind_following(py::module_& module) {
   // Of the tensor that a Python object stands for: 1 if nothing but that object holds it.
   module.def("tensor_use_count",
              [](const py::handle& object) { return THPVariable_Unpack(object.ptr()).use_count(); });
+  module.def("references_past_containers", &references_past_containers);
   module.def("forget_lender", [](const at::Tensor& tensor) {
     tensor.storage().unsafeGetStorageImpl()->set_resizable(tensor.storage().allocator() != nullptr);
   });

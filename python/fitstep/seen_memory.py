@@ -46,9 +46,9 @@ def seen_past_tensors(
     known = {id(t) for t in tensors}
     known |= {id(t) for one in recorded for t in one.externals}
     known |= {id(t) for one in recorded for _, t in one.survivors}
-    for tensor in _tensors_over(suspects):
-        if id(tensor) not in known and _is_held_by_containers(tensor):
-            own[_core.storage_id(tensor)] += 1
+    over = [t for t in _tensors_over(suspects) if id(t) not in known]
+    past = _core.references_past_containers(over)
+    own.update(_core.storage_id(t) for t, held in zip(over, past, strict=True) if not held)
     return [weakref.ref(t) for t in suspects.values() if is_suspect(t)]
 
 
@@ -60,10 +60,9 @@ def forget_dead_arrays(lent: list[torch.Tensor]) -> list[torch.Tensor]:
     of = {_core.storage_id(tensor): tensor for tensor in lent}
     held = Counter(id(t) for t in _locals_of_frames() if _is_over(t, of))
     own = {id(tensor) for tensor in lent}
-    alive = set()
-    for tensor in _tensors_over(of):  # In a variable, which no container is: see below.
-        if id(tensor) not in own and not _is_held_by_containers(tensor, held[id(tensor)]):
-            alive.add(_core.storage_id(tensor))
+    over = [t for t in _tensors_over(of) if id(t) not in own]
+    past = _core.references_past_containers(over)  # By variables, or by an array.
+    alive = {_core.storage_id(t) for t, n in zip(over, past, strict=True) if n > held[id(t)]}
     for key, tensor in of.items():
         if key not in alive:
             _core.forget_lender(tensor)
@@ -111,9 +110,3 @@ def stays_where_it_is(tensor: torch.Tensor, session: Any) -> bool:
         return True
     found = (ref() for ref in session.staying)
     return any(t is not None and _core.storage_id(t) == _core.storage_id(tensor) for t in found)
-
-
-def _is_held_by_containers(tensor: torch.Tensor, in_frames: int = 0) -> bool:
-    """Not so where an object that the collector does not follow, as an array, holds it."""
-    names = 3  # The caller's, this one and the argument of getrefcount().
-    return sys.getrefcount(tensor) - names - in_frames <= len(gc.get_referrers(tensor))
