@@ -104,7 +104,7 @@ def compile(  # noqa: A001 - the word that PyTorch's users know.
 def _places(reach: Reach, args: tuple[Any, ...]) -> Iterator[tuple[str, torch.Tensor]]:
     """All tensors that a step starts with, and what they are called."""
     for place in reach.unique():
-        yield place.path, place.tensor
+        yield reach.name(place.tensor), place.tensor
     for path, leaf in tree_flatten_with_path(args)[0]:
         if isinstance(leaf, torch.Tensor):
             yield f"the example's tensor {keystr(path)}", leaf

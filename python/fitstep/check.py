@@ -130,9 +130,9 @@ def _left(step: Step) -> list[tuple[str, torch.Tensor]]:
     reach = step._find_reach()
     dropped = set() if step._session.grads_in_use else {id(p) for p, _ in step.ghosts.values()}
     return [
-        (place.path, place.tensor)
+        (reach.name(place.tensor), place.tensor)
         for place in reach.unique()
-        if not (place.role == "grad" and id(place.container) in dropped)
+        if not (place.leaf is not None and id(place.leaf) in dropped)
     ]
 
 

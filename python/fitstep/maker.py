@@ -173,7 +173,8 @@ class _Recording:
         self._args, self._kwargs = args, kwargs
         self._following = Following(maker.cache.profile, self._flush, maker.session.room)
         self._recorded: list[Recorded] = []
-        self._roles: dict[int, tuple[str, str]] = {}
+        self._begin: dict[int, tuple[str, str]] = {}  # roles_of() before the preview.
+        self._roles: dict[int, tuple[str, str]] = {}  # Where the present call begins.
         self._call = 0
         self._part = 0
         self._arguments = arguments_in(args, kwargs)
@@ -189,12 +190,13 @@ class _Recording:
                 todo="compile outside it, or use detect_anomaly(check_nan=False)",
             )
         reach = self._reach()
+        self._begin = roles_of(reach, self._maker.session)
         places = [p.tensor for p in reach.unique() if p.tensor.layout is torch.strided]
         forget_dead_arrays([t for t in places if _core.is_lent(t)])
         with self._following.sources.following(dict(reach.modules)):
             self._undoing(reach, self._record_calls)
             if self._may_find_grads(reach):
-                self._undoing(reach, lambda: self._record_calls(_AHEAD, self._put_grads))
+                self._undoing(reach, lambda: self._record_calls(_AHEAD, puts_grads=True))
             first = [one for one in self._recorded if one.call == 0]
             contents = [_contents(one) for one in first]
             recorded, calls = self._recorded, self._calls
@@ -239,6 +241,7 @@ class _Recording:
     def _put_grads(self) -> None:
         for leaf in list(self._missing_grads(self._reach())):
             leaf.grad = _core.make_ghost(leaf)
+        self._roles = roles_of(self._reach(), self._maker.session)
 
     def _reach(self) -> Reach:
         return self._maker.find_reach((*self._args, *self._kwargs.values()))
@@ -247,14 +250,16 @@ class _Recording:
         undo = Undo(reach, tensors_in(self._args, self._kwargs))
         try:
             undo.hold()
+            self._roles = self._begin
             with muted():
                 contextvars.copy_context().run(act)  # What it sets there goes with the copy.
         finally:
             put_back(undo, self._following.core.undo_writes)
 
-    def _record_calls(self, first: int = 0, prepare: Callable[[], None] = lambda: None) -> None:
+    def _record_calls(self, first: int = 0, *, puts_grads: bool = False) -> None:
         for call in range(_AHEAD):
-            prepare()
+            if puts_grads:
+                self._put_grads()
             if not self._record_call(first + call):
                 return
             own = [one for one in self._recorded if one.call == first + call]
@@ -270,7 +275,6 @@ class _Recording:
     def _record_call(self, call: int) -> bool:
         """Whether it came to its end."""
         self._call, self._part, self._made_up, self._asked = call, 0, False, 0
-        self._roles = roles_of(self._reach(), self._maker.session)
         following = self._following
         try:
             with following.listen([], _core.FollowMode.PREVIEW):
@@ -348,6 +352,7 @@ class _Recording:
                 if i in now:
                     one.roles[i] = now[i]
             one.label = label_of(one, self._args, self._kwargs)
+        self._roles = now  # The next call begins where this one has ended.
 
     def _check_same(self, first: list[Recorded], contents: list[list[bytes]]) -> None:
         """What the first call does once more, after everything was put back, must be the same."""

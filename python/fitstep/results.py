@@ -55,7 +55,7 @@ def _fields(leaf: Any) -> dict[str, Any] | None:
     """The state of a dataclass object if it is its fields and nothing else."""
     if not dataclasses.is_dataclass(leaf) or isinstance(leaf, type):
         return None
-    if forms.plain_form_of(leaf) is not None:
+    if forms.plain_form_of(type(leaf)) is not None:
         return None
     found = dict(forms.attributes_of(leaf) or {}) | dict(forms.SlotsForm().entries(leaf))
     names = [field.name for field in dataclasses.fields(leaf)]

@@ -12,6 +12,7 @@ import torch
 
 _TORCH_DIR = os.path.dirname(torch.__file__)
 _OWN_DIR = os.path.dirname(__file__)
+_ZOO_DIR = os.path.join(_OWN_DIR, "zoo")  # Models: as a user's.
 _Source = tuple[str, str, int]
 _NOWHERE: _Source = ("", "", 0)
 
@@ -22,8 +23,8 @@ def user_frame() -> tuple[str, int]:
     frame = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
-        is_own = file.startswith(_OWN_DIR) and not file.startswith(os.path.join(_OWN_DIR, "zoo"))
-        if not (is_own or file.startswith((_TORCH_DIR, "<")) or file.endswith("contextlib.py")):
+        is_own = file.startswith(_OWN_DIR) and not file.startswith(_ZOO_DIR)
+        if not (is_own or file.startswith((_TORCH_DIR, "<")) or file == contextlib.__file__):
             return file, frame.f_lineno
         frame = frame.f_back  # type: ignore[assignment]
     return "", 0

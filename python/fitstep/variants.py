@@ -87,8 +87,8 @@ def roles_of(reach: Reach, session: Session) -> dict[int, tuple[str, str]]:
         for place in places:
             if place.role != wanted:
                 continue
-            if wanted == "grad":
-                name = f"{_name(place.container, reach, session)}.grad"
+            if place.leaf is not None:
+                name = f"{_name(place.leaf, reach, session)}.grad"
             else:
                 name = _name(place.tensor, reach, session)
             found.setdefault(storage_id(place.tensor), (wanted, name))

@@ -1,6 +1,6 @@
 """The Python state that a step function can reach: found, named, and put back by `undo`."""
 
 from fitstep.state.discover import discover
-from fitstep.state.nodes import Node, Obstacle, Place, Reach
+from fitstep.state.nodes import Node, Place, Reach
 
-__all__ = ["Node", "Obstacle", "Place", "Reach", "discover"]
+__all__ = ["Node", "Place", "Reach", "discover"]

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from fitstep.state.nodes import Above, Node, Owner, Place, Reach, Role
-from fitstep.state.walk import SCHEDULERS, Walk
+from fitstep.state.nodes import Place, Reach, Role
+from fitstep.state.walk import Walk
 
 _RANK: tuple[Role, ...] = ("parameter", "buffer", "optimizer_state", "grad", "group", "attribute")
 
@@ -58,81 +58,60 @@ def _add_grads(reach: Reach) -> None:
         tensor = place.tensor
         grad = tensor.grad if tensor.is_leaf else None
         if grad is not None:
-            above = Above(place.above.node, place.above.key, place.above.rest)
-            reach.tensors.append(Place("", tensor, "grad", grad, "grad", above))
+            reach.tensors.append(Place(grad, "grad", place.above, tensor))
 
 
 def _assign_roles(reach: Reach) -> None:
     """Roles follow from who owns a container, not from the path on which it was found first."""
     role_of: dict[int, Role] = {}
-    owner_of: dict[int, Owner] = {}
     for node in reach.nodes:
         owner = node.owner
+        if node.style != "attribute":  # The table of an object's attributes stands for it.
+            continue
         if isinstance(owner, torch.nn.Module):
             role_of[id(owner._parameters)] = "parameter"
             role_of[id(owner._buffers)] = "buffer"
         if isinstance(owner, torch.optim.Optimizer):
-            owner_of[id(owner.__dict__)] = "optimizer"
-            owner_of[id(owner.defaults)] = "optimizer"
             for state in (owner.state, *owner.state.values()):
                 role_of[id(state)] = "optimizer_state"
-                owner_of[id(state)] = "optimizer"
             for group in (owner.param_groups, *owner.param_groups):
                 role_of[id(group)] = "group"
-                owner_of[id(group)] = "optimizer"
     for node in reach.nodes:
         node.role = role_of.get(id(node.container), node.role)
-        node.owned_by = owner_of.get(id(node.container), _owner(node))
     for place in reach.tensors:
-        if place.role != "grad":
-            node = place.above.node
-            if place.key is place.tensor:
-                place.role = "dict"  # A key: the parameter in front of its optimizer state.
-            elif place.container is node.container:
-                place.role = node.role
-            else:
-                place.role = _inner_role(node.role)
+        if place.leaf is None:
+            is_key = place.above.key is place.tensor  # As a parameter of its optimizer's state.
+            place.role = "other" if is_key else place.above.node.role
 
 
-def _owner(node: Node) -> Owner:
-    """Lists and dicts belong to whom the object belongs on which they were found first."""
-    at: Node | None = node
-    while at is not None:
-        if isinstance(at.owner, torch.nn.Module):
-            return "module"
-        if isinstance(at.owner, SCHEDULERS):
-            return "scheduler"
-        if isinstance(at.owner, torch.optim.Optimizer):
-            return "optimizer"
-        at = at.above.node if at.form.plain and at.above else None
-    return "user"
-
-
-def _inner_role(role: Role) -> Role:
-    return role if role in ("optimizer_state", "group") else "tuple"
+def _rank(place: Place) -> float:
+    """Of several paths to a tensor that of the least rank names it."""
+    above = place.above
+    if above.key is place.tensor:
+        return len(_RANK) + 1
+    of = above.node.above
+    if of is not None and of.node.role == "group":
+        return _RANK.index("buffer") + 0.5  # param_groups[0]['params'][3]
+    is_within = place.role == "attribute" and above.rest != ""
+    return _RANK.index(place.role) if place.role in _RANK and not is_within else len(_RANK)
 
 
 def _assign_names(reach: Reach, walk: Walk) -> None:
     names = reach.names
-
-    def rank(place: Place) -> float:
-        if place.role == "list" and place.above.node.owned_by == "optimizer":
-            return _RANK.index("buffer") + 0.5  # param_groups[0]['params'][3]
-        if place.key is place.tensor:
-            return len(_RANK) + 1
-        return _RANK.index(place.role) if place.role in _RANK else len(_RANK)
-
     # Parameters and buffers first: their paths have no tensor as a key in them.
-    for place in sorted(reach.tensors, key=rank):
-        if place.role == "grad":
-            place.path = names.get(id(place.container), place.above.path(names)) + ".grad"
+    for place in sorted(reach.tensors, key=_rank):
+        if id(place.tensor) in names:
+            continue
+        if place.leaf is not None:
+            path = names.get(id(place.leaf), place.above.path(names)) + ".grad"
         else:
-            place.path = place.above.path(names)
-        names.setdefault(id(place.tensor), place.path)
+            path = place.above.path(names)
+        names[id(place.tensor)] = path
     for found, value, above, root in walk.found:
         found.append((above.path(names) if above else root, value))
-    reach.all_modules = [
-        (above.path(names) if above else root, module) for module, above, root in walk.module_paths
+    children = {id(c) for module, _, _ in walk.modules for c in module._modules.values()}
+    reach.modules = [
+        (above.path(names) if above else root, module)
+        for module, above, root in walk.modules
+        if id(module) not in children
     ]
-    children = {id(c) for _, module in reach.all_modules for c in module._modules.values()}
-    reach.modules = [(path, m) for path, m in reach.all_modules if id(m) not in children]

@@ -27,7 +27,6 @@ class Form:
     """One kind of container. Stateless, except for forms that look at some of the keys only."""
 
     plain = False  # True for list, dict, deque, set: what such a container holds has no own name.
-    indexed = False  # True where container[key] reads an entry, so that guards can do it in bulk.
 
     def entries(self, container: Any) -> list[Entry]:
         """All entries, in the container's order."""
@@ -36,21 +35,6 @@ class Form:
     def write(self, container: Any, entries: Sequence[Entry]) -> None:
         """Afterwards `self.entries(container)` holds the same objects as `entries`."""
         raise NotImplementedError
-
-    def get(self, container: Any, key: object) -> object:
-        """The value of one entry; KeyError if there is none."""
-        for candidate, value in self.entries(container):
-            if candidate is key or candidate == key:
-                return value
-        raise KeyError(key)
-
-    def put(self, container: Any, key: object, value: object) -> None:
-        """Sets one entry, adding it where there is none."""
-        raise NotImplementedError
-
-    def drop(self, container: Any, key: object) -> None:
-        """Takes one entry away. A position in a list cannot be dropped alone; it becomes None."""
-        self.put(container, key, None)
 
     def restore(self, container: Any, saved: Sequence[Entry]) -> None:
         """`write`, but leaves a container alone that already has these very entries."""
@@ -65,7 +49,6 @@ class DictForm(Form):
     """A dict, also a subclass of one."""
 
     plain = True
-    indexed = True
 
     def entries(self, container: Any) -> list[Entry]:
         return list(_dict_type(container).items(container))
@@ -76,15 +59,6 @@ class DictForm(Form):
         for key, value in entries:
             base.__setitem__(container, key, value)
 
-    def get(self, container: Any, key: object) -> object:
-        return _dict_type(container).__getitem__(container, key)
-
-    def put(self, container: Any, key: object, value: object) -> None:
-        _dict_type(container).__setitem__(container, key, value)
-
-    def drop(self, container: Any, key: object) -> None:
-        _dict_type(container).pop(container, key, None)
-
 
 class AttributesForm(DictForm):
     """The `__dict__` of an object: entries are attributes and have names of their own."""
@@ -94,7 +68,6 @@ class AttributesForm(DictForm):
 
 class ListForm(Form):
     plain = True
-    indexed = True
 
     def entries(self, container: Any) -> list[Entry]:
         return list(enumerate(list.__iter__(container)))
@@ -102,22 +75,9 @@ class ListForm(Form):
     def write(self, container: Any, entries: Sequence[Entry]) -> None:
         list.__setitem__(container, slice(None), [value for _, value in entries])
 
-    def get(self, container: Any, key: object) -> object:
-        try:
-            return list.__getitem__(container, cast(int, key))
-        except IndexError:
-            raise KeyError(key) from None
-
-    def put(self, container: Any, key: object, value: object) -> None:
-        if key == list.__len__(container):
-            list.append(container, value)
-        else:
-            list.__setitem__(container, cast(int, key), value)
-
 
 class DequeForm(Form):
     plain = True
-    indexed = True
 
     def entries(self, container: Any) -> list[Entry]:
         return list(enumerate(deque.__iter__(container)))
@@ -125,12 +85,6 @@ class DequeForm(Form):
     def write(self, container: Any, entries: Sequence[Entry]) -> None:
         deque.clear(container)
         deque.extend(container, [value for _, value in entries])
-
-    def put(self, container: Any, key: object, value: object) -> None:
-        if key == deque.__len__(container):
-            deque.append(container, value)
-        else:
-            deque.__setitem__(container, cast(int, key), value)
 
 
 class SetForm(Form):
@@ -144,13 +98,6 @@ class SetForm(Form):
     def write(self, container: Any, entries: Sequence[Entry]) -> None:
         set.clear(container)
         set.update(container, [value for _, value in entries])
-
-    def put(self, container: Any, key: object, value: object) -> None:
-        set.discard(container, key)
-        set.add(container, value)
-
-    def drop(self, container: Any, key: object) -> None:
-        set.discard(container, key)
 
 
 class CellForm(Form):
@@ -170,12 +117,6 @@ class CellForm(Form):
             container.cell_contents = entries[0][1]
         elif self.entries(container):
             del container.cell_contents
-
-    def put(self, container: Any, key: object, value: object) -> None:
-        container.cell_contents = value
-
-    def drop(self, container: Any, key: object) -> None:
-        self.write(container, [])
 
 
 class NamesForm(DictForm):
@@ -217,9 +158,6 @@ class SlotsForm(Form):
             elif _read_slot(slot, container) is not _MISSING:
                 slot.__delete__(container)
 
-    def put(self, container: Any, key: object, value: object) -> None:
-        dict(slots_of(type(container)))[cast(str, key)].__set__(container, value)
-
 
 class ClassForm(Form):
     """The data attributes of a class; methods and descriptors are not entries."""
@@ -235,13 +173,7 @@ class ClassForm(Form):
             elif wanted[name] is value:
                 del wanted[name]
         for name, value in wanted.items():
-            self.put(container, name, value)
-
-    def put(self, container: Any, key: object, value: object) -> None:
-        type.__setattr__(container, cast(str, key), value)
-
-    def drop(self, container: Any, key: object) -> None:
-        type.__delattr__(container, cast(str, key))
+            type.__setattr__(container, cast(str, name), value)
 
 
 class DefaultsForm(Form):
@@ -257,9 +189,6 @@ class DefaultsForm(Form):
             container.__defaults__ = tuple(wanted.get(name, names[name]) for name in names)
         for name in container.__kwdefaults__ or ():
             container.__kwdefaults__[name] = wanted.get(name, container.__kwdefaults__[name])
-
-    def put(self, container: Any, key: object, value: object) -> None:
-        self.write(container, [(key, value)])
 
     @staticmethod
     def _named(function: types.FunctionType) -> dict[str, object]:
@@ -280,10 +209,6 @@ class PartialForm(Form):
         partial: Any = functools.partial
         function, _, keywords, attributes = partial.__reduce__(container)[2]
         partial.__setstate__(container, (function, args, keywords, attributes))
-
-    def put(self, container: Any, key: object, value: object) -> None:
-        args = [(k, value if k == key else v) for k, v in self.entries(container)]
-        self.write(container, args)
 
 
 def attributes_of(value: object) -> dict[str, object] | None:
@@ -342,9 +267,12 @@ def _dict_type(container: object) -> Any:
     return OrderedDict if isinstance(container, OrderedDict) else dict
 
 
-def plain_form_of(value: object) -> Form | None:
-    """The form of a list, dict, deque or set; None for anything else."""
-    for kind, form in ((dict, DictForm), (list, ListForm), (deque, DequeForm), (set, SetForm)):
-        if isinstance(value, kind):
-            return form()
+_PLAIN_FORMS = ((dict, DictForm()), (list, ListForm()), (deque, DequeForm()), (set, SetForm()))
+
+
+def plain_form_of(kind: type) -> Form | None:
+    """The form of lists, dicts, deques or sets, for a class of such; None for any other."""
+    for base, form in _PLAIN_FORMS:
+        if issubclass(kind, base):
+            return form
     return None

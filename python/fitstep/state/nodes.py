@@ -10,7 +10,6 @@ entry of the node that holds the tuple.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import EnumMeta
 from typing import Any, Literal
@@ -19,22 +18,7 @@ import torch
 
 from fitstep.state.forms import Entry, Form, SetForm
 
-Role = Literal[
-    "parameter",
-    "buffer",
-    "optimizer_state",
-    "group",
-    "grad",
-    "attribute",
-    "closure",
-    "global",
-    "class",
-    "default",
-    "list",
-    "dict",
-    "tuple",
-]
-Owner = Literal["module", "optimizer", "scheduler", "user"]
+Role = Literal["parameter", "buffer", "optimizer_state", "group", "grad", "attribute", "other"]
 Style = Literal["attribute", "item", "modules"]
 
 
@@ -48,18 +32,11 @@ class Node:
     above: Above | None  # The entry that it hangs on; None for a root.
     root: str = ""  # Where `above` is None: the beginning of the path.
     style: Style = "attribute"
-    role: Role = "attribute"
-    owned_by: Owner = "user"
-    large: bool = False  # Data: its numbers are not looked at.
-    holder: torch.Tensor | None = None  # Set when these are the Python attributes of a tensor.
+    role: Role = "other"
 
     def entries(self) -> list[Entry]:
         """All entries as they are now."""
         return self.form.entries(self.container)
-
-    def get(self, key: object) -> object:
-        """One entry as it is now; KeyError if there is none."""
-        return self.form.get(self.container, key)
 
     def path(self, names: dict[int, str]) -> str:
         """How a user would write this container; `names` are those of tensors used as keys."""
@@ -79,7 +56,7 @@ class Node:
         return f"{start}.{key}" if start else str(key)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Above:
     """An entry of a node, and what has to be written behind it to come to a value within."""
 
@@ -94,23 +71,12 @@ class Above:
 
 @dataclass(slots=True, eq=False)
 class Place:
-    """Where a tensor is. `container[key]` is the tensor; in a tuple the container is the tuple."""
+    """Where a tensor is: in the entry `above`, or in a tuple there; or the gradient of `leaf`."""
 
-    path: str
-    container: Any
-    key: object
     tensor: torch.Tensor
     role: Role
-    above: Above  # The mutable entry that holds the tensor, or holds the tuple that does.
-
-
-@dataclass(slots=True)
-class Obstacle:
-    """Something within reach that cannot be captured, and why."""
-
-    path: str
-    reason: str
-    todo: str
+    above: Above
+    leaf: torch.Tensor | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -121,13 +87,10 @@ class Reach:
     nodes: list[Node] = field(default_factory=list)
     tensors: list[Place] = field(default_factory=list)
     modules: list[tuple[str, torch.nn.Module]] = field(default_factory=list)  # Roots only.
-    all_modules: list[tuple[str, torch.nn.Module]] = field(default_factory=list)
     optimizers: list[tuple[str, torch.optim.Optimizer]] = field(default_factory=list)
     schedulers: list[tuple[str, Any]] = field(default_factory=list)
     generators: list[tuple[str, Any]] = field(default_factory=list)  # torch, random or numpy.
     caches: list[Any] = field(default_factory=list)  # functools.lru_cache wrappers.
-    obstacles: list[Obstacle] = field(default_factory=list)
-    edges: dict[int, list[Above]] = field(default_factory=dict)  # All entries holding a container.
     names: dict[int, str] = field(default_factory=dict)  # id of a tensor -> its best path.
 
     def name(self, tensor: torch.Tensor) -> str:
@@ -136,8 +99,11 @@ class Reach:
 
     def unique(self, *roles: Role) -> list[Place]:
         """One place for each tensor (the first found), of the given roles or of any."""
-        wanted = [p for p in self.tensors if not roles or p.role in roles]
-        return list({id(place.tensor): place for place in reversed(wanted)}.values())[::-1]
+        first: dict[int, Place] = {}
+        for place in self.tensors:
+            if not roles or place.role in roles:
+                first.setdefault(id(place.tensor), place)
+        return list(first.values())
 
     def leaves(self) -> list[Place]:
         """One place for each leaf tensor that can own a gradient: the parameters come first."""
@@ -145,15 +111,6 @@ class Reach:
         known = {id(place.tensor) for place in first}
         others = (p for p in self.unique() if id(p.tensor) not in known)
         return first + [p for p in others if p.tensor.is_leaf and _may_have_grad(p.tensor)]
-
-    def numbers(self) -> Iterator[tuple[Node, object, object]]:
-        """(node, key, value) of every entry that is a number in the sense of `is_number`."""
-        for node in self.nodes:
-            if node.large:
-                continue
-            for key, value in node.entries():
-                if is_number(value):
-                    yield node, key, value
 
 
 LARGE = 4096  # Containers with more entries are data: only tensors and modules are looked for.
@@ -163,34 +120,30 @@ def _may_have_grad(tensor: torch.Tensor) -> bool:
     return tensor.requires_grad or tensor.grad is not None
 
 
-_NUMBER_TYPES = (
-    bool,
-    int,
-    float,
-    complex,
-    str,
-    bytes,
-    type(None),
-    torch.dtype,
-    torch.device,
-    torch.memory_format,
-    torch.layout,
-    range,
-    slice,
+_NUMBER_TYPES = frozenset(
+    (
+        bool,
+        int,
+        float,
+        complex,
+        str,
+        bytes,
+        type(None),
+        torch.dtype,
+        torch.device,
+        torch.memory_format,
+        torch.layout,
+        range,
+        slice,
+    )
 )
 
 
-def is_number(value: object) -> bool:
-    """Whether a value is a Python number in the wide sense: it cannot change, only be replaced.
-
-    Numbers, flags, strings, None, enum members, numpy scalars, and tuples of such.
-    """
-    kind = type(value)
-    if kind in _NUMBER_TYPES:
-        return True
-    if isinstance(value, tuple | frozenset):
-        return len(value) <= 64 and all(is_number(item) for item in value)
-    return isinstance(value, int | float | str) or is_enum(kind) or is_numpy_scalar(kind)
+def is_number_type(kind: type) -> bool:
+    """Whether objects of a class are numbers in the wide sense: they cannot change, only be
+    replaced. Numbers, flags, strings, None, enum members, numpy scalars."""
+    is_plain = kind in _NUMBER_TYPES or issubclass(kind, (int, float, str))
+    return is_plain or is_enum(kind) or is_numpy_scalar(kind)
 
 
 def is_enum(kind: type) -> bool:

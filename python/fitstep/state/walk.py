@@ -15,14 +15,23 @@ import sys
 import types
 import weakref
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 
 from fitstep.errors import CaptureError, is_user_file
 from fitstep.state import forms
-from fitstep.state.nodes import LARGE, Above, Node, Obstacle, Place, Reach, Role, is_enum, is_number
+from fitstep.state.nodes import (
+    LARGE,
+    Above,
+    Node,
+    Place,
+    Reach,
+    Style,
+    is_enum,
+    is_number_type,
+)
 
 MAX_NODES = 300_000
 
@@ -40,6 +49,25 @@ SCHEDULERS = (
     torch.optim.lr_scheduler.LRScheduler,
     torch.optim.lr_scheduler.ReduceLROnPlateau,
 )
+_STAND_INS = (
+    *(types.MethodType, functools.partial, staticmethod, classmethod, property),
+    *(functools.cached_property, weakref.ref, functools._lru_cache_wrapper),
+)
+_NUMPYS = ("Generator", "RandomState")
+_ATTRIBUTES, _SLOTS = forms.AttributesForm(), forms.SlotsForm()
+
+
+class _Kind:
+    """What holds for every object of a class."""
+
+    def __init__(self, kind: type, visit: Callable[..., None] | None, is_once: bool) -> None:
+        self.visit = visit  # None: such objects hold nothing.
+        self.is_once = is_once  # Not at every path that leads to an object.
+        self.is_tensor_or_module = issubclass(kind, (torch.Tensor, torch.nn.Module))
+        self.form = forms.plain_form_of(kind)
+        self.is_open = is_open(kind)
+        self.has_slots = bool(forms.slots_of(kind))
+        self.classes = [base for base in kind.__mro__ if is_user_class(base)]
 
 
 class Walk:
@@ -51,12 +79,9 @@ class Walk:
         self._seen: set[int] = set()
         self._keep: list[object] = []  # Ids are only unique among objects that are alive.
         self._named: dict[int, set[str]] = {}  # id of globals -> names already looked at.
-        self.module_paths: list[tuple[torch.nn.Module, Above | None, str]] = []
+        self._kinds: dict[type, _Kind] = {}
+        self.modules: list[tuple[torch.nn.Module, Above | None, str]] = []
         self.found: list[tuple[list[tuple[str, Any]], Any, Above | None, str]] = []
-
-    def leave_out(self, known: Reach) -> None:
-        """Objects of another walk are not entered."""
-        self._seen.update(id(one) for node in known.nodes for one in (node.owner, node.container))
 
     def add_root(self, value: object, path: str) -> None:
         """Walks from one more root. A function's own path is empty: "closure.model"."""
@@ -70,30 +95,59 @@ class Walk:
                 )
 
     def _visit(self, value: object, above: Above | None, root: str) -> None:
-        if isinstance(value, torch.Tensor):
-            self._visit_tensor(value, above)
+        kind = self._kind(type(value))
+        if kind.visit is None:
             return
-        if is_number(value) or isinstance(value, types.BuiltinFunctionType | types.CodeType):
-            owner = getattr(value, "__self__", None)
-            if isinstance(owner, torch.Tensor):  # A method of a tensor, such as p.add_.
-                self._visit_tensor(owner, above)
-            return
-        if above is not None:
-            self.reach.edges.setdefault(id(value), []).append(above)
-        if id(value) in self._seen:
-            return
-        self._seen.add(id(value))
-        self._keep.append(value)
-        if isinstance(value, tuple | frozenset):
-            for i, item in enumerate(value):
+        if kind.is_once:
+            if id(value) in self._seen:
+                return
+            self._seen.add(id(value))
+            self._keep.append(value)
+        kind.visit(value, above, root)
+
+    def _kind(self, kind: type) -> _Kind:
+        found = self._kinds.get(kind)
+        if found is None:
+            found = self._kinds[kind] = _Kind(kind, *self._visit_of(kind))
+        return found
+
+    def _visit_of(self, kind: type) -> tuple[Callable[..., None] | None, bool]:
+        """How to visit objects of a class, and whether once is enough."""
+        at_every_path: list[tuple[Any, Callable[..., None]]] = [
+            (torch.Tensor, self._visit_tensor),
+            ((tuple, frozenset), self._visit_tuple),
+            (types.BuiltinFunctionType, self._visit_builtin),
+        ]
+        once: list[tuple[Any, Callable[..., None]]] = [
+            (types.FunctionType, self._visit_function),
+            (type, self._visit_class),
+            (_GENERATORS, self._visit_generator),
+            (_STAND_INS, self._visit_stand_in),
+        ]
+        for of, visit in at_every_path:
+            if issubclass(kind, of):
+                return visit, False
+        # Modules are looked into by name only, from the functions that name them.
+        if is_number_type(kind) or issubclass(kind, (types.CodeType, types.ModuleType)):
+            return None, True
+        for of, visit in once:
+            if issubclass(kind, of):
+                return visit, True
+        is_numpys = kind.__module__.startswith("numpy.random") and kind.__name__ in _NUMPYS
+        return self._visit_generator if is_numpys else self._visit_object, True
+
+    def _visit_tuple(self, value: Any, above: Above | None, root: str) -> None:
+        for i, item in enumerate(value):
+            if self._kind(type(item)).visit is not None:
                 self._follow(item, above, root, f"[{i}]")
-            self._seen.discard(id(value))  # In every entry that holds it, it is to be rebuilt.
-        elif isinstance(value, types.FunctionType):
-            self._visit_function(value, above, root)
-        elif isinstance(value, type):
-            self._visit_class(value)
-        elif not self._visit_wrapper(value, above, root):
-            self._visit_object(value, above, root)
+
+    def _visit_builtin(self, value: Any, above: Above | None, root: str) -> None:
+        owner = getattr(value, "__self__", None)
+        if isinstance(owner, torch.Tensor):  # A method of a tensor, such as p.add_.
+            self._visit_tensor(owner, above, root)
+
+    def _visit_generator(self, value: Any, above: Above | None, root: str) -> None:
+        self.found.append((self.reach.generators, value, above, root))
 
     def _follow(self, value: object, above: Above | None, root: str, rest: str) -> None:
         """Queues a value that is reached through another one which is no node."""
@@ -102,7 +156,7 @@ class Walk:
         else:
             self._queue.append((value, Above(above.node, above.key, above.rest + rest), ""))
 
-    def _visit_wrapper(self, value: object, above: Above | None, root: str) -> bool:
+    def _visit_stand_in(self, value: Any, above: Above | None, root: str) -> None:
         """Things that only stand for others: methods, partials, weak references, caches."""
         if isinstance(value, types.MethodType):
             self._follow(value.__self__, above, root, "" if above else ".self")
@@ -122,52 +176,34 @@ class Walk:
             target = value()
             if isinstance(target, torch.Tensor | torch.nn.Module | torch.optim.Optimizer):
                 self._follow(target, above, root, "()")
-        elif isinstance(value, functools._lru_cache_wrapper):
+        else:
             self.reach.caches.append(value)
             self._follow(value.__wrapped__, above, root, "")
-        elif isinstance(value, types.ModuleType):
-            pass  # Looked into by name only, from the functions that name it.
-        elif isinstance(value, _GENERATORS) or _is_numpy_generator(value):
-            self.found.append((self.reach.generators, value, above, root))
-        else:
-            return False
-        return True
 
     def _visit_object(self, value: object, above: Above | None, root: str) -> None:
-        self._note(value, above, root)
-        form = forms.plain_form_of(value)
-        if form is not None:
+        kind = self._kind(type(value))
+        if isinstance(value, torch.nn.Module):
+            self.modules.append((value, above, root))
+        elif isinstance(value, torch.optim.Optimizer):
+            self.found.append((self.reach.optimizers, value, above, root))
+        elif isinstance(value, SCHEDULERS):
+            self.found.append((self.reach.schedulers, value, above, root))
+        if kind.form is not None:
             inside = _module_table(above)
             if inside is None:
-                self._add(form, value, value, above, root, "", style="item")
+                self._add(kind.form, value, value, above, root, "", style="item")
             else:  # model.weight, not model._parameters['weight'].
-                self._add(form, value, value, inside.above, inside.root, "", style="modules")
-        if not is_open(type(value)):
+                self._add(kind.form, value, value, inside.above, inside.root, "", style="modules")
+        if not kind.is_open:
             return
         attributes = forms.attributes_of(value)
         if attributes is not None:
-            self._add(forms.AttributesForm(), attributes, value, above, root, "")
-        if forms.slots_of(type(value)):
-            self._add(forms.SlotsForm(), value, value, above, root, "")
-        for base in type(value).__mro__:
-            if is_user_class(base):
+            self._add(_ATTRIBUTES, attributes, value, above, root, "")
+        if kind.has_slots:
+            self._add(_SLOTS, value, value, above, root, "")
+        for base in kind.classes:
+            if id(base) not in self._seen:
                 self._queue.append((base, None, ""))
-
-    def _note(self, value: object, above: Above | None, root: str) -> None:
-        """Sorts modules, optimizers, schedulers and obstacles into their lists."""
-        reach = self.reach
-        if isinstance(value, torch.nn.Module):
-            self.module_paths.append((value, above, root))
-        if isinstance(value, torch.optim.Optimizer):
-            self.found.append((reach.optimizers, value, above, root))
-        if isinstance(value, SCHEDULERS):
-            self.found.append((reach.schedulers, value, above, root))
-        for kind in type(value).__mro__:
-            if kind.__module__.startswith("torch") and kind.__name__ in _OBSTACLES:
-                names: dict[int, str] = {}
-                path = above.path(names) if above else root
-                reach.obstacles.append(Obstacle(path, *_OBSTACLES[kind.__name__]))
-                break
 
     def _visit_function(self, function: types.FunctionType, above: Above | None, root: str) -> None:
         for name, cell in zip(
@@ -176,15 +212,11 @@ class Walk:
             if id(cell) not in self._seen:
                 self._seen.add(id(cell))
                 form = forms.CellForm(name)
-                self._add(form, cell, function, above, root, ".closure", role="closure")
+                self._add(form, cell, function, above, root, ".closure")
         if function.__defaults__ or function.__kwdefaults__:
-            self._add(
-                *(forms.DefaultsForm(), function, function),
-                *(above, root, ".default"),
-                role="default",
-            )
+            self._add(forms.DefaultsForm(), function, function, above, root, ".default")
         if function.__dict__:
-            self._add(forms.AttributesForm(), function.__dict__, function, above, root, "")
+            self._add(_ATTRIBUTES, function.__dict__, function, above, root, "")
         if is_user_file(function.__code__.co_filename):
             self._visit_names(function.__globals__, function, globals_in(function.__code__))
 
@@ -200,33 +232,30 @@ class Walk:
         home = scope.get("__name__")
         root_home = getattr(innermost(self.reach.function), "__globals__", {}).get("__name__")
         path = "global" if home == root_home else str(home)
-        self._add(forms.NamesForm(names), scope, scope, None, path, "", role="global")
+        self._add(forms.NamesForm(names), scope, scope, None, path, "")
         for name in names:
             module = scope.get(name)
             if isinstance(module, types.ModuleType) and is_user_file(_file_of(module)):
                 self._visit_names(vars(module), function, names_in(function.__code__))
 
-    def _visit_class(self, cls: type) -> None:
+    def _visit_class(self, cls: type, _above: Above | None, _root: str) -> None:
         if not is_user_class(cls) or is_enum(cls):
             return
-        node = self._add(forms.ClassForm(), cls, cls, None, cls.__qualname__, "", role="class")
+        node = self._add(forms.ClassForm(), cls, cls, None, cls.__qualname__, "")
         for name, member in vars(cls).items():
             if isinstance(member, types.FunctionType | staticmethod | classmethod | property):
                 self._queue.append((member, Above(node, name), ""))
 
-    def _visit_tensor(self, tensor: torch.Tensor, above: Above | None) -> None:
+    def _visit_tensor(self, tensor: torch.Tensor, above: Above | None, _root: str) -> None:
         assert above is not None, "a tensor is reached through a container"
-        container, key = _holder(above, tensor)
-        role = "tuple" if container is not above.node.container else above.node.role
-        self.reach.tensors.append(Place("", container, key, tensor, role, above))
+        self.reach.tensors.append(Place(tensor, "other", above))
         if id(tensor) in self._seen:
             return
         self._seen.add(id(tensor))
         self._keep.append(tensor)
         attributes = forms.attributes_of(tensor)
         if attributes:
-            node = self._add(forms.AttributesForm(), attributes, tensor, above, "", "")
-            node.holder = tensor
+            self._add(_ATTRIBUTES, attributes, tensor, above, "", "")
         for hooks in (tensor._backward_hooks, tensor._post_accumulate_grad_hooks):
             for hook in (hooks or {}).values():
                 self._follow(hook, above, "", ".hook")
@@ -240,40 +269,26 @@ class Walk:
         root: str,
         rest: str,
         *,
-        style: Any = "attribute",
-        role: Role | None = None,
+        style: Style = "attribute",
     ) -> Node:
         """Makes a node and queues what its entries hold."""
-        if above is not None:
-            above = Above(above.node, above.key, above.rest + rest)
-        else:
+        if above is None:
             root = (root + rest).lstrip(".")
+        elif rest:
+            above = Above(above.node, above.key, above.rest + rest)
         node = Node(form, container, owner, above, root, style)
-        node.role = role or ("attribute" if style == "attribute" else _role_of(form))
+        node.role = "attribute" if form is _ATTRIBUTES or form is _SLOTS else "other"
         self.reach.nodes.append(node)
         self._keep.append(container)
-        node.large = large = form.plain and len(container) > LARGE
-        for key, value in node.entries():
+        entries = node.entries()
+        is_large = form.plain and len(entries) > LARGE
+        for key, value in entries:
             if isinstance(key, torch.Tensor) and key is not value:
                 self._queue.append((key, Above(node, key), ""))
-            if not is_number(value) and not (large and not _is_state(value)):
+            kind = self._kind(type(value))
+            if kind.visit is not None and not (is_large and not kind.is_tensor_or_module):
                 self._queue.append((value, Above(node, key), ""))
         return node
-
-
-_OBSTACLES = {
-    "GradScaler": (
-        "a GradScaler decides from the data whether to step",
-        "train in bfloat16, which needs no scaler",
-    ),
-    "DataParallel": ("DataParallel copies the model at each call", "pass the model inside it"),
-    "DistributedDataParallel": ("DistributedDataParallel is not supported", "pass its .module"),
-    "FullyShardedDataParallel": ("FSDP is not supported", "pass the model inside it"),
-    "FSDPModule": ("FSDP is not supported", "do not shard the model"),
-    "ScriptModule": ("a scripted module keeps its state out of sight", "use the Python module"),
-    "OptimizedModule": ("torch.compile is around the module", "pass the module it was made from"),
-    "LazyModuleMixin": ("a lazy module has no parameters yet", "run the model once before"),
-}
 
 
 def names_in(code: types.CodeType) -> list[str]:
@@ -317,10 +332,6 @@ def _module_table(above: Above | None) -> Node | None:
     return above.node if above.key in ("_parameters", "_buffers", "_modules") else None
 
 
-def _role_of(form: forms.Form) -> Role:
-    return "dict" if isinstance(form, forms.DictForm) else "list"
-
-
 def is_open(kind: type) -> bool:
     """Whether to look at the attributes of a class's objects."""
     if issubclass(kind, (torch.nn.Module, torch.optim.Optimizer, *SCHEDULERS)):
@@ -334,18 +345,6 @@ def is_open(kind: type) -> bool:
     return True
 
 
-def _is_state(value: object) -> bool:
-    return isinstance(value, torch.Tensor | torch.nn.Module)
-
-
-def _is_numpy_generator(value: object) -> bool:
-    kind = type(value)
-    return kind.__module__.startswith("numpy.random") and kind.__name__ in (
-        "Generator",
-        "RandomState",
-    )
-
-
 def innermost(function: object) -> object:
     """The function inside partials and methods."""
     while True:
@@ -355,22 +354,3 @@ def innermost(function: object) -> object:
             function = function.__func__
         else:
             return function
-
-
-def _holder(above: Above, tensor: torch.Tensor) -> tuple[Any, object]:
-    """The innermost container with the key of a tensor: the node's, or a tuple in its entry."""
-    if above.key is tensor:
-        return above.node.container, tensor
-    container: Any = above.node.container
-    key = above.key
-    value = above.node.get(key)
-    while isinstance(value, tuple):
-        inner = [i for i, item in enumerate(value) if item is tensor or _in_tuple(item, tensor)]
-        if not inner:
-            break
-        container, key, value = value, inner[0], value[inner[0]]
-    return container, key
-
-
-def _in_tuple(value: object, tensor: torch.Tensor) -> bool:
-    return isinstance(value, tuple) and any(v is tensor or _in_tuple(v, tensor) for v in value)
