@@ -71,7 +71,7 @@ def compile(  # noqa: A001 - the word that PyTorch's users know.
         policy: "auto", "none" (keeps all), one move alone ("recompute", "offload"), or a published
             system's; an unknown name is answered with all of them.
         keep_grads: leave `p.grad` set also where an optimizer of the step has used it.
-        audits: "auto": calls 1, 2, 3, 10, 100, …, and the first after a new program, are made by
+        audits: "auto": calls 1, 2, 3, 30, 300, …, and the first after a new program, are made by
             plain PyTorch too and compared where that fits; "all"; "off"; None: FITSTEP_AUDITS says.
         max_variants: programs that are kept; of more, the least recently used is forgotten.
         seed, effort: of the planner. Equal seeds give equal plans; more rounds, better ones.

@@ -89,11 +89,11 @@ def test_calls_are_audited_at_first_then_ever_more_rarely_and_behind_new_program
     training = Training()
     step = compiled(training)
     audited = []
-    for i, (x, y) in enumerate(batches(24)):
+    for i, (x, y) in enumerate(batches(32)):
         before = step.audits.audited_calls
         step(x[:4], y[:4]) if i == 14 else step(x, y)
         audited += [i + 1] * (step.audits.audited_calls - before)
-    assert audited == [1, 2, 3, 10, 16]
+    assert audited == [1, 2, 3, 16, 30]
 
 
 def test_a_program_made_anew_for_a_number_is_audited_in_the_next_call() -> None:
