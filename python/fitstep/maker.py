@@ -255,6 +255,8 @@ class _Recording:
                 contextvars.copy_context().run(act)  # What it sets there goes with the copy.
         finally:
             put_back(undo, self._following.core.undo_writes)
+            # What another recording makes in the same place has the same name, and home.
+            self._maker.session.names.free(_core.is_hollow)
 
     def _record_calls(self, first: int = 0, *, puts_grads: bool = False) -> None:
         for call in range(_AHEAD):

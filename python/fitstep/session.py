@@ -136,7 +136,7 @@ class Session:
         home = self.home_of(tensor)
         if home is not None:
             return home.name
-        return self.names.unique(("tensor", id(tensor)), weakref.ref(tensor), proposal)
+        return self.names.unique(tensor, proposal)
 
     def lent(self) -> list[torch.Tensor]:
         """What is at home and was given to numpy."""

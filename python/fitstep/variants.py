@@ -110,6 +110,7 @@ class Binder:
         self._keeps_grads = keeps_grads
         self._made: dict[int, tuple[Recorded, int]] = {}  # By storage: who has made it.
         self._bound: dict[int, str] = {}  # By storage: its home.
+        self._sizes: dict[str, int] = {}  # In bytes, of homes.
 
     def bind(self, recorded: list[Recorded]) -> list[Variant]:
         """One variant for each, not lowered yet, in their order.
@@ -223,7 +224,8 @@ class Binder:
         if not name:
             return self._session.name_of(tensor, f"closed-over tensor {tuple(tensor.shape)}")
         known = self._session.homes.get(name)
-        return name if known is None or known.size_bytes == size else f"{name} of {size} bytes"
+        first = self._sizes.setdefault(name, size if known is None else known.size_bytes)
+        return name if first == size else f"{name} of {size} bytes"
 
 
 def lower(variant: Variant, recorded: Recorded, session: Session, cache: Any) -> None:

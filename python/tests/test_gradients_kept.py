@@ -102,3 +102,29 @@ def test_gradients_that_the_step_used_are_not_kept() -> None:
     with compiled(job.step, (job.x, job.y)) as step:
         step(job.x, job.y)
         assert all(grad is None for grad in grads(job))
+
+
+def test_state_of_an_optimizer_that_finds_gradients_or_none_has_one_home() -> None:
+    """A function that meets gradients of an earlier one makes state in two programs; only one of
+    them ever runs."""
+    job = Job()
+    with compiled(backward_only(job, clears=False), (job.x, job.y)) as gather:
+
+        def update(x: Tensor, y: Tensor) -> Tensor:
+            loss = backward_only(job, clears=False)(x, y)
+            job.optimizer.step()
+            job.optimizer.zero_grad()
+            return loss
+
+        with compiled(update, (job.x, job.y)) as step:
+            assert {"first step", "steady step"} <= {v.label.split(" [")[0] for v in step.variants}
+            homes = step._session.homes
+            assert not [name for name in homes if name.endswith(" (2)")]
+            gather(job.x, job.y)
+            step(job.x, job.y)
+            state = job.optimizer.state.values()
+            tensors = [t for one in state for t in one.values() if t.numel() > 1]
+            assert all(step._session.home_of(t) is not None for t in tensors)
+            parameters = sum(p.numel() for p in job.model.parameters())
+            kept = sum(home.size_bytes for home in homes.values()) // 4
+            assert kept == parameters * 2 + sum(t.numel() for t in tensors)
