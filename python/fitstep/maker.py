@@ -45,7 +45,6 @@ class Preview:
     """All variants that a preview found, in the order of the calls."""
 
     variants: list[Variant]
-    recorded: list[Recorded]
     recorded_calls: int
     grads_in_use: bool
 
@@ -99,14 +98,12 @@ class Maker:
         binder = Binder(self.session, self.keeps_grads)
         variants = binder.bind(recorded)
         kept: list[Variant] = []
-        of_kept: list[Recorded] = []
         for one, variant in zip(recorded, variants, strict=True):
             if any(_is_same(variant, other) for other in kept):
                 continue
             lower(variant, one, self.session, self.cache)
             kept.append(variant)
-            of_kept.append(one)
-        return Preview(kept, of_kept, calls, binder.grads_in_use(recorded))
+        return Preview(kept, calls, binder.grads_in_use(recorded))
 
     def take_up(self, one: Recorded) -> Variant:
         """The variant of a segment that a call has, lowered."""
@@ -204,6 +201,7 @@ class _Recording:
             self._undoing(reach, lambda: self._record_call(0))
             self._check_same(first, contents)
         self._check_gone(recorded + self._recorded)
+        self._recorded = []  # Who moves tensors home counts those that hold their memory.
         return recorded, calls
 
     def _check_gone(self, recorded: list[Recorded]) -> None:

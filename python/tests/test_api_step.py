@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import json
 import os
@@ -237,3 +238,40 @@ def test_a_curve_goes_down_to_the_least_and_changes_nothing() -> None:
     times = [point.predicted_s for point in found.points]
     assert times == sorted(times), "less memory is never faster"
     assert "plain peak" in str(found)
+
+
+class _Mallinfo(ctypes.Structure):
+    _fields_ = [
+        (name, ctypes.c_size_t)
+        for name in (
+            *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
+            *("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"),
+        )
+    ]
+
+
+def mapped_bytes() -> int:
+    """What malloc() holds in maps of their own: all that is larger than 32 MiB is there."""
+    libc = ctypes.CDLL(None)
+    libc.mallinfo2.restype = _Mallinfo
+    return int(libc.mallinfo2().hblkhd)
+
+
+def test_memory_from_which_tensors_have_moved_home_is_given_back() -> None:
+    torch.manual_seed(0)
+    layers = [nn.Linear(3000, width, bias=False) for width in (3000, 3100)]  # 34 MiB each, or more.
+    optimizer = torch.optim.SGD([p for one in layers for p in one.parameters()], lr=0.1)
+
+    def train(x: Tensor, used: int) -> Tensor:
+        optimizer.zero_grad()
+        loss = (layers[used](x) ** 2).mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    before = mapped_bytes()
+    with compiled(train, (torch.randn(2, 3000), 0), budget="300MiB") as step:
+        step(torch.randn(2, 3000), 0)
+        assert before - mapped_bytes() > 34 * 2**20
+        step(torch.randn(2, 3000), 1)  # A program that is made in a call.
+        assert before - mapped_bytes() > 68 * 2**20
