@@ -1,3 +1,5 @@
+#include <ATen/Parallel.h>
+
 #include "fitstep/base/check.h"
 #include "fitstep_torch/bindings.h"
 #include "fitstep_torch/generators.h"
@@ -136,6 +138,10 @@ void bind_running(py::module_& module) {
            [](const Homes& homes) {
              const HostTraffic& traffic = homes.device()->traffic();
              return std::pair(traffic.evicted_bytes.load(), traffic.prefetched_bytes.load());
+           })
+      .def("touch",
+           [](Homes& homes, int64_t end_bytes) {
+             unwrap(homes.touch(end_bytes, at::get_num_threads()));
            })
       .def("move_in", [](Homes& homes, const at::Tensor& tensor, const HomePair& home,
                          int64_t aliases) { unwrap(homes.move_in(tensor, place(home), aliases)); })

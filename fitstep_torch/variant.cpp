@@ -1,6 +1,5 @@
 #include "fitstep_torch/variant.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -30,7 +29,6 @@ Result<std::unique_ptr<Variant>> Variant::make(std::shared_ptr<StepProgram> step
                  fmt::format("the plan is not valid for this program ({}: {}); plan it again",
                              to_string(faults.front().kind), faults.front().message)};
   }
-  FITSTEP_TRY_STATUS(homes->touch(plan.certificate.height_bytes, at::get_num_threads()));
   auto made = std::make_unique<Variant>();
   made->limits_ = limits;
   made->step_ = std::move(step);

@@ -290,6 +290,7 @@ class Session:
         """
         for name, tensor in tensors.items():
             check_own_memory(name, tensor)
+        most = max(int(one.plan.certificate()["height_bytes"]) for one in plans)
         taken: Any = None  # What has to make room for an arena, on a GPU.
         try:
             if self._homes is None:
@@ -299,11 +300,12 @@ class Session:
             self.below.reserve(self._homes, [one.plan for one in plans])
             for one in plans:
                 one.make_ready(self._homes, self.bottom_bytes)
+            if self.planned:
+                self._homes.touch(most)
             for name, tensor in tensors.items():
-                home = self.homes[name]
-                if not self._homes.is_home(tensor, home.place):
-                    self._homes.move_in(tensor.detach(), home.place, 2)
-                    home.tensor = tensor.detach()
+                if not self.is_home(tensor, self.homes[name]):
+                    self.move_in(self.homes[name], tensor)
+            self._homes.touch(most)  # Behind that, as what they leave may be there no longer.
         except BaseException:
             if not self.planned and self._homes is not None:
                 for one in plans:
@@ -391,9 +393,8 @@ class Session:
         self.look_below()
         if self._homes is not None:
             self._homes.close()
-            self._homes = None
         for home in self.homes.values():
             home.tensor = None
         for one in self.planned:
             one.variant = None
-        self.planned = []
+        self._homes, self.planned = None, []
