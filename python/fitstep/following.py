@@ -12,6 +12,7 @@ from __future__ import annotations
 import gc
 import sys
 import threading
+import warnings
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -97,6 +98,7 @@ class Following:
         self._stand_ins: list[torch.Tensor] = []
         self._faults: Any = None
         self._stance: Any = None
+        self._compiled_at = ""  # Where the step has called code that torch.compile has compiled.
 
     def listen(self, known: list[Any], mode: _core.FollowMode) -> Self:
         """To be entered as a context: operators of this thread are followed in its body."""
@@ -130,8 +132,25 @@ class Following:
         self._patch()
         if "torch._dynamo" in sys.modules:  # Compiled code would not call operators.
             self._stance = torch.compiler.set_stance("force_eager")
+            frames: Any = sys.modules["torch._dynamo.eval_frame"]
+            if hasattr(frames, "_callback_from_stance"):
+                self._replace(frames, "_callback_from_stance", self._see_compiled)
         self._threads = torch.autograd.set_multithreading_enabled(False)
         self.core.start(self._known, self._mode, *self._where())
+
+    def _see_compiled(self, callback: Any) -> None:
+        """Takes the place of what PyTorch asks on entering compiled code; None: run it eager."""
+        if callback not in (None, False) and not self._compiled_at:
+            self._compiled_at = user_location() or "in the step"
+
+    def tell(self) -> None:
+        """Warns of what has run otherwise than without fitstep."""
+        if self._compiled_at:
+            warnings.warn(
+                f"{self._compiled_at} calls code that torch.compile has compiled; in a fitstep "
+                "step it runs as eager PyTorch, with eager PyTorch's bits, not Inductor's",
+                stacklevel=2,
+            )
 
     def check_faults(self) -> None:
         """Notes an error if somebody has touched hollow memory."""
@@ -162,6 +181,8 @@ class Following:
         self.check_faults()
         self._faults = None
         _active.remove(self)
+        if self._mode != _core.FollowMode.PREVIEW:  # There nobody would hear it.
+            self.tell()
 
     # -- what Python does beside operators ----------------------------------------------------
 

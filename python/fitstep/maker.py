@@ -200,6 +200,7 @@ class _Recording:
             self._recorded = []
             self._undoing(reach, lambda: self._record_call(0))
             self._check_same(first, contents)
+        self._following.tell()
         self._check_gone(recorded + self._recorded)
         self._recorded = []  # Who moves tensors home counts those that hold their memory.
         return recorded, calls

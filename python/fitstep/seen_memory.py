@@ -12,14 +12,14 @@ import gc
 import sys
 import weakref
 from collections import Counter
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
 from types import FrameType
 from typing import Any
 
 import torch
 
 from . import _core
-from .errors import FitstepError
+from .errors import FitstepError, user_location
 from .state import Reach
 
 
@@ -69,12 +69,13 @@ def forget_dead_arrays(lent: list[torch.Tensor]) -> list[torch.Tensor]:
     return [of[key] for key in alive]
 
 
-def check_not_lent(tensors: list[torch.Tensor], name: str) -> None:
+def check_not_lent(tensors: list[torch.Tensor], name_of: Callable[[torch.Tensor], str]) -> None:
     """Raises FitstepError where numpy has the memory of one of them, which has to move now."""
-    if forget_dead_arrays([t for t in tensors if _core.is_lent(t)]):
+    for tensor in forget_dead_arrays([t for t in tensors if _core.is_lent(t)]):
         raise FitstepError(
-            f"a numpy array shows the memory of {name}, which has to move for this call; the array "
-            "would stay behind and show other numbers",
+            f"a numpy array (or a pointer) shows the memory of {name_of(tensor)}, which has to "
+            "move for this call; the array would stay behind and show other numbers",
+            where=user_location(),
             todo="keep a copy instead (t.numpy().copy()), or compile with the largest arguments as "
             "example",
         )

@@ -353,7 +353,7 @@ class Session:
     def leave_home(self, home: Home) -> None:
         """Makes room: who is there gets memory of its own, if held. FitstepError: numpy has it."""
         if home.tensor is not None and self.is_home(home.tensor, home):
-            check_not_lent([home.tensor], home.name)
+            check_not_lent([home.tensor], lambda _: home.name)
             self._homes.move_out(home.tensor, 1)
         home.tensor = None
 

@@ -95,7 +95,7 @@ class Step:
                 session.places.back_to(mark)
                 raise
             try:
-                check_not_lent(session.lent(), "a parameter or buffer")
+                check_not_lent(session.lent(), lambda t: session.name_of(t, "a tensor"))
             except FitstepError:
                 session.places.back_to(mark)
                 raise

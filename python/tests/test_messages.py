@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import torch
-from api_models import Job, compiled
+from api_models import Job, compiled, same
+from torch import Tensor, nn
 
 import fitstep
 
@@ -45,3 +47,29 @@ def test_a_failed_step_names_some_tensors_in_its_text_and_all_in_its_attribute()
     many = fitstep.StepFailed("it stopped", unusable=list("abcdefg"), todo="go on")
     assert "a, b, c, d and 3 more, all in `unusable` of this error\n" in str(many)
     assert many.unusable == tuple("abcdefg")
+
+
+def test_compiled_code_that_runs_eager_is_told() -> None:
+    job, plain = Job(), Job()
+    compiled_loss = torch.compile(nn.functional.cross_entropy, backend="eager")
+
+    def step_of(one: Job, loss: Any) -> Any:
+        def train(x: Tensor, y: Tensor) -> Tensor:
+            one.optimizer.zero_grad()
+            found: Tensor = loss(one.model(x), y)
+            found.backward()
+            one.optimizer.step()
+            return found
+
+        return train
+
+    with (
+        pytest.warns(UserWarning, match=r"test_messages.py:\d+ .* torch.compile") as told,
+        compiled(step_of(job, compiled_loss), (job.x, job.y)) as step,
+    ):
+        assert len(told) == 1
+        for one, function in ((job, step), (plain, step_of(plain, nn.functional.cross_entropy))):
+            torch.manual_seed(0)
+            for _ in range(3):
+                function(one.x, one.y)
+    assert same(job.state(), plain.state())
