@@ -25,7 +25,7 @@ from .variants import Recorded, Variant, lower, roles_of, storage_id
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .following import Following
+    from .following import Ended, Following
     from .session import Session
     from .state import Reach
     from .step import Step
@@ -89,22 +89,20 @@ class Call:
             self._end_segment(following)
 
     def _end_segment(self, following: Following) -> None:
-        ended = following.core.end_segment()
-        segment, is_new, _, externals, survivors, seeded, generators, held, starts, drawn, late = (
-            ended
-        )
+        ended = following.end_segment()
+        segment, externals, survivors = ended.segment, ended.externals, ended.survivors
         if segment is None:
             return
         following.check_faults()
-        if late:
+        if ended.was_overwritten:
             self._abandon(following, survivors)
             raise _overwritten()
         if following.was_touched and following.error is not None:
             self._abandon(following, survivors)
             raise following.error
-        targets = [t if h is None else h for t, h in zip(externals, held, strict=True)]
+        targets = [t if h is None else h for t, h in zip(externals, ended.held, strict=True)]
         try:
-            if is_new:
+            if ended.is_new:
                 variant = self._step.take_up(self._recorded(ended))
             else:
                 variant = self._with_numbers(self._step.variant_of(segment), ended)
@@ -114,32 +112,33 @@ class Call:
             if self._audits is not None and self._has_raised:  # It is all there.
                 raise
             if self._audits is not None:  # Plain PyTorch has been further.
-                Truth(targets, starts, drawn).to_start()
+                Truth(targets, ended.starts, ended.drawn).to_start()
             self._abandon(following, survivors)
             raise
         self._part += 1
 
         def run() -> None:
-            for stand_in, generator in generators:
+            for stand_in, generator in ended.generators:
                 _core.set_generator_state(stand_in, _core.generator_state(generator))
             self._execute(following, variant, inputs, survivors)
-            for stand_in, generator in generators:
+            for stand_in, generator in ended.generators:
                 _core.set_generator_state(generator, _core.generator_state(stand_in))
 
         if self._audits is not None:
             random = GeneratorStates()  # Kernels of custom operators may draw from any.
             try:
-                self._audit(variant, Truth(targets, starts, drawn), survivors, run)
+                self._audit(variant, Truth(targets, ended.starts, ended.drawn), survivors, run)
             finally:
                 random.restore()
             return
-        for generator, before, _ in seeded:
+        for generator, before, _ in ended.seeded:
             _core.set_generator_state(generator, before)
         run()
-        for generator, _, after in seeded:
+        for generator, _, after in ended.seeded:
             _core.set_generator_state(generator, after)
         written = set(segment.written())
-        for number, tensor, copied in zip(segment.externals(), externals, held, strict=True):
+        numbers = segment.externals()
+        for number, tensor, copied in zip(numbers, externals, ended.held, strict=True):
             if copied is not None and number in written:
                 _core.bytes_of(tensor).copy_(_core.bytes_of(copied))
         self._fill(variant, survivors)
@@ -147,16 +146,16 @@ class Call:
     def _reach(self) -> Reach:
         return self._maker.find_reach((*self._args, *self._kwargs.values()))
 
-    def _recorded(self, ended: tuple[Any, ...]) -> Recorded:
+    def _recorded(self, ended: Ended) -> Recorded:
         roles = roles_of(self._reach(), self._session)
         one = self._maker.record(ended, arguments_in(self._args, self._kwargs), roles)
         one.part = self._part
         one.label = label_of(one, self._args, self._kwargs)
         return one
 
-    def _with_numbers(self, variant: Variant, ended: tuple[Any, ...]) -> Variant:
+    def _with_numbers(self, variant: Variant, ended: Ended) -> Variant:
         """The variant with the numbers of this call in its program."""
-        segment, changed = ended[0], ended[2]
+        segment, changed = ended.segment, ended.changed
         if not changed:
             return variant
         unforeseen = segment.unforeseen(changed)

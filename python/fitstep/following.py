@@ -15,7 +15,7 @@ import threading
 import warnings
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch.optim.optimizer import (
@@ -68,6 +68,22 @@ class _Door:
 
     def keep_generators(self, is_begin: bool) -> None:
         self._of().keep_generators(is_begin)
+
+
+class Ended(NamedTuple):
+    """What was recorded of one segment, or followed in a known one."""
+
+    segment: Any  # _core.Segment; None where nothing was called.
+    is_new: bool
+    changed: list[Any]  # Numbers that are not the known segment's.
+    externals: list[torch.Tensor]  # In the order of segment.externals().
+    survivors: list[tuple[int, torch.Tensor]]  # By storage on the tape.
+    seeded: list[tuple[Any, bytes, bytes]]  # Generators set behind a draw: for it, and since.
+    generators: list[tuple[Any, Any]]  # Of the known segment, and of this call.
+    held: list[torch.Tensor | None]  # Copies of externals that numpy has.
+    starts: list[torch.Tensor | None]  # In an audit: written externals, as they were.
+    drawn: list[tuple[Any, bytes, bytes]]  # In an audit: generators, before and behind.
+    was_overwritten: bool  # By a numpy array, before operators have read it.
 
 
 class Following:
@@ -197,6 +213,10 @@ class Following:
     def _leave_optimizer(self, _optimizer: Any, _args: Any, _kwargs: Any) -> None:
         if current() is self:
             self.core.set_region(-1)
+
+    def end_segment(self) -> Ended:
+        """What was called since the last one ended."""
+        return Ended(*self.core.end_segment())
 
     def flush(self, name: str) -> bool:
         """Runs what is recorded. Raises what running raises, and again at the end of the call."""

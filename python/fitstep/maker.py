@@ -21,7 +21,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from . import _core
 from .errors import CaptureError, FitstepError
-from .following import Following
+from .following import Ended, Following
 from .muted import LeavesTheProcess, muted
 from .results import detached
 from .seen_memory import forget_dead_arrays, seen_past_tensors
@@ -121,10 +121,10 @@ class Maker:
         return variant
 
     def record(
-        self, ended: tuple[Any, ...], arguments: frozenset[int], roles: dict[int, tuple[str, str]]
+        self, ended: Ended, arguments: frozenset[int], roles: dict[int, tuple[str, str]]
     ) -> Recorded:
         """A segment as `end_segment()` gives it, with what is known of its tensors."""
-        segment, externals, survivors = ended[0], ended[3], ended[4]
+        segment, externals, survivors = ended.segment, ended.externals, ended.survivors
         ids = [storage_id(t) for t in externals] + [storage_id(t) for _, t in survivors]
         found = {i: roles[i] for i in ids if i in roles}
         return Recorded(segment, externals, survivors, found, arguments)
@@ -323,11 +323,10 @@ class _Recording:
         return False
 
     def _end_segment(self, *, is_last: bool) -> None:
-        ended = self._following.core.end_segment()
-        if ended[0] is None:
+        ended = self._following.end_segment()
+        if ended.segment is None:
             return
-        segment, externals, survivors = ended[0], ended[3], ended[4]
-        one = Recorded(segment, externals, survivors, {}, self._arguments)
+        one = self._maker.record(ended, self._arguments, {})
         one.call, one.part = self._call, self._part
         if is_last:
             one.dropped = frozenset(
