@@ -317,6 +317,8 @@ void bind_following(py::module_& module) {
            [](Bound& bound, std::shared_ptr<Segment> segment) {
              bound.follower.add_known(std::move(segment));
            })
+      .def("set_known",
+           [](Bound& bound, Follower::Known known) { bound.follower.set_known(std::move(known)); })
       .def("set_region", [](Bound& bound, int32_t region) { bound.follower.set_region(region); })
       .def("is_untouched",
            [](const Bound& bound, const at::Tensor& tensor) {
@@ -356,6 +358,15 @@ void bind_following(py::module_& module) {
   // Of the tensor that a Python object stands for: 1 if nothing but that object holds it.
   module.def("tensor_use_count",
              [](const py::handle& object) { return THPVariable_Unpack(object.ptr()).use_count(); });
+  // As they are: asking a view for its grad may be an error.
+  module.def("grads_of", [](const std::vector<at::Tensor>& tensors) {
+    std::vector<at::Tensor> grads;
+    for (const at::Tensor& tensor : tensors) {
+      const auto* const of = torch::autograd::impl::get_autograd_meta(tensor);
+      if (of != nullptr && of->grad_.defined()) grads.push_back(of->grad_);
+    }
+    return grads;
+  });
   module.def("references_past_containers", &references_past_containers);
   module.def("forget_lender", [](const at::Tensor& tensor) {
     tensor.storage().unsafeGetStorageImpl()->set_resizable(tensor.storage().allocator() != nullptr);

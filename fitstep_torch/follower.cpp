@@ -65,6 +65,11 @@ void Follower::start(Known known, Mode mode, Where where) {
   c10::impl::tls_set_dispatch_key_included(c10::DispatchKey::Fake, true);
 }
 
+void Follower::set_known(Known known) {
+  known_ = std::move(known);
+  followed_ = known_.empty() ? nullptr : known_.front();
+}
+
 void Follower::stop() {
   if (!is_listening_) return;
   c10::impl::tls_set_dispatch_key_included(c10::DispatchKey::Fake, false);

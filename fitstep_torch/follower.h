@@ -64,6 +64,7 @@ class Follower {
 
   // One more that may be followed from the next segment on.
   void add_known(std::shared_ptr<Segment> segment) { known_.push_back(std::move(segment)); }
+  void set_known(Known known);  // Between two segments.
   void set_region(int32_t region) { region_ = region; }
 
   // Puts back what operators have written that ran at once, since the last of these two calls.

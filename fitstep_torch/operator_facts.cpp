@@ -71,6 +71,11 @@ Kind kind_of(const c10::OperatorHandle& op, const OperatorFacts& facts) {
   const bool is_index = name == "aten::index" || name == "aten::_unsafe_index";
   if ((op.hasTag(at::Tag::dynamic_output_shape) && !is_index) || is_among(name, kHiddenDynamic))
     return Kind::Dynamic;
+  // Before views: to(), contiguous() or reshape() may be one and may be none.
+  const bool is_composite =
+      op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) &&
+      !op.hasKernelForDispatchKey(c10::DispatchKey::CPU);
+  if (is_composite) return Kind::Composite;
   const auto& returns = schema.returns();
   const bool makes_tensors = std::ranges::any_of(
       returns, [](const c10::Argument& one) { return has_tensors(one.type()); });
@@ -79,10 +84,6 @@ Kind kind_of(const c10::OperatorHandle& op, const OperatorFacts& facts) {
         returns, [](const c10::Argument& one) { return one.alias_info() != nullptr; });
     if (makes_tensors && (aliases || is_among(name, kHiddenViews))) return Kind::View;
   }
-  const bool is_composite =
-      op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) &&
-      !op.hasKernelForDispatchKey(c10::DispatchKey::CPU);
-  if (is_composite) return Kind::Composite;
   if (!makes_tensors && facts.written.empty() && !facts.is_random)
     return name.starts_with("aten::") || returns.empty() ? Kind::Query : Kind::Ask;
   return Kind::Compute;

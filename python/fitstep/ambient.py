@@ -1,36 +1,96 @@
-"""Settings of torch that kernels depend on: a program is for those that it was made under."""
+"""Settings of torch that decide, beside its arguments, which bits a kernel makes.
+
+A program is for those that it was made under. Where a step changes one, what was called so far runs
+first (`setting_doors`). What autograd, autocast and the choice of an attention kernel do is no part
+of them: that is done when an operator is called.
+"""
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
 import torch
 
+from .errors import CaptureError
+
+_C: Any = torch._C
 _LEAST = 5e-324  # Of all numbers above 0.
+
+
+def _get_deterministic() -> tuple[bool, bool]:
+    return _C._get_deterministic_algorithms(), _C._get_deterministic_algorithms_warn_only()
+
+
+def _set_deterministic(wanted: tuple[bool, bool]) -> None:
+    _C._set_deterministic_algorithms(wanted[0], warn_only=wanted[1])
+
+
+def _flushes_denormals() -> bool:
+    return not _LEAST > 0.0  # torch.set_flush_denormal() has no other trace.
+
+
+_SETTINGS: tuple[tuple[Callable[[], Any], Callable[[Any], Any]], ...] = (
+    (_C.get_num_threads, _C.set_num_threads),
+    (_get_deterministic, _set_deterministic),
+    (
+        _C._get_deterministic_fill_uninitialized_memory,
+        _C._set_deterministic_fill_uninitialized_memory,
+    ),
+    (_C._get_mkldnn_enabled, _C._set_mkldnn_enabled),
+    (_C._get_mkldnn_deterministic, _C._set_mkldnn_deterministic),
+    (_C._get_nnpack_enabled, _C._set_nnpack_enabled),
+    (_C._get_cudnn_enabled, _C._set_cudnn_enabled),
+    (_C._get_cudnn_benchmark, _C._set_cudnn_benchmark),
+    (_C._get_cudnn_deterministic, _C._set_cudnn_deterministic),
+    (_C._get_float32_matmul_precision, _C._set_float32_matmul_precision),
+    (_flushes_denormals, _C.set_flush_denormal),
+)
+_PRECISIONS = tuple(
+    (backend, of) for backend in ("mkldnn", "cuda") for of in ("matmul", "conv", "rnn")
+)
+_DOORS = (
+    *("_set_blas_", "_set_cpu_allow_", "_set_cublas_", "_set_cudnn_", "_set_deterministic_"),
+    *("_set_float32_", "_set_fp32_", "_set_linalg_", "_set_math_sdp_", "_set_miopen_"),
+    *("_set_mkldnn_", "_set_nnpack_", "_set_onednn_", "_set_qengine", "_set_sm_carveout_"),
+    *("set_flush_denormal", "set_num_threads"),
+)
 
 
 def ambient() -> tuple[object, ...]:
     """Equal tuples, equal kernels."""
-    return (
-        torch.is_grad_enabled(),
-        torch.is_inference_mode_enabled(),
-        torch.is_autocast_enabled("cpu"),
-        torch.get_autocast_dtype("cpu"),
-        torch.is_autocast_enabled("cuda"),
-        torch.get_autocast_dtype("cuda"),
-        torch.is_autocast_cache_enabled(),
-        torch.get_num_threads(),
-        torch._C._get_deterministic_algorithms(),
-        torch._C._get_deterministic_algorithms_warn_only(),
-        torch._C._get_deterministic_fill_uninitialized_memory(),
-        torch._C._get_mkldnn_enabled(),
-        torch._C._get_mkldnn_deterministic(),
-        torch._C._get_cudnn_enabled(),
-        torch._C._get_cudnn_benchmark(),
-        torch._C._get_cudnn_deterministic(),
-        torch._C._get_fp32_precision_getter("cuda", "conv"),
-        torch._C._get_float32_matmul_precision(),
-        torch._C._get_flash_sdp_enabled(),
-        torch._C._get_mem_efficient_sdp_enabled(),
-        torch._C._get_math_sdp_enabled(),
-        torch.get_default_dtype(),
-        not _LEAST > 0.0,  # torch.set_flush_denormal() has no other trace.
-    )
+    precisions = (_C._get_fp32_precision_getter(*one) for one in _PRECISIONS)
+    return (*(get() for get, _ in _SETTINGS), *precisions)
+
+
+def set_ambient(wanted: tuple[object, ...]) -> None:
+    """Changes what is not as `wanted`, where that can be changed back."""
+    for (get, put), value in zip(_SETTINGS, wanted, strict=False):
+        if get() != value:
+            put(value)
+
+
+@contextmanager
+def under(wanted: tuple[object, ...]) -> Iterator[None]:
+    """In its body settings are as `wanted`. Raises CaptureError for those that cannot be."""
+    before = ambient()
+    set_ambient(wanted)
+    try:
+        if ambient() != wanted:
+            raise CaptureError(
+                "the step sets the precision of a backend (fp32_precision) while it runs",
+                todo="set it before compile and leave it",
+            )
+        yield
+    finally:
+        set_ambient(before)
+
+
+@functools.cache
+def setting_doors() -> tuple[tuple[Any, str, Callable[..., Any]], ...]:
+    """Functions by which Python changes settings of kernels: where, name, function."""
+    names = [(_C, name) for name in dir(_C) if name.startswith(_DOORS)]
+    names += [(torch, "set_num_threads"), (torch, "set_flush_denormal")]
+    return tuple((owner, name, getattr(owner, name)) for owner, name in names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -101,8 +102,27 @@ def compile(  # noqa: A001 - the word that PyTorch's users know.
     return step
 
 
+def _check_one_process(reach: Reach) -> None:
+    """Raises CaptureError where a DistributedDataParallel of several processes has a module within
+    reach: used past it, as `.module`, each process would train by itself."""
+    found = torch.distributed
+    if not (found.is_available() and found.is_initialized() and found.get_world_size() > 1):
+        return
+    inside = {id(module) for _, root in reach.modules for module in root.modules()}
+    for one in gc.get_objects():
+        is_parallel = issubclass(type(one), torch.nn.parallel.DistributedDataParallel)
+        if is_parallel and id(one.module) in inside:
+            raise CaptureError(
+                "the step's model is inside a DistributedDataParallel, and a compiled step does "
+                f"not average gradients over its {found.get_world_size()} processes",
+                todo="train with one process: collectives, DistributedDataParallel and FSDP are "
+                "not supported yet",
+            )
+
+
 def _places(reach: Reach, args: tuple[Any, ...]) -> Iterator[tuple[str, torch.Tensor]]:
-    """All tensors that a step starts with, and what they are called."""
+    """All tensors that a step starts with, and what they are called. Raises as the above."""
+    _check_one_process(reach)
     for place in reach.unique():
         yield reach.name(place.tensor), place.tensor
     for path, leaf in tree_flatten_with_path(args)[0]:

@@ -61,7 +61,7 @@ class Call:
         self._put_ghosts()
         forget_dead_arrays(self._session.lent())
         mode = _core.FollowMode.CALL if self._audits is None else _core.FollowMode.AUDIT
-        with following.listen(self._step.known(), mode):
+        with following.listen(self._step.known, mode):
             try:
                 result = self._maker.function(*self._args, **self._kwargs)
             except BaseException as error:
@@ -175,11 +175,11 @@ class Call:
             fresh=variant.fresh,
             outputs=variant.outputs,
             sizes=variant.sizes,
+            ambient=variant.ambient,
         )
         one = self._recorded(ended)
         lower(again, one, self._session, self._maker.cache)
-        self._step.replace(variant, again)
-        return again
+        return self._step.replace(variant, again, one)
 
     def _execute(
         self,

@@ -19,6 +19,7 @@ from torch.utils._pytree import tree_flatten
 
 from . import _core
 from .errors import FitstepError
+from .maker import tensors_in
 from .undo import Undo
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def run_check(step: Step, steps: int, example: Any) -> CheckResult:
     args = args if isinstance(args, tuple) else (args,)
     _check_memory(step)
     function = step.function
-    with _kept(step) as again:
+    with _kept(step, args) as again:
         ours = dict(_train(step, args, steps, step))
         again()
         plain = dict(_train(function, args, steps, step))
@@ -92,11 +93,12 @@ def _available_bytes() -> int | None:
 
 
 @contextlib.contextmanager
-def _kept(step: Step) -> Iterator[Callable[[], None]]:
+def _kept(step: Step, args: tuple[Any, ...]) -> Iterator[Callable[[], None]]:
     """Yields a function that puts everything back, and calls it at the end too."""
-    reach = step._find_reach()
-    undo = Undo(reach)
-    saved = [(place.tensor, place.tensor.detach().clone()) for place in reach.unique()]
+    reach, given = step._find_reach(), tensors_in(args, {})
+    undo = Undo(reach, given)
+    tensors = [*(place.tensor for place in reach.unique()), *given]
+    saved = [(tensor, tensor.detach().clone()) for tensor in tensors]
 
     def put_back() -> None:
         undo.put_back()

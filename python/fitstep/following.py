@@ -24,6 +24,7 @@ from torch.optim.optimizer import (
 )
 
 from . import _core
+from .ambient import setting_doors
 from .errors import CaptureError, user_location
 from .muted import thread_doors, wakes_nobody
 from .sources import Sources
@@ -112,11 +113,15 @@ class Following:
         self._hooks: list[Any] = []
         self._undo: list[tuple[Any, str, Any, bool]] = []
         self._stand_ins: list[torch.Tensor] = []
+        self._settings = [
+            (owner, name, change, self._behind_setting(change))
+            for owner, name, change in setting_doors()
+        ]
         self._faults: Any = None
         self._stance: Any = None
         self._compiled_at = ""  # Where the step has called code that torch.compile has compiled.
 
-    def listen(self, known: list[Any], mode: _core.FollowMode) -> Self:
+    def listen(self, known: Callable[[], list[Any]], mode: _core.FollowMode) -> Self:
         """To be entered as a context: operators of this thread are followed in its body."""
         self._known, self._mode = known, mode
         return self
@@ -146,13 +151,15 @@ class Following:
             register_optimizer_step_post_hook(self._leave_optimizer),
         ]
         self._patch()
+        for owner, name, _, replacement in self._settings:
+            setattr(owner, name, replacement)
         if "torch._dynamo" in sys.modules:  # Compiled code would not call operators.
             self._stance = torch.compiler.set_stance("force_eager")
             frames: Any = sys.modules["torch._dynamo.eval_frame"]
             if hasattr(frames, "_callback_from_stance"):
                 self._replace(frames, "_callback_from_stance", self._see_compiled)
         self._threads = torch.autograd.set_multithreading_enabled(False)
-        self.core.start(self._known, self._mode, *self._where())
+        self.core.start(self._known(), self._mode, *self._where())
 
     def _see_compiled(self, callback: Any) -> None:
         """Takes the place of what PyTorch asks on entering compiled code; None: run it eager."""
@@ -185,6 +192,8 @@ class Following:
         if self._stance is not None:
             self._stance.__exit__(None, None, None)
             self._stance = None
+        for owner, name, original, _ in self._settings:
+            setattr(owner, name, original)
         for owner, name, original, had in reversed(self._undo):
             if had:
                 setattr(owner, name, original)
@@ -271,6 +280,21 @@ class Following:
             self.flush(original.__name__)
             with self.core.not_followed():
                 return original(*args, **kwargs)
+
+        return function
+
+    def _behind_setting(self, change: Callable[..., Any]) -> Callable[..., Any]:
+        """`change`, called when what was called before has run under the old setting."""
+
+        def function(*args: Any, **kwargs: Any) -> Any:
+            if not self._is_asked():
+                return change(*args, **kwargs)
+            try:
+                self.flush("")
+            finally:
+                result = change(*args, **kwargs)
+                self.core.set_known(self._known())
+            return result
 
         return function
 

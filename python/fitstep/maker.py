@@ -20,6 +20,7 @@ import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
 from . import _core
+from .ambient import ambient, under
 from .errors import CaptureError, FitstepError
 from .following import Ended, Following
 from .muted import LeavesTheProcess, muted
@@ -63,11 +64,16 @@ class Maker:
         self.function = function
         self.find_reach = find_reach
         self.session = session
-        self.cache = cache
+        self._cache = cache
         self.keeps_grads = keep_grads
         reach = find_reach()
         self._schedulers = [scheduler for _, scheduler in reach.schedulers]
         self._optimizers = [optimizer for _, optimizer in reach.optimizers]
+
+    @property
+    def cache(self) -> ProfileCache:
+        """Measurements under the settings that torch has now."""
+        return self._cache.under(ambient())
 
     def numbers(self) -> Iterator[dict[str, Any]]:
         """What schedules and groups of optimizers keep in Python, of those within reach when the
@@ -101,7 +107,8 @@ class Maker:
         for one, variant in zip(recorded, variants, strict=True):
             if any(_is_same(variant, other) for other in kept):
                 continue
-            lower(variant, one, self.session, self.cache)
+            with under(variant.ambient):
+                lower(variant, one, self.session, self.cache)
             kept.append(variant)
         return Preview(kept, calls, binder.grads_in_use(recorded))
 
@@ -155,7 +162,8 @@ def label_of(one: Recorded, args: Any, kwargs: Any) -> str:
 
 def _is_same(a: Variant, b: Variant) -> bool:
     return (
-        a.homes == b.homes
+        a.ambient == b.ambient
+        and a.homes == b.homes
         and a.fresh == b.fresh
         and a.outputs == b.outputs
         and a.segment.is_like(b.segment)
@@ -278,7 +286,7 @@ class _Recording:
         self._call, self._part, self._made_up, self._asked = call, 0, False, 0
         following = self._following
         try:
-            with following.listen([], _core.FollowMode.PREVIEW):
+            with following.listen(list, _core.FollowMode.PREVIEW):
                 args, kwargs = tree_map(stand_in, (self._args, self._kwargs))
                 result = detached(self._maker.function(*args, **kwargs))
                 if following.error is None:

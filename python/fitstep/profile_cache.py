@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from . import _core
+from .ambient import ambient
 from .device import open_device, settings_of
 from .errors import CaptureError
 from .state.rng import GeneratorStates
@@ -68,6 +69,8 @@ class ProfileCache:
     """
 
     def __init__(self, device: torch.device | None = None, folder: Path | None = None) -> None:
+        self._torch_device = device
+        self._under = {ambient(): self}
         self.device: Any = open_device(device or torch.device("cpu"))
         self.profile: Any = _core.Profile()
         self.progress: Callable[[str, float], None] | None = None
@@ -79,10 +82,7 @@ class ProfileCache:
                 _processor(),
                 torch.__version__,
                 torch.__config__.show(),
-                torch.get_num_threads(),
-                torch.are_deterministic_algorithms_enabled(),
-                torch.backends.mkldnn.is_available() and torch._C._get_mkldnn_enabled(),
-                torch._C._get_float32_matmul_precision(),
+                ambient(),
                 torch.backends.cpu.get_cpu_capability(),
                 os.environ.get("ONEDNN_MAX_CPU_ISA"),
                 os.environ.get("MKL_CBWR"),
@@ -93,6 +93,15 @@ class ProfileCache:
         self.path = (folder or default_folder()) / f"profile-{name}.json"
         self._known, self._host_links, self._disk_links, self._codecs = self._read()
         self.profile.load(self._known)
+
+    def under(self, settings: tuple[object, ...]) -> ProfileCache:
+        """That of calls under other settings of torch, which are `settings` now."""
+        found = self._under.get(settings)
+        if found is None:
+            found = self._under[settings] = ProfileCache(self._torch_device)
+            found._under = self._under
+            found.progress = self.progress
+        return found
 
     def _read(self) -> tuple[dict[str, str], ...]:
         """Calls, and what copies to the host tier, the disk tier and in codes cost, each by what

@@ -23,6 +23,10 @@ from .errors import FitstepError, user_location
 from .state import Reach
 
 
+class ArrayIsAlive(FitstepError):
+    """Memory has to move, and an array that shows it would stay behind."""
+
+
 def seen_past_tensors(
     reach: Reach, recorded: list[Any], session: Any
 ) -> list[weakref.ref[torch.Tensor]]:
@@ -46,7 +50,7 @@ def seen_past_tensors(
     known = {id(t) for t in tensors}
     known |= {id(t) for one in recorded for t in one.externals}
     known |= {id(t) for one in recorded for _, t in one.survivors}
-    over = [t for t in _tensors_over(suspects) if id(t) not in known]
+    over = [t for t in _all_tensors() if id(t) not in known and _is_over(t, suspects)]
     past = _core.references_past_containers(over)
     own.update(_core.storage_id(t) for t, held in zip(over, past, strict=True) if not held)
     return [weakref.ref(t) for t in suspects.values() if is_suspect(t)]
@@ -59,10 +63,22 @@ def forget_dead_arrays(lent: list[torch.Tensor]) -> list[torch.Tensor]:
         return []
     of = {_core.storage_id(tensor): tensor for tensor in lent}
     held = Counter(id(t) for t in _locals_of_frames() if _is_over(t, of))
+    every = _all_tensors()
+    grads = set(map(id, _core.grads_of(every)))
+    over = [t for t in every if _is_over(t, of)]
+    known = Counter(_core.storage_id(t) for t in over)
+    alive = {
+        key for key, tensor in of.items() if _core.use_count(tensor) > known[key]
+    }  # A capsule.
     own = {id(tensor) for tensor in lent}
-    over = [t for t in _tensors_over(of) if id(t) not in own]
-    past = _core.references_past_containers(over)  # By variables, or by an array.
-    alive = {_core.storage_id(t) for t, n in zip(over, past, strict=True) if n > held[id(t)]}
+    others = [t for t in over if id(t) not in own]
+    del every, over
+    past = _core.references_past_containers(others)
+    for tensor, references in zip(others, past, strict=True):
+        cores = _core.tensor_use_count(tensor) - 1  # Each a capsule, or the leaf of a gradient.
+        by_array = references - held[id(tensor)] - (1 if cores else 0)
+        if by_array > 0 or cores > (1 if id(tensor) in grads else 0):
+            alive.add(_core.storage_id(tensor))
     for key, tensor in of.items():
         if key not in alive:
             _core.forget_lender(tensor)
@@ -70,9 +86,9 @@ def forget_dead_arrays(lent: list[torch.Tensor]) -> list[torch.Tensor]:
 
 
 def check_not_lent(tensors: list[torch.Tensor], name_of: Callable[[torch.Tensor], str]) -> None:
-    """Raises FitstepError where numpy has the memory of one of them, which has to move now."""
+    """Raises ArrayIsAlive where numpy has the memory of one of them, which has to move now."""
     for tensor in forget_dead_arrays([t for t in tensors if _core.is_lent(t)]):
-        raise FitstepError(
+        raise ArrayIsAlive(
             f"a numpy array (or a pointer) shows the memory of {name_of(tensor)}, which has to "
             "move for this call; the array would stay behind and show other numbers",
             where=user_location(),
@@ -90,10 +106,9 @@ def _locals_of_frames() -> Iterator[Any]:
             at = at.f_back
 
 
-def _tensors_over(storages: Container[int]) -> list[torch.Tensor]:
-    """All that Python knows."""
-    every = [t for t in gc.get_objects() if issubclass(type(t), torch.Tensor)]
-    return [t for t in every if _is_over(t, storages)]
+def _all_tensors() -> list[torch.Tensor]:
+    """That Python knows."""
+    return [t for t in gc.get_objects() if issubclass(type(t), torch.Tensor)]
 
 
 def _is_over(value: Any, storages: Container[int]) -> bool:

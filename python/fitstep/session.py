@@ -87,12 +87,7 @@ class Session:
             for name, home in self.homes.items()
             if home.tensor is not None and self.is_home(home.tensor, home)
         }
-        self.look_below()
-        for one in old:
-            one.variant = None
-        self._homes.close()
-        self._homes = None
-        self.planned = []
+        self.leave_arena()
         self.budget_bytes = max(budget_bytes, self.budget_bytes)
         every = [*old, *new]
         plans = self.plan(every, replan=False)
@@ -100,6 +95,17 @@ class Session:
         for one, plan in zip(every, plans, strict=True):
             one.take_over(plan)
         self.planned = old
+
+    def leave_arena(self) -> None:
+        """What is in it is ordinary memory now, and every program has to be planned again."""
+        self.look_below()
+        if self._homes is not None:
+            self._homes.close()
+        for home in self.homes.values():
+            home.tensor = None
+        for one in self.planned:
+            one.variant = None
+        self._homes, self.planned = None, []
 
     @property
     def homes(self) -> dict[str, Home]:
@@ -390,11 +396,4 @@ class Session:
 
     def _close(self) -> None:
         self.is_closed = True
-        self.look_below()
-        if self._homes is not None:
-            self._homes.close()
-        for home in self.homes.values():
-            home.tensor = None
-        for one in self.planned:
-            one.variant = None
-        self._homes, self.planned = None, []
+        self.leave_arena()

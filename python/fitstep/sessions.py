@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import os
 import weakref
+from collections.abc import Callable
+from typing import Any
 
 import torch
+import torch.utils.dlpack
 
+from . import _core
 from .below import check_joins
 from .errors import CaptureError, SettingError
 from .session import Session
@@ -26,6 +31,8 @@ def session_for(tensors: list[torch.Tensor], settings: Settings, device: torch.d
         raise SettingError("cuda_graph", True, "False for a model on the CPU, which has no graphs")
     found = {s for s in _sessions for t in tensors if s.home_of(t) is not None}
     if not found:
+        if not _sessions:
+            _watch_dlpack()
         session = Session(settings, device)
         _sessions.add(session)
         return session
@@ -38,6 +45,28 @@ def session_for(tensors: list[torch.Tensor], settings: Settings, device: torch.d
     session = found.pop()
     check_joins(settings, session.settings, session.below, session.budget_bytes)
     return session
+
+
+@functools.cache
+def _watch_dlpack() -> None:
+    """From now on it is noted who takes memory of an arena by DLPack; for numpy PyTorch does it."""
+    for owner, name in (
+        (torch.Tensor, "__dlpack__"),
+        (torch.utils.dlpack, "to_dlpack"),
+        (torch, "to_dlpack"),
+    ):
+        setattr(owner, name, _noting(getattr(owner, name)))
+
+
+def _noting(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def function(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        capsule = original(tensor, *args, **kwargs)
+        if tensor.layout is torch.strided and any(s.home_of(tensor) for s in _sessions):
+            _core.note_lender(tensor)
+        return capsule
+
+    return function
 
 
 def _forsake_all() -> None:

@@ -13,13 +13,14 @@ from .ambient import ambient
 from .audits import Audits
 from .calls import Call
 from .describe import describe_op
-from .errors import BudgetTooSmall, FitstepError, not_prepared
+from .errors import BudgetTooSmall, not_prepared
 from .following import Following, current
+from .homes import Homes
 from .maker import Maker
 from .planned import Planned
 from .report import Measured, Report, SavedText, make_report
 from .results import detached
-from .seen_memory import check_not_lent
+from .seen_memory import ArrayIsAlive, check_not_lent
 from .session import Session
 from .uninterrupted import uninterrupted
 from .usable import alone, check_usable
@@ -96,7 +97,7 @@ class Step:
                 raise
             try:
                 check_not_lent(session.lent(), lambda t: session.name_of(t, "a tensor"))
-            except FitstepError:
+            except ArrayIsAlive:
                 session.places.back_to(mark)
                 raise
             with uninterrupted():
@@ -150,11 +151,24 @@ class Step:
             variant.note_homes(session)
         self._variants += variants
 
-    def replace(self, old: Variant, new: Variant) -> None:
-        """`new` runs in the place of `old`, of which it is the same segment."""
+    def replace(self, old: Variant, new: Variant, one: Recorded) -> Variant:
+        """Has `new` run in the place of `old`, of which it is the same segment."""
         self._variants.remove(old)
         self._session.planned = [one for one in self._session.planned if one is not old.planned]
-        self.add([new])
+        return self._add_in_call(new, one)
+
+    def _add_in_call(self, variant: Variant, one: Recorded) -> Variant:
+        try:
+            self.add([variant])
+        except ArrayIsAlive:  # What it shows stays where it is; all programs are to be made anew.
+            for step in self._session.steps:
+                step._variants, step._previewed = [], 0
+            self._following.core.set_known([])
+            self._session.leave_arena()
+            self._session.places = Homes(self._session.device.alignment_bytes())
+            variant = self._maker.take_up(one)
+            self.add([variant])
+        return variant
 
     def variant_of(self, segment: Any) -> Variant:
         """The variant of a known segment."""
@@ -165,7 +179,7 @@ class Step:
         try:
             variant = self._maker.take_up(one)
             self._maker.cache.write()
-            self.add([variant])
+            variant = self._add_in_call(variant, one)
         except _core.CoreError as error:
             raise not_prepared(error) from None
         self._following.core.add_known(variant.segment)

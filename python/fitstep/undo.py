@@ -25,6 +25,7 @@ from typing import Any
 
 import torch
 
+from .ambient import ambient, set_ambient
 from .errors import CaptureError, user_location
 from .muted import Muted, is_output
 from .state import Reach
@@ -102,6 +103,7 @@ class Undo:
         self._misses = [cache.cache_info().misses for cache in reach.caches]
         self._buffers = list(self._find_buffers())
         self._environment = dict(os.environ)
+        self._ambient = ambient()
 
     def _find_buffers(self) -> Iterator[tuple[Any, bytes]]:
         seen = set()
@@ -151,6 +153,7 @@ class Undo:
         if self._environment != dict(os.environ):
             os.environ.clear()
             os.environ.update(self._environment)
+        set_ambient(self._ambient)
         self._generators.restore()
         for cache, misses in zip(self._reach.caches, self._misses, strict=True):
             if cache.cache_info().misses != misses:

@@ -47,6 +47,7 @@ class Recorded:
     part: int = 0  # Which segment of that call.
     label: str = "step"
     dropped: frozenset[int] = frozenset()  # Storages of gradients that the call's end drops.
+    ambient: tuple[object, ...] = field(default_factory=ambient)
 
 
 @dataclass(eq=False)
@@ -121,7 +122,7 @@ class Binder:
             for number, tensor in one.survivors:
                 self._made[storage_id(tensor)] = (one, number)
         in_use = self.grads_in_use(recorded)
-        variants = [Variant(one.segment, None, one.label) for one in recorded]
+        variants = [Variant(one.segment, None, one.label, ambient=one.ambient) for one in recorded]
         by_segment = {id(one): variant for one, variant in zip(recorded, variants, strict=True)}
         for one, variant in zip(recorded, variants, strict=True):
             self._bind_met(one, variant, in_use, by_segment)

@@ -2,6 +2,7 @@
 were given, as with plain PyTorch."""
 
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -114,3 +115,73 @@ def test_an_array_that_is_written_behind_its_use_was_read_before(audits: str) ->
         return [run(x).numpy().tobytes() + scale.tobytes() for _ in range(STEPS)]
 
     assert train(is_compiled=True) == train(is_compiled=False)
+
+
+WAYS: dict[str, Callable[[Tensor], Any]] = {
+    "numpy": lambda w: w.detach().numpy(),
+    "memoryview": lambda w: memoryview(w.detach().numpy()),
+    "from_dlpack": lambda w: np.from_dlpack(w.detach()),
+    "view": lambda w: np.from_dlpack(w.data.view(-1)),
+    "capsule": lambda w: torch.utils.dlpack.to_dlpack(w.detach()),
+}
+
+
+def sgd_training(layers: int) -> tuple[nn.Sequential, Callable[[Tensor], Tensor]]:
+    torch.manual_seed(0)
+    model = nn.Sequential(*(nn.Linear(8, 8) for _ in range(layers)))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def train(x: Tensor) -> Tensor:
+        optimizer.zero_grad()
+        loss = (model(x).relu() + x).mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return model, train
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+@pytest.mark.parametrize("way", WAYS)
+def test_an_array_between_steps_shows_the_parameter_when_the_arena_grows(
+    way: str, is_kept: bool
+) -> None:
+    """Its tensor stays where it is, and everything else moves into a larger arena."""
+    (model, train), (plain, plain_train) = sgd_training(2), sgd_training(2)
+    with closing(fitstep.compile(train, torch.randn(2, 8), progress=False)) as step:
+        for i, rows in enumerate((2, 2, 30_000, 2, 40_000)):
+            x = torch.randn(rows, 8)
+            assert torch.equal(step(x), plain_train(x))
+            if i == 1:
+                seen = WAYS[way](model[0].weight)
+                if not is_kept:
+                    del seen
+        for ours, theirs in zip(model.parameters(), plain.parameters(), strict=True):
+            assert torch.equal(ours, theirs)
+        if is_kept:
+            array = torch.from_dlpack(seen) if way == "capsule" else torch.tensor(np.array(seen))
+            assert torch.equal(array.reshape(8, 8), plain[0].weight)
+
+
+def test_an_array_that_is_made_anew_in_each_step_makes_few_programs() -> None:
+    model, train = sgd_training(2)
+    with closing(fitstep.compile(train, torch.randn(2, 8), progress=False)) as step:
+        for _ in range(8):
+            step(torch.randn(2, 8))
+            seen = model[0].weight.detach().numpy()
+            assert np.array_equal(seen, model[0].weight.detach().numpy())
+        assert len(step.variants) <= 4
+
+
+def test_a_check_that_has_hashed_gradients_lets_them_move() -> None:
+    model = nn.Linear(8, 8)
+
+    def backward(x: Tensor) -> Tensor:
+        loss = model(x).sum()
+        loss.backward()
+        return loss
+
+    step = fitstep.compile(backward, torch.randn(2, 8), audits="off", progress=False)
+    step(torch.randn(2, 8))
+    assert step.check(2).steps == 2
+    step.close()
