@@ -163,6 +163,17 @@ py::tuple end_segment(Bound& bound) {
                         ended.was_overwritten);
 }
 
+at::Tensor bytes_over(const c10::Storage& storage) {
+  return tensor_over(
+      storage,
+      {.sizes = {static_cast<int64_t>(storage.nbytes())}, .strides = {1}, .dtype = at::kByte});
+}
+
+// Weak references to a tensor itself forbid torch.utils.swap_tensors(), which converts modules.
+struct WeakStorage {
+  c10::weak_intrusive_ptr<c10::StorageImpl> of;
+};
+
 // In its body operators run as if nobody followed.
 struct NotFollowed {
   bool was_followed = false;
@@ -343,12 +354,7 @@ void bind_following(py::module_& module) {
   module.def("has_storage", [](const at::Tensor& tensor) { return tensor.has_storage(); });
   module.def("is_lent", [](const at::Tensor& tensor) { return is_lent(tensor.storage()); });
   // All bytes of its storage.
-  module.def("bytes_of", [](const at::Tensor& tensor) {
-    const c10::Storage& storage = tensor.storage();
-    return tensor_over(
-        storage,
-        {.sizes = {static_cast<int64_t>(storage.nbytes())}, .strides = {1}, .dtype = at::kByte});
-  });
+  module.def("bytes_of", [](const at::Tensor& tensor) { return bytes_over(tensor.storage()); });
   // Of contiguous tensors of bytes. at::equal() takes six times as long on a CPU.
   module.def("same_bytes", [](const at::Tensor& a, const at::Tensor& b) {
     if (!a.is_cpu() || a.nbytes() != b.nbytes()) return at::equal(a, b);
@@ -358,6 +364,14 @@ void bind_following(py::module_& module) {
   // Of the tensor that a Python object stands for: 1 if nothing but that object holds it.
   module.def("tensor_use_count",
              [](const py::handle& object) { return THPVariable_Unpack(object.ptr()).use_count(); });
+  py::class_<WeakStorage>(module, "WeakStorage")
+      .def(py::init([](const at::Tensor& tensor) {
+        return WeakStorage{.of = tensor.storage().getWeakStorageImpl()};
+      }))
+      .def("__call__", [](const WeakStorage& weak) -> std::optional<at::Tensor> {
+        auto alive = weak.of.lock();
+        return alive ? std::optional(bytes_over(c10::Storage(std::move(alive)))) : std::nullopt;
+      });
   // As they are: asking a view for its grad may be an error.
   module.def("grads_of", [](const std::vector<at::Tensor>& tensors) {
     std::vector<at::Tensor> grads;

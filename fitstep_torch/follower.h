@@ -62,11 +62,10 @@ class Follower {
   // Ends the segment; the next begins.
   EndedSegment end_segment();
 
-  // One more that may be followed from the next segment on.
+  // To be followed from the next segment on: one more, or these only.
   void add_known(std::shared_ptr<Segment> segment) { known_.push_back(std::move(segment)); }
-  void set_known(Known known);  // Between two segments.
+  void set_known(Known known);
   void set_region(int32_t region) { region_ = region; }
-
   // Puts back what operators have written that ran at once, since the last of these two calls.
   void undo_writes();
   void forget_writes() { saved_.clear(); }

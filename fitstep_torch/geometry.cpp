@@ -1,10 +1,12 @@
 #include "fitstep_torch/geometry.h"
 
+#include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/native/ConvUtils.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty_strided.h>
 #include <c10/core/MemoryFormat.h>
+#include <fmt/format.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -191,7 +193,10 @@ std::vector<Value> Geometries::of(const TorchCall& call, const torch::jit::Stack
   if (name == "fitstep::generator_state") return {generator_state_value()};
   if (name == "fitstep::set_generator_state") return {};
   const std::string signature = signature_of(call, size_bytes);
-  if (const auto found = known_.find(signature); found != known_.end()) return found->second;
+  const std::string key =
+      fmt::format("{} {} {}", signature, c10::toString(at::get_default_dtype_as_scalartype()),
+                  at::globalContext().userEnabledMkldnn());  // What results may be like, too.
+  if (const auto found = known_.find(key); found != known_.end()) return found->second;
   const BelowAutograd below;
   std::vector<Value> results;
   const OperatorFacts& facts = facts_of(call.handle);
@@ -203,7 +208,7 @@ std::vector<Value> Geometries::of(const TorchCall& call, const torch::jit::Stack
   if (may_try && has_room && bytes <= most_tried_bytes_) {
     Trial trial = tried(call, stack);
     if (trial.failure == nullptr)
-      return known_.emplace(signature, std::move(trial.results)).first->second;
+      return known_.emplace(key, std::move(trial.results)).first->second;
     if (trial.is_sure && is_own) std::rethrow_exception(trial.failure);  // The user's mistake.
   }
   try {
@@ -233,7 +238,7 @@ std::vector<Value> Geometries::of(const TorchCall& call, const torch::jit::Stack
       }
     }
   }
-  return known_.emplace(signature, std::move(results)).first->second;
+  return known_.emplace(key, std::move(results)).first->second;
 }
 
 at::Tensor Geometries::made_up(const at::Tensor& like, Fill fill) {

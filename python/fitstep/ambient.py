@@ -7,6 +7,7 @@ of them: that is done when an operator is called.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,6 +29,12 @@ def _set_deterministic(wanted: tuple[bool, bool]) -> None:
     _C._set_deterministic_algorithms(wanted[0], warn_only=wanted[1])
 
 
+def _get_matmul_precision() -> str:
+    with contextlib.suppress(RuntimeError):  # Set by fp32_precision, and not the same everywhere.
+        return str(_C._get_float32_matmul_precision())
+    return ""
+
+
 def _flushes_denormals() -> bool:
     return not _LEAST > 0.0  # torch.set_flush_denormal() has no other trace.
 
@@ -45,13 +52,15 @@ _SETTINGS: tuple[tuple[Callable[[], Any], Callable[[Any], Any]], ...] = (
     (_C._get_cudnn_enabled, _C._set_cudnn_enabled),
     (_C._get_cudnn_benchmark, _C._set_cudnn_benchmark),
     (_C._get_cudnn_deterministic, _C._set_cudnn_deterministic),
-    (_C._get_float32_matmul_precision, _C._set_float32_matmul_precision),
+    (_get_matmul_precision, _C._set_float32_matmul_precision),
+    (torch.get_default_dtype, _C._set_default_dtype),
     (_flushes_denormals, _C.set_flush_denormal),
 )
 _PRECISIONS = tuple(
     (backend, of) for backend in ("mkldnn", "cuda") for of in ("matmul", "conv", "rnn")
 )
 _DOORS = (
+    *("_set_default_dtype", "_set_default_tensor_type"),
     *("_set_blas_", "_set_cpu_allow_", "_set_cublas_", "_set_cudnn_", "_set_deterministic_"),
     *("_set_float32_", "_set_fp32_", "_set_linalg_", "_set_math_sdp_", "_set_miopen_"),
     *("_set_mkldnn_", "_set_nnpack_", "_set_onednn_", "_set_qengine", "_set_sm_carveout_"),

@@ -254,6 +254,8 @@ class Following:
     def _patch(self) -> None:
         for name in (*_LOOKS, "__deepcopy__", "__reduce_ex__"):
             self._replace(torch.Tensor, name, self._with_bytes(getattr(torch.Tensor, name)))
+        for name, made_up in _NUMBERS.items():
+            self._replace(torch.Tensor, name, self._number(getattr(torch.Tensor, name), made_up))
         state, set_state = torch.ops.fitstep.generator_state, torch.ops.fitstep.set_generator_state
         for module in (torch, torch.random):
             self._replace(module, "get_rng_state", lambda: state())
@@ -298,6 +300,19 @@ class Following:
 
         return function
 
+    def _number(self, original: Callable[..., Any], made_up: object) -> Callable[..., Any]:
+        """The method that gives a tensor's number, also to who asks past operators, as does
+        torch.tensor([loss, ...])."""
+
+        def number(tensor: torch.Tensor, *args: Any) -> Any:
+            is_past = current() is self and not _core.is_followed()
+            is_stale = is_past and not self.core.is_untouched(tensor)
+            if is_stale and not self.flush(original.__name__):
+                return made_up
+            return original(tensor, *args)
+
+        return number
+
     def _with_bytes(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """The method of a tensor that reads its memory, called when its bytes are there."""
 
@@ -306,10 +321,10 @@ class Following:
                 return original(tensor, *args, **kwargs)
             is_there = self.core.is_untouched(tensor) or self.flush(original.__name__)
             with self.core.not_followed():
-                if is_there and original.__name__ in _LENDS:
-                    _core.note_lender(tensor)
                 if self._mode == _core.FollowMode.PREVIEW:
                     tensor = self._stand_in(tensor, original.__name__, is_there)
+                elif is_there and original.__name__ in _LENDS:
+                    _core.note_lender(tensor)
                 return original(tensor, *args, **kwargs)
 
         return method
@@ -330,6 +345,14 @@ class Following:
         return self._stand_ins[-1]
 
 
+# Methods that give a tensor's number, and what a preview makes up.
+_NUMBERS: dict[str, object] = {
+    "__float__": 1.0,
+    "__int__": 1,
+    "__index__": 1,
+    "__bool__": True,
+    "__complex__": 1j,
+}
 # Methods of a tensor that show its memory past operators.
 _LOOKS = ("numpy", "tolist", "__dlpack__", "data_ptr", "untyped_storage", "storage")
 _LENDS = ("numpy", "__dlpack__", "data_ptr")  # What they give may be looked at later.

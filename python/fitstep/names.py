@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable
 
 import torch
+
+from . import _core
 
 
 class Names:
@@ -13,7 +14,7 @@ class Names:
 
     def __init__(self) -> None:
         self._name_of: dict[int, str] = {}
-        self._tensor_of: dict[str, weakref.ref[torch.Tensor]] = {}
+        self._tensor_of: dict[str, _core.WeakStorage] = {}
 
     def unique(self, tensor: torch.Tensor, proposal: str) -> str:
         """The name of a tensor as long as it lives."""
@@ -23,7 +24,7 @@ class Names:
         name, count = proposal, 1
         while not self._is_free(name):
             name, count = f"{proposal} ({count + 1})", count + 1
-        self._tensor_of[name] = weakref.ref(tensor)
+        self._tensor_of[name] = _core.WeakStorage(tensor)
         self._name_of[id(tensor)] = name
         return name
 
@@ -31,7 +32,8 @@ class Names:
         return name not in self._tensor_of or self._tensor_of[name]() is None
 
     def _is_of(self, name: str, tensor: torch.Tensor) -> bool:
-        return name in self._tensor_of and self._tensor_of[name]() is tensor
+        alive = self._tensor_of[name]() if name in self._tensor_of else None
+        return alive is not None and _core.storage_id(alive) == _core.storage_id(tensor)
 
     def free(self, is_gone: Callable[[torch.Tensor], bool]) -> None:
         """Names of such tensors may be given to others."""

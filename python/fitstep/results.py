@@ -41,7 +41,11 @@ register_pytree_node(_Parts, _flatten, _unflatten, flatten_with_keys_fn=_keyed)
 
 def in_parts(result: Any) -> Any:
     """A result in which dataclass objects with tensors are pytree nodes."""
-    return tree_map(_in_parts, result)
+    return tree_map(_in_parts, result, is_leaf=_is_size)
+
+
+def _is_size(value: Any) -> bool:
+    return isinstance(value, torch.Size)  # Not a tuple of numbers afterwards.
 
 
 def _in_parts(leaf: Any) -> Any:
@@ -72,4 +76,4 @@ def detached(result: Any) -> Any:
 
     if not any(isinstance(leaf, torch.Tensor) for leaf in tree_leaves(in_parts(result))):
         return result
-    return tree_map(detach, in_parts(result), is_leaf=lambda x: isinstance(x, torch.Size))
+    return tree_map(detach, in_parts(result), is_leaf=_is_size)

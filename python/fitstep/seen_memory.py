@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import gc
 import sys
-import weakref
 from collections import Counter
 from collections.abc import Callable, Container, Iterator
 from types import FrameType
@@ -27,9 +26,7 @@ class ArrayIsAlive(FitstepError):
     """Memory has to move, and an array that shows it would stay behind."""
 
 
-def seen_past_tensors(
-    reach: Reach, recorded: list[Any], session: Any
-) -> list[weakref.ref[torch.Tensor]]:
+def seen_past_tensors(reach: Reach, recorded: list[Any], session: Any) -> list[_core.WeakStorage]:
     """Those within reach whose memory has a holder that is no tensor which Python can find."""
     tensors = [p.tensor for p in reach.unique() if p.tensor.layout is torch.strided]
     tensors = [t for t in tensors if t.device.type == "cpu" and _core.storage_bytes(t) > 0]
@@ -53,7 +50,7 @@ def seen_past_tensors(
     over = [t for t in _all_tensors() if id(t) not in known and _is_over(t, suspects)]
     past = _core.references_past_containers(over)
     own.update(_core.storage_id(t) for t, held in zip(over, past, strict=True) if not held)
-    return [weakref.ref(t) for t in suspects.values() if is_suspect(t)]
+    return [_core.WeakStorage(t) for t in suspects.values() if is_suspect(t)]
 
 
 def forget_dead_arrays(lent: list[torch.Tensor]) -> list[torch.Tensor]:

@@ -60,7 +60,7 @@ class Session:
         self.places = Homes(self.device.alignment_bytes())
         self.budget_bytes = 0
         self.outside_bytes = 0  # What a GPU holds beside tensors: it counts in the budget.
-        self.staying: list[weakref.ref[torch.Tensor]] = []  # What somebody sees past tensors.
+        self.staying: list[_core.WeakStorage] = []  # What somebody sees past tensors.
         self.below = Below()
         self._make_below: Callable[[int], Below] = lambda _: Below()
         self.planned: list[Planned] = []
@@ -132,7 +132,7 @@ class Session:
 
     def home_of(self, tensor: torch.Tensor) -> Home | None:
         """The home that the tensor's storage has, if it is in this arena."""
-        if not self.is_open:
+        if not self.is_open or not _core.has_storage(tensor):
             return None
         place = self._homes.place_of(_core.storage_begin(tensor))
         return self.places.by_place.get(place)

@@ -25,10 +25,12 @@ from typing import Any
 
 import torch
 
+from . import _core
 from .ambient import ambient, set_ambient
 from .errors import CaptureError, user_location
 from .muted import Muted, is_output
 from .state import Reach
+from .state.nodes import is_leaf
 from .state.rng import GeneratorStates
 
 _CTYPES = (ctypes._SimpleCData, ctypes.Array, ctypes.Structure, ctypes.Union)
@@ -90,7 +92,7 @@ class Undo:
         self._entries = [(node, node.entries()) for node in reach.nodes]
         tensors = [*(place.tensor for place in reach.unique()), *arguments]
         tensors = [tensor for tensor in tensors if not tensor.is_inference()]
-        self._grads = [(tensor, tensor.grad) for tensor in tensors if tensor.is_leaf]
+        self._grads = [(tensor, tensor.grad) for tensor in tensors if is_leaf(tensor)]
         self._versions = [(tensor, tensor._version) for tensor in tensors]
         self._data = [(tensor, tensor.detach()) for tensor in tensors]
         self._hooks = [
@@ -98,18 +100,19 @@ class Undo:
             for tensor in tensors
             for name in ("_backward_hooks", "_post_accumulate_grad_hooks")
         ]
-        self._flags = [(tensor, tensor.requires_grad) for tensor in tensors if tensor.is_leaf]
+        self._flags = [(tensor, tensor.requires_grad) for tensor in tensors if is_leaf(tensor)]
         self._generators = GeneratorStates(reach)
         self._misses = [cache.cache_info().misses for cache in reach.caches]
         self._buffers = list(self._find_buffers())
         self._environment = dict(os.environ)
-        self._ambient = ambient()
+        self._ambient, self._makes_grads = ambient(), torch.is_grad_enabled()
+        self._folder = os.getcwd()
 
     def _find_buffers(self) -> Iterator[tuple[Any, bytes]]:
         seen = set()
         for _node, entries in self._entries:
             for _key, held in entries:
-                value = _of_process(held)
+                value = _of_process(held.obj if isinstance(held, memoryview) else held)
                 kinds = (bytearray, array.array, *_CTYPES)
                 if id(value) in seen or not (isinstance(value, kinds) or _is_array(value)):
                     continue
@@ -127,37 +130,69 @@ class Undo:
                 node.form.restore(node.container, held)
 
     def put_back(self) -> None:
-        """Everything is as it was. May be called again."""
+        """Everything is as it was. May be called again. What fails leaves nothing else out."""
+        failed: Exception | None = None
+        for part in (
+            *(self._put_entries, self._put_grads, self._put_data, self._put_hooks),
+            *(self._put_buffers, self._put_versions, self._put_process, self._put_caches),
+        ):
+            try:
+                part()
+            except Exception as error:
+                failed = failed or error
+        if failed is not None:
+            raise failed
+
+    def _put_entries(self) -> None:
         for node, was in self._entries:
             node.form.restore(node.container, was)
-        for tensor, data in self._data:
-            if tensor.data_ptr() != data.data_ptr() or tensor.shape != data.shape:
-                tensor.data = data  # As it was before `.data =` or resize_().
-        for tensor, name, was in self._hooks:
-            hooks = getattr(tensor, name) or {}
-            for key in [key for key in hooks if key not in was]:
-                del hooks[key]
+
+    def _put_grads(self) -> None:
         for tensor, flag in self._flags:
             if tensor.requires_grad != flag:
                 tensor.requires_grad_(flag)
         for tensor, grad in self._grads:
             if tensor.grad is not grad:
                 tensor.grad = grad
+
+    def _put_data(self) -> None:
+        for tensor, data in self._data:
+            if not _core.has_storage(data):
+                continue
+            if tensor.data_ptr() != data.data_ptr() or tensor.shape != data.shape:
+                tensor.data = data  # As it was before `.data =` or resize_().
+
+    def _put_hooks(self) -> None:
+        for tensor, name, was in self._hooks:
+            hooks = getattr(tensor, name) or {}
+            for key in [key for key in hooks if key not in was]:
+                del hooks[key]
+
+    def _put_buffers(self) -> None:
         for buffer, content in self._buffers:
             _write(buffer, content)
+
+    def _put_versions(self) -> None:
         moved = [(t, version) for t, version in self._versions if t._version != version]
         if moved:
             torch._C._autograd._unsafe_set_version_counter(
                 tuple(t for t, _ in moved), tuple(version for _, version in moved)
             )
+
+    def _put_process(self) -> None:
         if self._environment != dict(os.environ):
             os.environ.clear()
             os.environ.update(self._environment)
+        if os.getcwd() != self._folder:
+            os.chdir(self._folder)
+        torch.set_grad_enabled(self._makes_grads)
         set_ambient(self._ambient)
         self._generators.restore()
+
+    def _put_caches(self) -> None:
         for cache, misses in zip(self._reach.caches, self._misses, strict=True):
             if cache.cache_info().misses != misses:
-                cache.cache_clear()  # It may hold hollow tensors, and cannot be looked into.
+                cache.cache_clear()  # It may hold hollow tensors, which nobody can take out of it.
         if torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda"):
             torch.clear_autocast_cache()
 

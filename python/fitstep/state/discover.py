@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from fitstep.state.nodes import Place, Reach, Role
+from fitstep.state.nodes import Place, Reach, Role, is_leaf
 from fitstep.state.walk import Walk
 
 _RANK: tuple[Role, ...] = ("parameter", "buffer", "optimizer_state", "grad", "group", "attribute")
@@ -56,7 +56,7 @@ def _add_grads(reach: Reach) -> None:
     """Gradients that are there already are places too: `parameter.grad`."""
     for place in reach.unique():
         tensor = place.tensor
-        grad = tensor.grad if tensor.is_leaf else None
+        grad = tensor.grad if is_leaf(tensor) else None
         if grad is not None:
             reach.tensors.append(Place(grad, "grad", place.above, tensor))
 

@@ -95,7 +95,7 @@ class Reach:
 
     def name(self, tensor: torch.Tensor) -> str:
         """The best path of a tensor within reach, for messages."""
-        return self.names.get(id(tensor), f"a tensor of shape {tuple(tensor.shape)}")
+        return self.names.get(id(tensor)) or f"a tensor of shape {tuple(tensor.shape)}"
 
     def unique(self, *roles: Role) -> list[Place]:
         """One place for each tensor (the first found), of the given roles or of any."""
@@ -110,10 +110,18 @@ class Reach:
         first = self.unique("parameter")
         known = {id(place.tensor) for place in first}
         others = (p for p in self.unique() if id(p.tensor) not in known)
-        return first + [p for p in others if p.tensor.is_leaf and _may_have_grad(p.tensor)]
+        return first + [p for p in others if is_leaf(p.tensor) and _may_have_grad(p.tensor)]
 
 
 LARGE = 4096  # Containers with more entries are data: only tensors and modules are looked for.
+
+
+def is_leaf(tensor: torch.Tensor) -> bool:
+    """Whether a tensor can own a gradient. Some views raise when they are asked."""
+    try:
+        return bool(tensor.is_leaf)
+    except RuntimeError:
+        return False
 
 
 def _may_have_grad(tensor: torch.Tensor) -> bool:

@@ -8,20 +8,22 @@ libraries below, whose insides are none of a training step's state.
 
 from __future__ import annotations
 
-import dis
+import contextvars
 import functools
+import gc
 import random
 import sys
 import types
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
 
 from fitstep.errors import CaptureError, is_user_file
 from fitstep.state import forms
+from fitstep.state.code import globals_in, names_in
 from fitstep.state.nodes import (
     LARGE,
     Above,
@@ -52,7 +54,10 @@ SCHEDULERS = (
 _STAND_INS = (
     *(types.MethodType, functools.partial, staticmethod, classmethod, property),
     *(functools.cached_property, weakref.ref, functools._lru_cache_wrapper),
+    *(contextvars.ContextVar, memoryview, types.MappingProxyType),
 )
+_READERS = ("tolist", "numpy", "data_ptr", "untyped_storage", "storage", "__dlpack__")
+_UNINITIALIZED = torch.nn.parameter.UninitializedParameter, torch.nn.parameter.UninitializedBuffer
 _NUMPYS = ("Generator", "RandomState")
 _ATTRIBUTES, _SLOTS = forms.AttributesForm(), forms.SlotsForm()
 
@@ -65,7 +70,7 @@ class _Kind:
         self.is_once = is_once  # Not at every path that leads to an object.
         self.is_tensor_or_module = issubclass(kind, (torch.Tensor, torch.nn.Module))
         self.form = forms.plain_form_of(kind)
-        self.is_open = is_open(kind)
+        self.is_open = is_open(kind) or is_enum(kind)
         self.has_slots = bool(forms.slots_of(kind))
         self.classes = [base for base in kind.__mro__ if is_user_class(base)]
 
@@ -117,6 +122,7 @@ class Walk:
             (torch.Tensor, self._visit_tensor),
             ((tuple, frozenset), self._visit_tuple),
             (types.BuiltinFunctionType, self._visit_builtin),
+            (types.MethodDescriptorType, self._visit_descriptor),
         ]
         once: list[tuple[Any, Callable[..., None]]] = [
             (types.FunctionType, self._visit_function),
@@ -127,6 +133,8 @@ class Walk:
         for of, visit in at_every_path:
             if issubclass(kind, of):
                 return visit, False
+        if is_enum(kind):  # A member: its value may be a list, and it may have attributes.
+            return self._visit_object, True
         # Modules are looked into by name only, from the functions that name them.
         if is_number_type(kind) or issubclass(kind, (types.CodeType, types.ModuleType)):
             return None, True
@@ -143,8 +151,24 @@ class Walk:
 
     def _visit_builtin(self, value: Any, above: Above | None, root: str) -> None:
         owner = getattr(value, "__self__", None)
-        if isinstance(owner, torch.Tensor):  # A method of a tensor, such as p.add_.
-            self._visit_tensor(owner, above, root)
+        if isinstance(owner, torch.Tensor):
+            self._check_reader(value.__name__, above, root)
+        if not isinstance(owner, types.ModuleType | type | None):  # A method, as log.append.
+            self._follow(owner, above, root, ".__self__")
+
+    def _visit_descriptor(self, value: Any, above: Above | None, root: str) -> None:
+        if issubclass(torch.Tensor, value.__objclass__):  # torch.Tensor.tolist under another name.
+            self._check_reader(value.__name__, above, root)
+
+    def _check_reader(self, name: str, above: Above | None, root: str) -> None:
+        """Called as this object it reads memory where nobody can see it."""
+        if name in _READERS:
+            raise CaptureError(
+                f"{above.path({}) if above else root} is the method {name} of tensors, taken from "
+                "there before compile; called in the step it may read what kernels have yet to "
+                "write",
+                todo=f"call it where it is needed: tensor.{name}()",
+            )
 
     def _visit_generator(self, value: Any, above: Above | None, root: str) -> None:
         self.found.append((self.reach.generators, value, above, root))
@@ -173,12 +197,19 @@ class Walk:
         elif isinstance(value, functools.cached_property):
             self._follow(value.func, above, root, "")
         elif isinstance(value, weakref.ref):
-            target = value()
-            if isinstance(target, torch.Tensor | torch.nn.Module | torch.optim.Optimizer):
-                self._follow(target, above, root, "()")
+            self._follow(value(), above, root, "()")
+        elif isinstance(value, contextvars.ContextVar):
+            self._follow(value.get(None), above, root, ".get()")
+        elif isinstance(value, memoryview):
+            self._follow(value.obj, above, root, ".obj")
+        elif isinstance(value, types.MappingProxyType):
+            for held in gc.get_referents(value):
+                self._follow(held, above, root, "")
         else:
             self.reach.caches.append(value)
             self._follow(value.__wrapped__, above, root, "")
+            for held in _cached_in(value):
+                self._follow(held, above, root, "()")
 
     def _visit_object(self, value: object, above: Above | None, root: str) -> None:
         kind = self._kind(type(value))
@@ -215,7 +246,7 @@ class Walk:
                 self._add(form, cell, function, above, root, ".closure")
         if function.__defaults__ or function.__kwdefaults__:
             self._add(forms.DefaultsForm(), function, function, above, root, ".default")
-        if function.__dict__:
+        if function.__dict__ or is_user_file(function.__code__.co_filename):
             self._add(_ATTRIBUTES, function.__dict__, function, above, root, "")
         if is_user_file(function.__code__.co_filename):
             self._visit_names(function.__globals__, function, globals_in(function.__code__))
@@ -239,7 +270,11 @@ class Walk:
                 self._visit_names(vars(module), function, names_in(function.__code__))
 
     def _visit_class(self, cls: type, _above: Above | None, _root: str) -> None:
-        if not is_user_class(cls) or is_enum(cls):
+        if not is_user_class(cls):
+            return
+        if is_enum(cls):
+            for name, member in vars(cls)["_member_map_"].items():
+                self._queue.append((member, None, f"{cls.__qualname__}.{name}"))
             return
         node = self._add(forms.ClassForm(), cls, cls, None, cls.__qualname__, "")
         for name, member in vars(cls).items():
@@ -248,13 +283,18 @@ class Walk:
 
     def _visit_tensor(self, tensor: torch.Tensor, above: Above | None, _root: str) -> None:
         assert above is not None, "a tensor is reached through a container"
+        if isinstance(tensor, _UNINITIALIZED):
+            raise CaptureError(
+                f"{above.path({})} is a lazy module's parameter that has no shape yet",
+                todo="run the model once on a batch before compile, as lazy modules need it",
+            )
         self.reach.tensors.append(Place(tensor, "other", above))
         if id(tensor) in self._seen:
             return
         self._seen.add(id(tensor))
         self._keep.append(tensor)
         attributes = forms.attributes_of(tensor)
-        if attributes:
+        if attributes is not None:
             self._add(_ATTRIBUTES, attributes, tensor, above, "", "")
         for hooks in (tensor._backward_hooks, tensor._post_accumulate_grad_hooks):
             for hook in (hooks or {}).values():
@@ -291,26 +331,13 @@ class Walk:
         return node
 
 
-def names_in(code: types.CodeType) -> list[str]:
-    """All names in a code object and the code objects nested in it, in order, once each."""
-    found = dict.fromkeys(code.co_names)
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            found.update(dict.fromkeys(names_in(constant)))
-    return list(found)
-
-
-def globals_in(code: types.CodeType) -> list[str]:
-    """Those of them that stand for globals; an attribute may have the name of one."""
-    found = dict.fromkeys(
-        one.argval
-        for one in dis.get_instructions(code)
-        if "GLOBAL" in one.opname or one.opname.endswith("_NAME")
-    )
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            found.update(dict.fromkeys(globals_in(constant)))
-    return list(found)
+def _cached_in(cache: Any) -> Iterator[Any]:
+    """What a functools.lru_cache has kept: in a dict, or in elements of its own."""
+    for held in gc.get_referents(cache):
+        if type(held) is not dict:
+            yield held
+        elif held is not cache.__dict__:
+            yield from held.values()
 
 
 def is_user_class(cls: type) -> bool:

@@ -1,0 +1,28 @@
+"""Which names a function's code holds."""
+
+from __future__ import annotations
+
+import dis
+import types
+
+
+def names_in(code: types.CodeType) -> list[str]:
+    """All names in a code object and the code objects nested in it, in order, once each."""
+    found = dict.fromkeys(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            found.update(dict.fromkeys(names_in(constant)))
+    return list(found)
+
+
+def globals_in(code: types.CodeType) -> list[str]:
+    """Those of them that stand for globals; an attribute may have the name of one."""
+    found = dict.fromkeys(
+        one.argval
+        for one in dis.get_instructions(code)
+        if "GLOBAL" in one.opname or one.opname.endswith("_NAME")
+    )
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            found.update(dict.fromkeys(globals_in(constant)))
+    return list(found)
