@@ -1,0 +1,374 @@
+"""State in places where few look, and numbers that are read past operators.
+
+From an attack on this project: each of these trained on with other numbers, in silence.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import copy
+import enum
+import functools
+import types
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from kit import add, case
+from torch import Tensor, nn
+from worlds import Bench
+
+
+class Holder:
+    """An object with a count."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
+def counting(make: Callable[[], tuple[Callable[[], int], Any]]) -> Any:
+    """A case in which a count decides how a step trains from some call on."""
+
+    def world() -> Any:
+        b = Bench()
+        count, kept = make()
+
+        def step(x: Tensor, y: Tensor) -> Tensor:
+            scale = 0.5 if count() > 3 else 1.0
+            return b.update(b.loss(x, y) * scale)
+
+        return b.world(step, kept)
+
+    add("hidden", f"count_in_{make.__name__}", world)
+    return make
+
+
+@counting
+def a_bound_append() -> Any:
+    history: list[int] = []
+    log = history.append
+
+    def count() -> int:
+        log(1)
+        return len(history)
+
+    return count, history
+
+
+@counting
+def a_bound_deque_append() -> Any:
+    history: deque[int] = deque(maxlen=50)
+    log = history.append
+
+    def count() -> int:
+        log(1)
+        return len(history)
+
+    return count, history
+
+
+@counting
+def a_warm_cache() -> Any:
+    @functools.lru_cache(None)
+    def meter() -> Holder:
+        return Holder()
+
+    meter()
+
+    def count() -> int:
+        meter().count += 1
+        return meter().count
+
+    return count, meter()
+
+
+@counting
+def a_bounded_cache() -> Any:
+    @functools.lru_cache(maxsize=4)
+    def meter(_key: int) -> list[int]:
+        return [0]
+
+    meter(1)
+
+    def count() -> int:
+        meter(1)[0] += 1
+        return meter(1)[0]
+
+    return count, meter(1)
+
+
+@counting
+def an_enum_member() -> Any:
+    class Phase(enum.Enum):
+        TRAIN = {"count": 0}  # noqa: RUF012
+
+    def count() -> int:
+        Phase.TRAIN.value["count"] += 1
+        return Phase.TRAIN.value["count"]
+
+    return count, Phase.TRAIN.value
+
+
+@counting
+def a_weak_reference() -> Any:
+    holder = Holder()
+    reference = weakref.ref(holder)
+
+    def count() -> int:
+        found = reference()
+        assert found is not None
+        found.count += 1
+        return found.count
+
+    return count, holder
+
+
+@counting
+def a_context_variable() -> Any:
+    variable: contextvars.ContextVar[list[int]] = contextvars.ContextVar("seen")
+    seen: list[int] = []
+    variable.set(seen)
+
+    def count() -> int:
+        variable.get().append(1)
+        return len(variable.get())
+
+    return count, seen
+
+
+@counting
+def a_mapping_proxy() -> Any:
+    inner = {"count": [0]}
+    proxy = types.MappingProxyType(inner)
+
+    def count() -> int:
+        proxy["count"][0] += 1
+        return proxy["count"][0]
+
+    return count, inner
+
+
+@counting
+def a_memory_view() -> Any:
+    content = bytearray(4)
+    view = memoryview(content)
+
+    def count() -> int:
+        view[0] += 1
+        return view[0]
+
+    return count, content
+
+
+@counting
+def a_new_attribute_of_a_function() -> Any:
+    def count() -> int:
+        count.seen = getattr(count, "seen", 0) + 1  # type: ignore[attr-defined]
+        return int(count.seen)  # type: ignore[attr-defined]
+
+    return count, count
+
+
+@case("hidden")
+def new_attributes_of_parameters() -> Any:
+    b = Bench()
+
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        for p in b.model.parameters():
+            p.count = getattr(p, "count", 0) + 1  # type: ignore[attr-defined]
+            p.before = p.detach().clone()  # type: ignore[attr-defined]
+        return b.usual(x, y)
+
+    return b.world(step, b.model)
+
+
+@case("hidden")
+def averages_in_inference_mode() -> Any:
+    b = Bench()
+    averages = [p.detach().double() for p in b.model.parameters()]
+
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        loss = b.usual(x, y)
+        with torch.inference_mode():
+            for average, p in zip(averages, b.model.parameters(), strict=True):
+                average.lerp_(p.double(), 0.1)
+        return loss
+
+    return b.world(step, averages)
+
+
+@case("hidden")
+def accuracy_in_inference_mode() -> Any:
+    b = Bench()
+    seen: list[float] = []
+
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        loss = b.usual(x, y)
+        with torch.inference_mode():
+            seen.append((b.model(x).argmax(1) == y).float().mean().item())
+        return loss
+
+    return b.world(step, seen)
+
+
+def numbers(read: Callable[[Tensor], Tensor]) -> Any:
+    b = Bench()
+
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        b.usual(x, y)
+        bias = [*b.model.parameters()][-1].detach()
+        return b.update(F.cross_entropy(b.model(x * read(bias).abs().sum()), y))
+
+    return b.world(step)
+
+
+@case("hidden")
+def a_tensor_of_numbers() -> Any:
+    return numbers(lambda t: torch.tensor([t[0], t[1], 1.0]))
+
+
+@case("hidden")
+def a_tensor_of_nested_numbers() -> Any:
+    return numbers(lambda t: torch.as_tensor([[t[0]], [t[1]]]))
+
+
+@case("hidden")
+def an_old_tensor_of_numbers() -> Any:
+    return numbers(lambda t: torch.FloatTensor([t[0], 2.0]))
+
+
+@case("hidden")
+def a_new_tensor_of_numbers() -> Any:
+    return numbers(lambda t: t.new_tensor([t[0], t[1]]))
+
+
+@case("hidden")
+def a_tensor_of_losses() -> Any:
+    b = Bench()
+    seen: list[list[float]] = []
+
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        first, second = b.loss(x, y), b.model(x).square().mean()
+        seen.append(torch.tensor([first.detach(), second.detach()]).tolist())
+        return b.update(first + second)
+
+    return b.world(step, seen)
+
+
+@case("hidden")
+def a_default_dtype_within_a_step() -> Any:
+    b = Bench()
+
+    def step(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        torch.set_default_dtype(torch.float64)
+        try:
+            third = torch.ones(x.shape[1]) / 3
+        finally:
+            torch.set_default_dtype(torch.float32)
+        return b.update(F.cross_entropy(b.model(x * third.float()), y)), third
+
+    return b.world(step)
+
+
+@case("hidden")
+def an_optimizer_s_state_beside_a_sparse_tensor() -> Any:
+    b = Bench()
+    adjacency, counts = torch.eye(4).to_sparse(), np.zeros(2)
+
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        counts[0] += adjacency.shape[0]
+        return b.usual(x, y)
+
+    return b.world(step, counts)
+
+
+@case("hidden")
+def two_looks_at_a_parameter() -> Any:
+    b = Bench()
+    seen: list[tuple[float, float]] = []
+
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        loss = b.usual(x, y)
+        weight = next(iter(b.model.parameters())).detach()
+        seen.append((float(weight.numpy().mean()), float(weight.numpy().std())))
+        return loss
+
+    return b.world(step, seen)
+
+
+@case("hidden")
+def a_method_of_a_tensor_from_before() -> Any:
+    b = Bench()
+    level = torch.ones(3)
+    read = level.tolist
+
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        level.mul_(0.9)
+        return b.update(F.cross_entropy(b.model(x * read()[0]), y))
+
+    return b.world(step, level)
+
+
+@contextmanager
+def as_before(get: Callable[[], Any], put: Callable[[Any], Any], value: Any) -> Iterator[None]:
+    before = get()
+    put(value)
+    try:
+        yield
+    finally:
+        put(before)
+
+
+def under(setting: Callable[[], Any]) -> Any:
+    b = Bench()
+    convolution = nn.Conv1d(1, 16, 5)
+    b.opt.add_param_group({"params": [*convolution.parameters()]})
+
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        with setting():
+            seen = convolution(x[:, None]).relu().mean()
+        loss = b.loss(x, y) + seen
+        with setting():
+            b.opt.zero_grad()
+            loss.backward()
+        b.opt.step()
+        return loss.detach()
+
+    return b.world(step, convolution)
+
+
+@case("hidden")
+def onednn_off_within_a_step() -> Any:
+    return under(lambda: torch.backends.mkldnn.flags(enabled=False))
+
+
+@case("hidden")
+def one_thread_within_a_step() -> Any:
+    return under(lambda: as_before(torch.get_num_threads, torch.set_num_threads, 1))
+
+
+@case("hidden")
+def less_precision_within_a_step() -> Any:
+    return under(
+        lambda: as_before(
+            torch.get_float32_matmul_precision, torch.set_float32_matmul_precision, "medium"
+        )
+    )
+
+
+@case("hidden")
+def an_array_kept_from_step_to_step() -> Any:
+    b = Bench()
+    seen: list[Any] = [None]
+
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        loss = b.usual(x, y)
+        seen[0] = copy.copy(next(iter(b.model.parameters())).detach().numpy())
+        return loss
+
+    return b.world(step, seen)
