@@ -34,7 +34,10 @@ def main() -> int:
         command = ["-c", IMPORTS, str(script)] if needs_packages else [str(script)]
         answer = subprocess.run(
             [sys.executable, *command],
-            **{"cwd": ROOT, "env": environment, "text": True, "check": False},
+            cwd=ROOT,
+            env=environment,
+            text=True,
+            check=False,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
         )

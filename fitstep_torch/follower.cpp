@@ -96,7 +96,7 @@ void Follower::reset() {
   has_lent_ = false;
   alive_.clear();
   generators_.clear();
-  drawn_.clear();
+  put_generators_back();
   starts_.clear();
 }
 
@@ -373,8 +373,22 @@ bool Follower::was_seeded(const at::Generator& generator) {
   for (const Drawn& one : drawn_) {
     if (one.generator == generator) return one.seen != now;
   }
-  drawn_.push_back({.generator = generator, .before = now, .seen = now});
+  Drawn drawn{.generator = generator, .before = now, .seen = std::move(now)};
+  if (mode_ != Mode::Audit && generator.device().is_cpu()) {
+    // Elsewhere than any seed puts it, so that the same seed once more is seen, too.
+    move_generator(generator);
+    drawn.seen = state_bytes(generator);
+  }
+  drawn_.push_back(std::move(drawn));
   return false;
+}
+
+void Follower::put_generators_back() {
+  for (const Drawn& one : drawn_) {
+    if (mode_ == Mode::Audit || !one.generator.device().is_cpu()) continue;
+    if (state_bytes(one.generator) == one.seen) load_generator(one.generator, one.before.data());
+  }
+  drawn_.clear();
 }
 
 }  // namespace fitstep::torch_side

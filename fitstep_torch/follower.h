@@ -132,6 +132,7 @@ class Follower {
   size_t generator_number(const at::Generator& generator);
   at::Generator generator_of(const c10::OperatorHandle& op, const torch::jit::Stack& stack) const;
   bool was_seeded(const at::Generator& generator);
+  void put_generators_back();
 
   // Of an audit.
   void run_audited(const TorchCall& call, const OperatorFacts& facts, c10::DispatchKeySet keys,
@@ -184,8 +185,7 @@ class Follower {
   // Generators that are drawn from: their state before, and that which Python last left or saw.
   struct Drawn {
     at::Generator generator;
-    std::vector<char> before;
-    std::vector<char> seen;
+    std::vector<char> before, seen;
   };
   std::vector<Drawn> drawn_;
   ska::flat_hash_map<const c10::StorageImpl*, at::Tensor> starts_;

@@ -109,6 +109,12 @@ void load_generator(at::Generator generator, const char* address) {
   cpu->set_next_double_normal_sample(next_double);
 }
 
+void move_generator(at::Generator generator) {
+  auto* cpu = at::check_generator<at::CPUGeneratorImpl>(generator);
+  const std::lock_guard<std::mutex> lock(cpu->mutex_);
+  for (int i = 0; i < 617; ++i) cpu->random();
+}
+
 std::vector<char> state_bytes(const at::Generator& generator) {
   std::vector<char> state(kGeneratorStateBytes);
   save_generator(generator, state.data());

@@ -20,6 +20,8 @@ inline constexpr int64_t kGeneratorStateBytes = 5056;
 // equal bytes.
 void save_generator(at::Generator generator, char* address);
 void load_generator(at::Generator generator, const char* address);
+// As if some hundred numbers had been drawn. Of a CPU.
+void move_generator(at::Generator generator);
 
 // A copy of the state.
 std::vector<char> state_bytes(const at::Generator& generator);

@@ -164,6 +164,28 @@ void use_format(std::vector<Value>& results, at::MemoryFormat format, size_t cou
   }
 }
 
+// Without what expand() repeats: clone() would give it strides of its own.
+at::Tensor once(at::Tensor tensor) {
+  for (int64_t i = 0; i < tensor.dim(); ++i) {
+    if (tensor.stride(i) == 0 && tensor.size(i) > 1) tensor = tensor.narrow(i, 0, 1);
+  }
+  return tensor;
+}
+
+// As the kernels of this device were seen to make them.
+void correct(std::vector<Value>& results, const Measurement& seen) {
+  size_t next = 0;
+  for (Value& value : results) {
+    for (auto& tensor : value.tensors) {
+      if (!tensor.has_value() || next >= seen.results.size()) continue;
+      const TensorRef& real = seen.results[next++];
+      tensor->sizes = real.sizes;
+      tensor->strides = real.strides;
+      tensor->dtype = real.dtype;
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<Value> values_of(const torch::jit::Stack& results, c10::DeviceType device) {
@@ -197,6 +219,7 @@ std::vector<Value> Geometries::of(const TorchCall& call, const torch::jit::Stack
       fmt::format("{} {} {}", signature, c10::toString(at::get_default_dtype_as_scalartype()),
                   at::globalContext().userEnabledMkldnn());  // What results may be like, too.
   if (const auto found = known_.find(key); found != known_.end()) return found->second;
+  const auto corrected = profile_.corrections().find(signature);
   const BelowAutograd below;
   std::vector<Value> results;
   const OperatorFacts& facts = facts_of(call.handle);
@@ -207,8 +230,10 @@ std::vector<Value> Geometries::of(const TorchCall& call, const torch::jit::Stack
       3 * bytes <= static_cast<int64_t>(room_.bytes.size()) || bytes <= kMostBesideBytes;
   if (may_try && has_room && bytes <= most_tried_bytes_) {
     Trial trial = tried(call, stack);
-    if (trial.failure == nullptr)
+    if (trial.failure == nullptr) {
+      if (corrected != profile_.corrections().end()) correct(trial.results, corrected->second);
       return known_.emplace(key, std::move(trial.results)).first->second;
+    }
     if (trial.is_sure && is_own) std::rethrow_exception(trial.failure);  // The user's mistake.
   }
   try {
@@ -225,19 +250,7 @@ std::vector<Value> Geometries::of(const TorchCall& call, const torch::jit::Stack
     if (trial.failure != nullptr) std::rethrow_exception(trial.failure);
     results = std::move(trial.results);
   }
-  const auto corrected = profile_.corrections().find(signature);
-  if (corrected != profile_.corrections().end()) {
-    size_t next = 0;
-    for (Value& value : results) {
-      for (auto& tensor : value.tensors) {
-        if (!tensor.has_value() || next >= corrected->second.results.size()) continue;
-        const TensorRef& real = corrected->second.results[next++];
-        tensor->sizes = real.sizes;
-        tensor->strides = real.strides;
-        tensor->dtype = real.dtype;
-      }
-    }
-  }
+  if (corrected != profile_.corrections().end()) correct(results, corrected->second);
   return known_.emplace(key, std::move(results)).first->second;
 }
 
@@ -247,7 +260,8 @@ at::Tensor Geometries::made_up(const at::Tensor& like, Fill fill) {
   const bool is_there = like.is_cpu() && like.has_storage() && !is_hollow(like);
   if (is_number || (is_whole && is_there &&
                     fill != Fill::Blank)) {  // Lengths and indices have to fit each other.
-    at::Tensor copy = like.detach().clone();
+    at::Tensor copy = at::empty_strided(like.sizes(), like.strides(), like.options());
+    once(copy).copy_(once(like.detach()));
     keep_flags(like, copy);
     return copy;
   }

@@ -69,7 +69,8 @@ Kind kind_of(const c10::OperatorHandle& op, const OperatorFacts& facts) {
   if (op.hasTag(at::Tag::inplace_view) && !changes_memory(op)) return Kind::View;
   if (op.hasTag(at::Tag::data_dependent_output) || is_among(name, kHiddenAsks)) return Kind::Ask;
   const bool is_index = name == "aten::index" || name == "aten::_unsafe_index";
-  if ((op.hasTag(at::Tag::dynamic_output_shape) && !is_index) || is_among(name, kHiddenDynamic))
+  if ((op.hasTag(at::Tag::dynamic_output_shape) && !is_index) || is_among(name, kHiddenDynamic) ||
+      op.operator_name().overload_name == "tensor_indices_or_sections")  // Of tensor_split().
     return Kind::Dynamic;
   // Before views: to(), contiguous() or reshape() may be one and may be none.
   const bool is_composite =

@@ -173,8 +173,15 @@ class Profile::Applying {
     if (const Status enlarged = enlarge_storages(call, measured, step_.program); !enlarged)
       return with_source(enlarged.error(), op);
     if (!agrees(call, measured)) {
+      if (profile_.applied_.contains(signature)) {
+        return with_source({ErrorCode::Unsupported,
+                            fmt::format("{} makes a tensor of other strides than was recorded, "
+                                        "also after that was corrected",
+                                        full_name(call.handle))},
+                           op);
+      }
       profile_.corrections_.insert_or_assign(signature, measured);
-      if (!profile_.applied_.contains(signature)) wrong_.add_results(call);
+      wrong_.add_results(call);
     }
     fill_form(form, call, measured);
     return Done{};

@@ -29,6 +29,11 @@ bool are_alike(const c10::IValue& a, const c10::IValue& b,
     if (!is_same_double(a.toDouble(), b.toDouble())) differs(-1, b);
     return true;
   }
+  if (a.isComplexDouble() && b.isComplexDouble()) {
+    const auto left = a.toComplexDouble();
+    const auto right = b.toComplexDouble();
+    return is_same_double(left.real(), right.real()) && is_same_double(left.imag(), right.imag());
+  }
   if (a.isInt()) return b.isInt() && a.toInt() == b.toInt();
   if (a.isNone() || b.isNone()) return a.isNone() && b.isNone();
   if (a.isBool()) return b.isBool() && a.toBool() == b.toBool();

@@ -57,6 +57,9 @@ class UnmeasuredCache:
     def __init__(self) -> None:
         self.profile = _core.Profile()
 
+    def under(self, _settings: tuple[object, ...]) -> "UnmeasuredCache":
+        return self
+
     def lower(self, segment: Any, session: Session) -> Any:
         return _core.lower(segment)
 

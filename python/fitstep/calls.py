@@ -277,7 +277,8 @@ class Call:
                 for p in group["params"]:
                     if p.grad is None or p.grad.layout is not torch.strided:
                         continue
-                    if id(p) not in ghosts or ghosts[id(p)][1].shape != p.shape:
+                    ghost = ghosts[id(p)][1] if id(p) in ghosts else None
+                    if ghost is None or not _is_like(ghost, p):
                         ghosts[id(p)] = (p, _core.make_ghost(p))
                     p.grad = None
 
@@ -288,7 +289,7 @@ class Call:
         if self._session.grads_in_use:
             self._step.ghosts = {}
         for p, ghost in self._step.ghosts.values():
-            if p.grad is None:
+            if p.grad is None and _is_like(ghost, p):
                 p.grad = ghost
 
     def _take_ghosts(self) -> None:
@@ -348,6 +349,11 @@ class Call:
                     zeros = torch.zeros(size, dtype=torch.uint8, device=tensor.device)
                 _core.fill_hollow(tensor, zeros)
         self._take_ghosts()
+
+
+def _is_like(ghost: torch.Tensor, p: torch.Tensor) -> bool:
+    """Whether it can be the gradient; a model may be of another dtype since."""
+    return ghost.shape == p.shape and ghost.dtype == p.dtype and ghost.device == p.device
 
 
 def _overwritten() -> FitstepError:

@@ -29,6 +29,7 @@ from .errors import CaptureError, user_location
 from .muted import thread_doors, wakes_nobody
 from .sources import Sources
 from .state.rng import GeneratorStates
+from .todo import todo_for
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -248,12 +249,14 @@ class Following:
 
     def refuse(self, name: str, why: str) -> None:
         """Raises CaptureError for an operator."""
-        self.error = CaptureError(f"{name} {why}", where=user_location(), todo=_todo(why))
+        self.error = CaptureError(f"{name} {why}", where=user_location(), todo=todo_for(why))
         raise self.error
 
     def _patch(self) -> None:
         for name in (*_LOOKS, "__deepcopy__", "__reduce_ex__"):
             self._replace(torch.Tensor, name, self._with_bytes(getattr(torch.Tensor, name)))
+        for owner in (torch, torch.Tensor):
+            self._replace(owner, "tensor_split", self._behind_places(owner.tensor_split))
         for name, made_up in _NUMBERS.items():
             self._replace(torch.Tensor, name, self._number(getattr(torch.Tensor, name), made_up))
         state, set_state = torch.ops.fitstep.generator_state, torch.ops.fitstep.set_generator_state
@@ -297,6 +300,18 @@ class Following:
                 result = change(*args, **kwargs)
                 self.core.set_known(self._known())
             return result
+
+        return function
+
+    def _behind_places(self, split: Callable[..., Any]) -> Callable[..., Any]:
+        """`tensor_split()`, which reads where to split past operators."""
+
+        def function(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+            places = [a for a in (*args, *kwargs.values()) if isinstance(a, torch.Tensor)]
+            is_stale = self._is_asked() and not all(map(self.core.is_untouched, places))
+            if is_stale and not self.flush("tensor_split"):
+                return split(tensor, [1] * places[0].numel())
+            return split(tensor, *args, **kwargs)
 
         return function
 
@@ -354,27 +369,15 @@ _NUMBERS: dict[str, object] = {
     "__complex__": 1j,
 }
 # Methods of a tensor that show its memory past operators.
-_LOOKS = ("numpy", "tolist", "__dlpack__", "data_ptr", "untyped_storage", "storage")
+_LOOKS = (
+    "apply_",
+    "map_",
+    "map2_",
+    "numpy",
+    "tolist",
+    "__dlpack__",
+    "data_ptr",
+    "untyped_storage",
+    "storage",
+)
 _LENDS = ("numpy", "__dlpack__", "data_ptr")  # What they give may be looked at later.
-
-_TODO = {
-    "talks to other processes": "train with one process: collectives, DistributedDataParallel and "
-    "FSDP are not supported yet",
-    "works on a tensor that is not dense": "use dense tensors: nn.Embedding(sparse=False), "
-    "x.to_dense()",
-    "changes which memory a tensor uses": "make a new tensor instead of set_() or resize_()",
-    "makes a tensor whose size depends on values of the step": "keep the shape fixed: multiply by "
-    "the mask, or use torch.where",
-    "reads a gradient that an earlier step has used": "pass keep_grads=True to compile, or clear "
-    "the gradients in the step, as with optimizer.zero_grad()",
-    "makes the zeros of a forward-mode derivative": "use reverse mode: backward()",
-    "changes the size of the tensor that it writes into (out=)": "give it a tensor of the right "
-    "size, or leave out=",
-    "has no fake kernel, and its own refuses made-up data": "say what it makes with "
-    "torch.library.register_fake",
-    "needs the bytes of a tensor": "return the tensor and convert it after the step",
-}
-
-
-def _todo(why: str) -> str:
-    return _TODO.get(why, "use another operator")

@@ -82,6 +82,17 @@ def forget_dead_arrays(lent: list[torch.Tensor]) -> list[torch.Tensor]:
     return [of[key] for key in alive]
 
 
+def fill_hollow_tensors(ghosts: Container[int]) -> None:
+    """A preview has failed: what user code holds of it holds zeros, or using it would crash.
+    `ghosts`: storages of those that stay hollow."""
+    for tensor in _all_tensors():
+        if tensor.layout is not torch.strided or not _core.has_storage(tensor):
+            continue
+        if _core.is_hollow(tensor) and _core.storage_id(tensor) not in ghosts:
+            zeros = torch.zeros(_core.storage_bytes(tensor), dtype=torch.uint8)
+            _core.fill_hollow(tensor, zeros.to(tensor.device))
+
+
 def check_not_lent(tensors: list[torch.Tensor], name_of: Callable[[torch.Tensor], str]) -> None:
     """Raises ArrayIsAlive where numpy has the memory of one of them, which has to move now."""
     for tensor in forget_dead_arrays([t for t in tensors if _core.is_lent(t)]):

@@ -47,6 +47,12 @@ def session_for(tensors: list[torch.Tensor], settings: Settings, device: torch.d
     return session
 
 
+def ghosts() -> set[int]:
+    """Storages of all tensors that stand for gradients which a step has dropped."""
+    every = [step.ghosts.values() for session in _sessions for step in session.steps]
+    return {_core.storage_id(ghost) for one in every for _, ghost in one}
+
+
 @functools.cache
 def _watch_dlpack() -> None:
     """From now on it is noted who takes memory of an arena by DLPack; for numpy PyTorch does it."""

@@ -20,8 +20,9 @@ from .maker import Maker
 from .planned import Planned
 from .report import Measured, Report, SavedText, make_report
 from .results import detached
-from .seen_memory import ArrayIsAlive, check_not_lent
+from .seen_memory import ArrayIsAlive, check_not_lent, fill_hollow_tensors
 from .session import Session
+from .sessions import ghosts
 from .uninterrupted import uninterrupted
 from .usable import alone, check_usable
 from .variants import Recorded, Variant
@@ -61,7 +62,11 @@ class Step:
         before anything of the user's has changed."""
         began = time.perf_counter()
         self.example = args
-        found = self._maker.preview(args, {})
+        try:
+            found = self._maker.preview(args, {})
+        except BaseException:
+            fill_hollow_tensors(ghosts())
+            raise
         self._maker.cache.write()
         captured = time.perf_counter()
         self.recorded_calls = found.recorded_calls

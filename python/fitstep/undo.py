@@ -36,6 +36,9 @@ from .state.rng import GeneratorStates
 _CTYPES = (ctypes._SimpleCData, ctypes.Array, ctypes.Structure, ctypes.Union)
 
 
+_READS = ("read", "readline", "readlines", "readinto")  # Of open files.
+
+
 class HeldIterator:
     """Stands for an iterator while a step is previewed, as nothing could put back what it gave."""
 
@@ -54,7 +57,7 @@ class HeldIterator:
         )
 
     def __getattr__(self, name: str) -> object:
-        if name in ("send", "throw", "close"):  # They move a generator too.
+        if name in ("send", "throw", "close", *_READS):  # They move it, too.
             return lambda *_args: self.__next__()
         if name == "_real":  # Asked by copies, before they have one.
             raise AttributeError(name)
@@ -76,12 +79,22 @@ def stand_in(value: Any) -> Any:
         return copied
     if is_output(value):
         return Muted(value)
+    if isinstance(value, tuple) and value and type(value).__module__ != "torch":
+        return _stand_in_tuple(value)
     if not _is_iterator(value):
         return value
     if type(value).__module__ in ("itertools", "builtins"):
         with contextlib.suppress(Exception):  # Generators, for one, have no copies.
             return copy.deepcopy(value)
     return HeldIterator(value)
+
+
+def _stand_in_tuple(value: tuple[Any, ...]) -> Any:
+    inner = [stand_in(item) for item in value]
+    if all(a is b for a, b in zip(value, inner, strict=True)):
+        return value
+    make = getattr(type(value), "_make", None)  # Of a namedtuple.
+    return make(inner) if make is not None else tuple(inner)
 
 
 class Undo:
@@ -96,7 +109,7 @@ class Undo:
         self._versions = [(tensor, tensor._version) for tensor in tensors]
         self._data = [(tensor, tensor.detach()) for tensor in tensors]
         self._hooks = [
-            (tensor, name, list(getattr(tensor, name) or ()))
+            (tensor, name, dict(getattr(tensor, name) or {}))
             for tensor in tensors
             for name in ("_backward_hooks", "_post_accumulate_grad_hooks")
         ]
@@ -164,9 +177,10 @@ class Undo:
 
     def _put_hooks(self) -> None:
         for tensor, name, was in self._hooks:
-            hooks = getattr(tensor, name) or {}
-            for key in [key for key in hooks if key not in was]:
-                del hooks[key]
+            hooks = getattr(tensor, name)
+            if hooks is not None and dict(hooks) != was:
+                hooks.clear()
+                hooks.update(was)
 
     def _put_buffers(self) -> None:
         for buffer, content in self._buffers:

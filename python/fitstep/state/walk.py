@@ -278,8 +278,12 @@ class Walk:
             return
         node = self._add(forms.ClassForm(), cls, cls, None, cls.__qualname__, "")
         for name, member in vars(cls).items():
-            if isinstance(member, types.FunctionType | staticmethod | classmethod | property):
+            if isinstance(member, type):  # A class within.
+                self._queue.append((member, None, f"{cls.__qualname__}.{name}"))
+            elif hasattr(type(member), "__get__"):  # Functions, properties, a user's descriptors.
                 self._queue.append((member, Above(node, name), ""))
+        for base in cls.__mro__[1:]:
+            self._queue.append((base, None, base.__qualname__))
 
     def _visit_tensor(self, tensor: torch.Tensor, above: Above | None, _root: str) -> None:
         assert above is not None, "a tensor is reached through a container"
