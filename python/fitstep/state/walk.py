@@ -141,6 +141,8 @@ class Walk:
         for of, visit in once:
             if issubclass(kind, of):
                 return visit, True
+        if kind.__module__ == "fitstep.step" and kind.__name__ == "Step":
+            return self._visit_step, True
         is_numpys = kind.__module__.startswith("numpy.random") and kind.__name__ in _NUMPYS
         return self._visit_generator if is_numpys else self._visit_object, True
 
@@ -169,6 +171,9 @@ class Walk:
                 "write",
                 todo=f"call it where it is needed: tensor.{name}()",
             )
+
+    def _visit_step(self, value: Any, above: Above | None, root: str) -> None:
+        self._follow(value.function, above, root, ".function")  # Called by another, it runs.
 
     def _visit_generator(self, value: Any, above: Above | None, root: str) -> None:
         self.found.append((self.reach.generators, value, above, root))
