@@ -29,6 +29,7 @@ from .errors import CaptureError, user_location
 from .muted import thread_doors, wakes_nobody
 from .sources import Sources
 from .state.rng import GeneratorStates
+from .state.walk import READERS
 from .todo import todo_for
 
 if TYPE_CHECKING:
@@ -253,7 +254,7 @@ class Following:
         raise self.error
 
     def _patch(self) -> None:
-        for name in (*_LOOKS, "__deepcopy__", "__reduce_ex__"):
+        for name in (*READERS, "__deepcopy__", "__reduce_ex__"):
             self._replace(torch.Tensor, name, self._with_bytes(getattr(torch.Tensor, name)))
         for owner in (torch, torch.Tensor):
             self._replace(owner, "tensor_split", self._behind_places(owner.tensor_split))
@@ -347,7 +348,7 @@ class Following:
     def _stand_in(self, tensor: torch.Tensor, name: str, is_there: bool) -> torch.Tensor:
         """What a preview gives to who looks at memory: he may write there, and nobody could undo
         it. Where nobody knows the bytes they are zeros."""
-        if name not in _LOOKS:  # Copies stay, and would stay zeros.
+        if name not in READERS:  # Copies stay, and would stay zeros.
             if not is_there:
                 self.refuse(name, "needs the bytes of a tensor")
             return tensor
@@ -368,16 +369,4 @@ _NUMBERS: dict[str, object] = {
     "__bool__": True,
     "__complex__": 1j,
 }
-# Methods of a tensor that show its memory past operators.
-_LOOKS = (
-    "apply_",
-    "map_",
-    "map2_",
-    "numpy",
-    "tolist",
-    "__dlpack__",
-    "data_ptr",
-    "untyped_storage",
-    "storage",
-)
 _LENDS = ("numpy", "__dlpack__", "data_ptr")  # What they give may be looked at later.

@@ -100,7 +100,6 @@ class ProfileCache:
         if found is None:
             found = self._under[settings] = ProfileCache(self._torch_device)
             found._under = self._under
-            found.progress = self.progress
         return found
 
     def _read(self) -> tuple[dict[str, str], ...]:

@@ -6,21 +6,19 @@ From an attack on this project: each of these trained on with other numbers, in 
 from __future__ import annotations
 
 import contextvars
-import copy
 import enum
 import functools
 import types
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from kit import add, case
-from torch import Tensor, nn
+from torch import Tensor
 from worlds import Bench
 
 
@@ -314,61 +312,36 @@ def a_method_of_a_tensor_from_before() -> Any:
     return b.world(step, level)
 
 
-@contextmanager
-def as_before(get: Callable[[], Any], put: Callable[[Any], Any], value: Any) -> Iterator[None]:
-    before = get()
-    put(value)
-    try:
-        yield
-    finally:
-        put(before)
+class Outer:
+    """With a class within, and a class from which another one inherits."""
+
+    class Inner:
+        count = 0
+
+    history: list[int] = []  # noqa: RUF012
 
 
-def under(setting: Callable[[], Any]) -> Any:
-    b = Bench()
-    convolution = nn.Conv1d(1, 16, 5)
-    b.opt.add_param_group({"params": [*convolution.parameters()]})
-
-    def step(x: Tensor, y: Tensor) -> Tensor:
-        with setting():
-            seen = convolution(x[:, None]).relu().mean()
-        loss = b.loss(x, y) + seen
-        with setting():
-            b.opt.zero_grad()
-            loss.backward()
-        b.opt.step()
-        return loss.detach()
-
-    return b.world(step, convolution)
+class Child(Outer):
+    """Has its base class's list."""
 
 
-@case("hidden")
-def onednn_off_within_a_step() -> Any:
-    return under(lambda: torch.backends.mkldnn.flags(enabled=False))
+@counting
+def a_class_within_a_class() -> Any:
+    Outer.Inner.count = 0
+
+    def count() -> int:
+        Outer.Inner.count += 1
+        return Outer.Inner.count
+
+    return count, Outer.Inner.__dict__.get("count")
 
 
-@case("hidden")
-def one_thread_within_a_step() -> Any:
-    return under(lambda: as_before(torch.get_num_threads, torch.set_num_threads, 1))
+@counting
+def a_base_class() -> Any:
+    Outer.history.clear()
 
+    def count() -> int:
+        Child.history.append(1)
+        return len(Child.history)
 
-@case("hidden")
-def less_precision_within_a_step() -> Any:
-    return under(
-        lambda: as_before(
-            torch.get_float32_matmul_precision, torch.set_float32_matmul_precision, "medium"
-        )
-    )
-
-
-@case("hidden")
-def an_array_kept_from_step_to_step() -> Any:
-    b = Bench()
-    seen: list[Any] = [None]
-
-    def step(x: Tensor, y: Tensor) -> Tensor:
-        loss = b.usual(x, y)
-        seen[0] = copy.copy(next(iter(b.model.parameters())).detach().numpy())
-        return loss
-
-    return b.world(step, seen)
+    return count, Outer.history

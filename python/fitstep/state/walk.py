@@ -56,7 +56,11 @@ _STAND_INS = (
     *(functools.cached_property, weakref.ref, functools._lru_cache_wrapper),
     *(contextvars.ContextVar, memoryview, types.MappingProxyType),
 )
-_READERS = ("tolist", "numpy", "data_ptr", "untyped_storage", "storage", "__dlpack__")
+# Methods of a tensor that show its memory, or write to it, past operators.
+READERS = (
+    *("apply_", "map_", "map2_", "numpy", "tolist"),
+    *("__dlpack__", "data_ptr", "untyped_storage", "storage"),
+)
 _UNINITIALIZED = torch.nn.parameter.UninitializedParameter, torch.nn.parameter.UninitializedBuffer
 _NUMPYS = ("Generator", "RandomState")
 _ATTRIBUTES, _SLOTS = forms.AttributesForm(), forms.SlotsForm()
@@ -164,7 +168,7 @@ class Walk:
 
     def _check_reader(self, name: str, above: Above | None, root: str) -> None:
         """Called as this object it reads memory where nobody can see it."""
-        if name in _READERS:
+        if name in READERS:
             raise CaptureError(
                 f"{above.path({}) if above else root} is the method {name} of tensors, taken from "
                 "there before compile; called in the step it may read what kernels have yet to "
