@@ -263,13 +263,17 @@ void Follower::handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
     default:
       break;
   }
+  if (device_of(*stack).is_meta()) {  // No bytes anywhere.
+    run(op, keys, stack);
+    return;
+  }
   const std::string& name = op.operator_name().name;
   if (name == "aten::_efficientzerotensor") {
     python_.refuse(full_name(op), "makes the zeros of a forward-mode derivative");
     return;
   }
   if (has_other_layout(*stack, count)) {
-    python_.refuse(full_name(op), "works on a tensor that is not dense");
+    python_.refuse(full_name(op), "works on a tensor that is sparse, nested or quantized");
     return;
   }
   if (changes_memory(op)) {

@@ -1,6 +1,7 @@
 #include "fitstep_torch/generators.h"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
 #include <torch/library.h>
 
 #include <array>
@@ -113,6 +114,12 @@ void move_generator(at::Generator generator) {
   auto* cpu = at::check_generator<at::CPUGeneratorImpl>(generator);
   const std::lock_guard<std::mutex> lock(cpu->mutex_);
   for (int i = 0; i < 617; ++i) cpu->random();
+}
+
+bool is_default(const at::Generator& generator) {
+  const c10::Device device = generator.device();
+  return generator == (device.is_cpu() ? at::detail::getDefaultCPUGenerator()
+                                       : at::globalContext().defaultGenerator(device));
 }
 
 std::vector<char> state_bytes(const at::Generator& generator) {

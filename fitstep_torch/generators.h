@@ -23,6 +23,9 @@ void load_generator(at::Generator generator, const char* address);
 // As if some hundred numbers had been drawn. Of a CPU.
 void move_generator(at::Generator generator);
 
+// Whether it is the one that operators take where none is given.
+bool is_default(const at::Generator& generator);
+
 // A copy of the state.
 std::vector<char> state_bytes(const at::Generator& generator);
 

@@ -63,7 +63,8 @@ void keep_flags(const at::Tensor& from, const at::Tensor& to) {
 }
 
 TensorRef geometry_of(const at::Tensor& tensor, c10::DeviceType device) {
-  if (tensor.layout() != at::kStrided || tensor.is_nested()) throw NotDense("not dense");
+  if (tensor.layout() != at::kStrided || tensor.is_nested() || tensor.is_quantized())
+    throw NotDense("not dense");
   return {.storage = -1,
           .sizes = tensor.sizes().vec(),
           .strides = tensor.strides().vec(),

@@ -48,6 +48,13 @@ bool is_made_by(const Form& form, StorageId storage) {
                                  [&](const Write& write) { return write.storage == storage; });
 }
 
+// Operators that are not PyTorch's may make something else from step to step.
+void check_as_planned(const at::Tensor& planned, const at::Tensor& result) {
+  TORCH_CHECK(result.sizes() == planned.sizes() && result.scalar_type() == planned.scalar_type(),
+              "it made a ", result.scalar_type(), " of shape ", result.sizes(), ", and a ",
+              planned.scalar_type(), " of shape ", planned.sizes(), " was recorded");
+}
+
 // To Python, between steps.
 bool is_visible(const Storage& storage) {
   const bool is_given = storage.kind == StorageKind::Input || storage.kind == StorageKind::Constant;
@@ -236,7 +243,6 @@ void PlannedKernels::place_result(PreparedRun::Made& made, const at::Tensor& res
   }
   if (landed->data() == made.address) return;
   ++misplaced_;
-
   made.planned.copy_(result);
 }
 
@@ -245,9 +251,13 @@ void PlannedKernels::place_results(PreparedRun& prepared) {
     const c10::IValue& returned = stack_[made.result];
     if (made.entry < 0) {
       const at::Tensor& result = returned.toTensor();
-      if (result.defined() && result.storage().nbytes() > 0) place_result(made, result);
+      if (!result.defined()) continue;
+      check_as_planned(made.planned, result);
+      if (result.storage().nbytes() > 0) place_result(made, result);
     } else {
-      place_result(made, returned.toTensorVector()[static_cast<size_t>(made.entry)]);
+      const at::Tensor result = returned.toTensorVector()[static_cast<size_t>(made.entry)];
+      check_as_planned(made.planned, result);
+      place_result(made, result);
     }
   }
 }

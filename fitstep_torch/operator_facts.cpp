@@ -26,7 +26,8 @@ constexpr std::array<std::string_view, 2> kHiddenAsks = {"aten::_linalg_check_er
 // Look at geometry, devices and lengths only, although their results depend on data by their tags.
 constexpr std::array<std::string_view, 2> kHiddenQueries = {"aten::_use_cudnn_ctc_loss",
                                                             "aten::_use_miopen_ctc_loss"};
-constexpr std::array<std::string_view, 1> kHiddenDynamic = {"aten::_pack_padded_sequence"};
+constexpr std::array<std::string_view, 2> kHiddenDynamic = {
+    "aten::_pack_padded_sequence", "aten::_fused_moving_avg_obs_fq_helper"};
 
 template <class Names>
 bool is_among(const std::string& name, const Names& names) {
@@ -86,7 +87,7 @@ Kind kind_of(const c10::OperatorHandle& op, const OperatorFacts& facts) {
     if (makes_tensors && (aliases || is_among(name, kHiddenViews))) return Kind::View;
   }
   if (!makes_tensors && facts.written.empty() && !facts.is_random)
-    return name.starts_with("aten::") || returns.empty() ? Kind::Query : Kind::Ask;
+    return name.starts_with("aten::") ? Kind::Query : Kind::Ask;
   return Kind::Compute;
 }
 
@@ -104,7 +105,9 @@ OperatorFacts make_facts(const c10::OperatorHandle& op) {
   }
   facts.makes_by_sizes |= !takes_tensors;
   const std::string& name = op.operator_name().name;
-  facts.numbers_are_sizes = name.starts_with("aten::arange") || name.starts_with("aten::range");
+  // Of an operator that is not PyTorch's nobody knows.
+  facts.numbers_are_sizes = name.starts_with("aten::arange") || name.starts_with("aten::range") ||
+                            !(name.starts_with("aten::") || name.starts_with("fitstep::"));
   for (const c10::Argument& result : schema.returns()) {
     const auto* alias = result.alias_info();
     facts.argument_of.push_back(

@@ -105,6 +105,8 @@ Value Follower::value_of(const c10::IValue& value) {
     made.kind = Value::Kind::OptionalTensorList;
     for (const std::optional<at::Tensor>& one : value.toOptionalTensorVector())
       made.tensors.push_back(one.has_value() ? make(*one) : std::nullopt);
+  } else if (value.isGenerator() && is_default(value.toGenerator())) {
+    return made;  // As if it were left out.
   } else if (value.isGenerator()) {
     const size_t number = generator_number(value.toGenerator());
     for (size_t i = fresh_.generators.size(); i <= number; ++i)
@@ -195,7 +197,7 @@ void Follower::record(const c10::OperatorHandle& op, const OperatorFacts& facts,
     try {
       call.results = geometries_.of(call, arguments, size_bytes_, device_of(arguments));
     } catch (const NotDense&) {
-      python_.refuse(full_name(op), "works on a tensor that is not dense");
+      python_.refuse(full_name(op), "works on a tensor that is sparse, nested or quantized");
     } catch (const Resizes&) {
       python_.refuse(full_name(op), kResizes);
     } catch (const NotKnown&) {

@@ -86,7 +86,8 @@ inline bool has_mask(const c10::OperatorHandle& op, const torch::jit::Stack& sta
 inline bool has_other_layout(const torch::jit::Stack& stack, size_t count) {
   bool found = false;
   each_argument(stack, count, [&](const at::Tensor& one) {
-    found |= one.layout() != at::kStrided || one.is_nested() || one._is_zerotensor();
+    found |= one.layout() != at::kStrided || one.is_nested() || one._is_zerotensor() ||
+             one.is_quantized();
   });
   return found;
 }

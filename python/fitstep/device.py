@@ -17,11 +17,12 @@ _ON_THE_CPU = torch.device("cpu")
 
 def device_of(tensors: Iterable[tuple[str, torch.Tensor]]) -> torch.device:
     """The device of all these tensors, each with what it is called; some may be on the CPU beside
-    a GPU, as an optimizer's step counts are. Raises CaptureError for several, or another kind."""
+    a GPU, as an optimizer's step counts are, or have no memory anywhere (meta). Raises CaptureError
+    for several, or another kind."""
     found, name = _ON_THE_CPU, ""
     for path, tensor in tensors:
         device = tensor.device
-        if device.type == "cpu" or device == found:
+        if device.type in ("cpu", "meta") or device == found:
             continue
         if device.type != "cuda":
             raise CaptureError(

@@ -5,8 +5,8 @@ from __future__ import annotations
 _TODO = {
     "talks to other processes": "train with one process: collectives, DistributedDataParallel and "
     "FSDP are not supported yet",
-    "works on a tensor that is not dense": "use dense tensors: nn.Embedding(sparse=False), "
-    "x.to_dense()",
+    "works on a tensor that is sparse, nested or quantized": "use dense tensors: "
+    "nn.Embedding(sparse=False), x.to_dense(), fake_quantize instead of quantize",
     "changes which memory a tensor uses": "make a new tensor instead of set_() or resize_()",
     "makes a tensor whose size depends on values of the step": "keep the shape fixed: multiply by "
     "the mask, or use torch.where",

@@ -184,6 +184,7 @@ class Binder:
                 while name in taken:  # Another one that the segment uses has traded places with it.
                     name += ", moved"
                 self._bound[storage] = name
+            taken.add(name)
             kind = KINDS.get(role, "buffer")
             one.segment.set_external(number, name, kind, True)
             variant.homes.append((place, name))
@@ -204,7 +205,7 @@ class Binder:
             if role == "grad" and not in_use and storage in one.dropped:
                 continue
             is_kept = role == "optimizer_state" or (role == "grad" and in_use)
-            if name in [of for _, of in variant.homes]:
+            if name in [*(of for _, of in variant.homes), *variant.fresh.values()]:
                 is_kept = False  # There it would take the place of what the segment reads.
             if is_kept and _core.storage_bytes(tensor) > 0:
                 name = self._sized(name, tensor)
