@@ -13,7 +13,7 @@ import torch
 from torch.utils._pytree import keystr, tree_flatten_with_path
 
 from . import _core
-from .arguments import arguments_of
+from .arguments import arguments_of, runs_later
 from .audits import check_audits
 from .device import device_of
 from .errors import CaptureError, PlanFileError, not_prepared
@@ -246,6 +246,11 @@ def _reach_finder(function: Callable[..., Any], model: Any, optimizer: Any) -> C
         raise CaptureError(
             f"fitstep was given {type(function).__name__}, not a step function",
             todo="pass a function that does one whole training step",
+        )
+    if runs_later(function):
+        raise CaptureError(
+            "the step function is a coroutine or has a `yield`: to call it runs nothing yet",
+            todo="pass a plain function that does one whole training step and returns its results",
         )
     models = several("model", model, torch.nn.Module, "a torch.nn.Module")
     optimizers = several("optimizer", optimizer, torch.optim.Optimizer, "a torch optimizer")

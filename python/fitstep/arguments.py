@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -27,3 +28,19 @@ def arguments_of(function: Callable[..., Any], example: Any) -> tuple[Any, ...]:
         name = getattr(function, "__qualname__", type(function).__name__)
         raise CaptureError(f"{name} cannot be called with example: {error}", todo=todo) from None
     return args
+
+
+def runs_later(function: Callable[..., Any]) -> bool:
+    """Whether to call a function only makes an object that runs it."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    if not inspect.isroutine(function):
+        function = type(function).__call__
+    return any(
+        is_such(function)
+        for is_such in (
+            inspect.iscoroutinefunction,
+            inspect.isgeneratorfunction,
+            inspect.isasyncgenfunction,
+        )
+    )

@@ -16,7 +16,8 @@ from . import _core
 from .audits import Audits, Truth, audited
 from .codes import choose_codes, shall_look
 from .errors import FitstepError, StepFailed
-from .maker import Maker, arguments_in, label_of
+from .maker import Maker
+from .recordings import arguments_in, label_of, recorded_of
 from .results import detached
 from .seen_memory import forget_dead_arrays
 from .state.rng import GeneratorStates
@@ -148,7 +149,7 @@ class Call:
 
     def _recorded(self, ended: Ended) -> Recorded:
         roles = roles_of(self._reach(), self._session)
-        one = self._maker.record(ended, arguments_in(self._args, self._kwargs), roles)
+        one = recorded_of(ended, arguments_in(self._args, self._kwargs), roles)
         one.part = self._part
         one.label = label_of(one, self._args, self._kwargs)
         return one
@@ -212,16 +213,9 @@ class Call:
         and those that they have replaced move out."""
         session = self._session
         homes = session.homes
-        strangers = []
-        for place, name in variant.homes:
-            home, tensor = homes[name], externals[place]
-            if not session.is_home(tensor, home):
-                strangers.append((home, tensor))
-        fresh = [homes[name] for name in variant.fresh.values()]
-        for home in [home for home, _ in strangers] + fresh:
-            session.leave_home(home)
-        for home, tensor in strangers:
-            session.move_in(home, tensor)
+        for name in variant.fresh.values():
+            session.leave_home(homes[name])
+        session.bring_home([(homes[name], externals[place]) for place, name in variant.homes])
 
     def _audit(
         self,
@@ -271,7 +265,7 @@ class Call:
         """Gradients that an optimizer of the step has used are gone, unless somebody reads them."""
         if self._session.grads_in_use:
             return
-        ghosts = self._step.ghosts
+        ghosts = self._session.ghosts
         for optimizer in following.stepped:
             for group in optimizer.param_groups:
                 for p in group["params"]:
@@ -287,13 +281,13 @@ class Call:
         tensors without memory: a step that clears them never looks, and one that reads them is
         found."""
         if self._session.grads_in_use:
-            self._step.ghosts = {}
-        for p, ghost in self._step.ghosts.values():
+            self._session.ghosts = {}
+        for p, ghost in self._session.ghosts.values():
             if p.grad is None and _is_like(ghost, p):
                 p.grad = ghost
 
     def _take_ghosts(self) -> None:
-        for p, ghost in self._step.ghosts.values():
+        for p, ghost in self._session.ghosts.values():
             if p.grad is ghost:
                 p.grad = None
 

@@ -19,7 +19,7 @@ from torch.utils._pytree import tree_flatten
 
 from . import _core
 from .errors import FitstepError
-from .maker import tensors_in
+from .recordings import tensors_in
 from .undo import Undo
 
 if TYPE_CHECKING:
@@ -130,7 +130,9 @@ def _train(
 def _left(step: Step) -> list[tuple[str, torch.Tensor]]:
     """Every tensor that the step can reach. A gradient that a compiled step drops is in none."""
     reach = step._find_reach()
-    dropped = set() if step._session.grads_in_use else {id(p) for p, _ in step.ghosts.values()}
+    dropped = (
+        set() if step._session.grads_in_use else {id(p) for p, _ in step._session.ghosts.values()}
+    )
     return [
         (reach.name(place.tensor), place.tensor)
         for place in reach.unique()

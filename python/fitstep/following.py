@@ -24,12 +24,10 @@ from torch.optim.optimizer import (
 )
 
 from . import _core
-from .ambient import setting_doors
 from .errors import CaptureError, user_location
-from .muted import thread_doors, wakes_nobody
+from .patches import Patches, watch_generators
 from .sources import Sources
 from .state.rng import GeneratorStates
-from .state.walk import READERS
 from .todo import todo_for
 
 if TYPE_CHECKING:
@@ -44,6 +42,12 @@ def current() -> Following | None:
     if not _active or _active[-1].thread != threading.get_ident():
         return None
     return _active[-1]
+
+
+def end_in_child() -> None:
+    """In a forked process: nobody follows what it calls."""
+    while _active:
+        _active.pop().leave()
 
 
 class _Door:
@@ -113,15 +117,11 @@ class Following:
         self._where = where
         self._regions = 0
         self._hooks: list[Any] = []
-        self._undo: list[tuple[Any, str, Any, bool]] = []
-        self._stand_ins: list[torch.Tensor] = []
-        self._settings = [
-            (owner, name, change, self._behind_setting(change))
-            for owner, name, change in setting_doors()
-        ]
+        self.patches = Patches(self)
         self._faults: Any = None
         self._stance: Any = None
         self._compiled_at = ""  # Where the step has called code that torch.compile has compiled.
+        watch_generators(current)
 
     def listen(self, known: Callable[[], list[Any]], mode: _core.FollowMode) -> Self:
         """To be entered as a context: operators of this thread are followed in its body."""
@@ -152,21 +152,11 @@ class Following:
             register_optimizer_step_pre_hook(self._enter_optimizer),
             register_optimizer_step_post_hook(self._leave_optimizer),
         ]
-        self._patch()
-        for owner, name, _, replacement in self._settings:
-            setattr(owner, name, replacement)
         if "torch._dynamo" in sys.modules:  # Compiled code would not call operators.
             self._stance = torch.compiler.set_stance("force_eager")
-            frames: Any = sys.modules["torch._dynamo.eval_frame"]
-            if hasattr(frames, "_callback_from_stance"):
-                self._replace(frames, "_callback_from_stance", self._see_compiled)
+        self.patches.put()
         self._threads = torch.autograd.set_multithreading_enabled(False)
         self.core.start(self._known(), self._mode, *self._where())
-
-    def _see_compiled(self, callback: Any) -> None:
-        """Takes the place of what PyTorch asks on entering compiled code; None: run it eager."""
-        if callback not in (None, False) and not self._compiled_at:
-            self._compiled_at = user_location() or "in the step"
 
     def tell(self) -> None:
         """Warns of what has run otherwise than without fitstep."""
@@ -194,21 +184,15 @@ class Following:
         if self._stance is not None:
             self._stance.__exit__(None, None, None)
             self._stance = None
-        for owner, name, original, _ in self._settings:
-            setattr(owner, name, original)
-        for owner, name, original, had in reversed(self._undo):
-            if had:
-                setattr(owner, name, original)
-            else:
-                delattr(owner, name)
-        self._undo, self._stand_ins = [], []
+        self.patches.take_back()
         for hook in self._hooks:
             hook.remove()
         self._hooks = []
         self.check_faults()
         self._faults = None
-        _active.remove(self)
-        if self._mode != _core.FollowMode.PREVIEW:  # There nobody would hear it.
+        if self in _active:  # Not in a forked process.
+            _active.remove(self)
+        if not self.is_preview:  # There nobody would hear it.
             self.tell()
 
     # -- what Python does beside operators ----------------------------------------------------
@@ -253,120 +237,29 @@ class Following:
         self.error = CaptureError(f"{name} {why}", where=user_location(), todo=todo_for(why))
         raise self.error
 
-    def _patch(self) -> None:
-        for name in (*READERS, "__deepcopy__", "__reduce_ex__"):
-            self._replace(torch.Tensor, name, self._with_bytes(getattr(torch.Tensor, name)))
-        for owner in (torch, torch.Tensor):
-            self._replace(owner, "tensor_split", self._behind_places(owner.tensor_split))
-        for name, made_up in _NUMBERS.items():
-            self._replace(torch.Tensor, name, self._number(getattr(torch.Tensor, name), made_up))
-        state, set_state = torch.ops.fitstep.generator_state, torch.ops.fitstep.set_generator_state
-        for module in (torch, torch.random):
-            self._replace(module, "get_rng_state", lambda: state())
-            self._replace(module, "set_rng_state", lambda new: set_state(new))
-        for module in (torch.cuda, torch.cuda.random):
-            self._replace(module, "get_rng_state", self._behind_all(module.get_rng_state))
-        for owner, name in thread_doors():  # The other thread finds what was called so far.
-            self._replace(owner, name, self._behind_all(getattr(owner, name)))
+    def leave(self) -> None:
+        """Ends nothing but that operators and Python's calls are seen."""
+        self.core.stop()
+        self.patches.take_back()
 
-    def _replace(self, owner: Any, name: str, replacement: Any) -> None:
-        self._undo.append((owner, name, getattr(owner, name), name in vars(owner)))
-        setattr(owner, name, replacement)
+    def is_current(self) -> bool:
+        """Whether it is under way on this thread."""
+        return current() is self
 
-    def _is_asked(self) -> bool:
+    def is_asked(self) -> bool:
         """By the step function itself: not by a kernel, nor by what ends a segment."""
         return current() is self and bool(_core.is_followed())
 
-    def _behind_all(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """The function, called when all that was called before has happened."""
+    @property
+    def is_preview(self) -> bool:
+        """Whether nothing that is recorded can run."""
+        return bool(self._mode == _core.FollowMode.PREVIEW)
 
-        def function(*args: Any, **kwargs: Any) -> Any:
-            if not self._is_asked() or wakes_nobody(original, args):
-                return original(*args, **kwargs)
-            self.flush(original.__name__)
-            with self.core.not_followed():
-                return original(*args, **kwargs)
+    def see_setting(self) -> None:
+        """Settings of kernels have changed: other programs are for these."""
+        self.core.set_known(self._known())
 
-        return function
-
-    def _behind_setting(self, change: Callable[..., Any]) -> Callable[..., Any]:
-        """`change`, called when what was called before has run under the old setting."""
-
-        def function(*args: Any, **kwargs: Any) -> Any:
-            if not self._is_asked():
-                return change(*args, **kwargs)
-            try:
-                self.flush("")
-            finally:
-                result = change(*args, **kwargs)
-                self.core.set_known(self._known())
-            return result
-
-        return function
-
-    def _behind_places(self, split: Callable[..., Any]) -> Callable[..., Any]:
-        """`tensor_split()`, which reads where to split past operators."""
-
-        def function(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-            places = [a for a in (*args, *kwargs.values()) if isinstance(a, torch.Tensor)]
-            is_stale = self._is_asked() and not all(map(self.core.is_untouched, places))
-            if is_stale and not self.flush("tensor_split"):
-                return split(tensor, [1] * places[0].numel())
-            return split(tensor, *args, **kwargs)
-
-        return function
-
-    def _number(self, original: Callable[..., Any], made_up: object) -> Callable[..., Any]:
-        """The method that gives a tensor's number, also to who asks past operators, as does
-        torch.tensor([loss, ...])."""
-
-        def number(tensor: torch.Tensor, *args: Any) -> Any:
-            is_past = current() is self and not _core.is_followed()
-            is_stale = is_past and not self.core.is_untouched(tensor)
-            if is_stale and not self.flush(original.__name__):
-                return made_up
-            return original(tensor, *args)
-
-        return number
-
-    def _with_bytes(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """The method of a tensor that reads its memory, called when its bytes are there."""
-
-        def method(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-            if not self._is_asked() or tensor.device.type == "meta":
-                return original(tensor, *args, **kwargs)
-            is_there = self.core.is_untouched(tensor) or self.flush(original.__name__)
-            with self.core.not_followed():
-                if self._mode == _core.FollowMode.PREVIEW:
-                    tensor = self._stand_in(tensor, original.__name__, is_there)
-                elif is_there and original.__name__ in _LENDS:
-                    _core.note_lender(tensor)
-                return original(tensor, *args, **kwargs)
-
-        return method
-
-    def _stand_in(self, tensor: torch.Tensor, name: str, is_there: bool) -> torch.Tensor:
-        """What a preview gives to who looks at memory: he may write there, and nobody could undo
-        it. Where nobody knows the bytes they are zeros."""
-        if name not in READERS:  # Copies stay, and would stay zeros.
-            if not is_there:
-                self.refuse(name, "needs the bytes of a tensor")
-            return tensor
-        if is_there and tensor.layout is not torch.strided:
-            return tensor
-        made = torch.zeros(tensor.shape, dtype=tensor.dtype, device=tensor.device)
-        if is_there:
-            made.copy_(tensor.detach())
-        self._stand_ins.append(made.requires_grad_(tensor.requires_grad))
-        return self._stand_ins[-1]
-
-
-# Methods that give a tensor's number, and what a preview makes up.
-_NUMBERS: dict[str, object] = {
-    "__float__": 1.0,
-    "__int__": 1,
-    "__index__": 1,
-    "__bool__": True,
-    "__complex__": 1j,
-}
-_LENDS = ("numpy", "__dlpack__", "data_ptr")  # What they give may be looked at later.
+    def see_compiled(self, callback: Any) -> None:
+        """Takes the place of what PyTorch asks on entering compiled code; None: run it eager."""
+        if callback not in (None, False) and not self._compiled_at:
+            self._compiled_at = user_location() or "in the step"

@@ -1,44 +1,30 @@
 """The maker of variants: previews a step function at compile, and takes up what calls do otherwise.
 
-compile   preview: the function runs on its own objects, no kernel runs, all is put back
-            call 0    first step: makes optimizer state
-            call 1    steady step; and so on, while calls differ
-            again     call 0 once more: is it the same? Then all was put back
+compile   what a preview has recorded becomes variants, planned together
 call      a segment that nobody knew becomes a variant in the same arena
 """
 
 from __future__ import annotations
 
-import contextvars
-import gc
-import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.utils._pytree import tree_leaves, tree_map
 
 from . import _core
 from .ambient import ambient, under
 from .errors import CaptureError, FitstepError
-from .following import Ended, Following
-from .muted import LeavesTheProcess, muted
-from .results import detached
+from .recordings import Recordings
 from .seen_memory import forget_dead_arrays, seen_past_tensors
 from .state import Reach
-from .undo import Undo, put_back, stand_in
-from .variants import Binder, Recorded, Variant, lower, roles_of, storage_id
+from .variants import Binder, Recorded, Variant, lower
 
 if TYPE_CHECKING:
     from .profile_cache import ProfileCache
     from .session import Session
 
 _CORRECTIONS = 16  # Previews again at most, when results had another geometry than was thought.
-_AHEAD = 8  # Calls of a preview at most: RAdam has another formula from its sixth step on,
-_AHEAD_CALLS = 20_000  # as far as so many operators are recorded in all.
-_MOST_MADE_UP = 256  # Values in one call.
-_SMALL = 1 << 16  # Elements of tensors whose contents a preview compares.
 
 
 @dataclass
@@ -48,6 +34,7 @@ class Preview:
     variants: list[Variant]
     recorded_calls: int
     grads_in_use: bool
+    dropping: dict[int, torch.Tensor]  # Parameters whose gradients a call drops, by id.
 
 
 class Maker:
@@ -89,8 +76,9 @@ class Maker:
         for _ in range(_CORRECTIONS):
             known = self.cache.profile.correction_count()
             self.cache.profile.begin_capture()
-            recorded, calls = _Recording(self, args, kwargs).run()
-            found = self._bind(recorded, calls)
+            recordings = Recordings(self, args, kwargs)
+            recorded, calls = recordings.run()
+            found = self._bind(recorded, calls, recordings.dropping)
             if self.cache.profile.correction_count() == known:
                 return found
         raise CaptureError(
@@ -99,7 +87,9 @@ class Maker:
             todo="please report the model",
         )
 
-    def _bind(self, recorded: list[Recorded], calls: int) -> Preview:
+    def _bind(
+        self, recorded: list[Recorded], calls: int, dropping: dict[int, torch.Tensor]
+    ) -> Preview:
         self.session.staying += seen_past_tensors(self.find_reach(), recorded, self.session)
         binder = Binder(self.session, self.keeps_grads)
         variants = binder.bind(recorded)
@@ -110,7 +100,7 @@ class Maker:
             with under(variant.ambient):
                 lower(variant, one, self.session, self.cache)
             kept.append(variant)
-        return Preview(kept, calls, binder.grads_in_use(recorded))
+        return Preview(kept, calls, binder.grads_in_use(recorded), dropping)
 
     def take_up(self, one: Recorded) -> Variant:
         """The variant of a segment that a call has, lowered."""
@@ -127,38 +117,6 @@ class Maker:
             )
         return variant
 
-    def record(
-        self, ended: Ended, arguments: frozenset[int], roles: dict[int, tuple[str, str]]
-    ) -> Recorded:
-        """A segment as `end_segment()` gives it, with what is known of its tensors."""
-        segment, externals, survivors = ended.segment, ended.externals, ended.survivors
-        ids = [storage_id(t) for t in externals] + [storage_id(t) for _, t in survivors]
-        found = {i: roles[i] for i in ids if i in roles}
-        return Recorded(segment, externals, survivors, found, arguments)
-
-
-def tensors_in(args: Any, kwargs: Any) -> list[torch.Tensor]:
-    """The tensors among arguments."""
-    leaves = tree_leaves((args, kwargs))
-    return [x for x in leaves if isinstance(x, torch.Tensor) and x.layout is torch.strided]
-
-
-def arguments_in(args: Any, kwargs: Any) -> frozenset[int]:
-    """Their storages."""
-    return frozenset(map(storage_id, tensors_in(args, kwargs)))
-
-
-def label_of(one: Recorded, args: Any, kwargs: Any) -> str:
-    """ "first step [(16, 3, 32, 32)]"; with the segment's number where a step has several."""
-    makes_state = any(
-        one.roles.get(storage_id(t), ("", ""))[0] == "optimizer_state" for _, t in one.survivors
-    )
-    shapes = [
-        tuple(leaf.shape) for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)
-    ]
-    part = f", part {one.part + 1}" if one.part else ""
-    return f"{'first step' if makes_state else 'steady step'}{part} {shapes}"
-
 
 def _is_same(a: Variant, b: Variant) -> bool:
     return (
@@ -168,232 +126,3 @@ def _is_same(a: Variant, b: Variant) -> bool:
         and a.outputs == b.outputs
         and a.segment.is_like(b.segment)
     )
-
-
-class _Recording:
-    """The recordings of one preview."""
-
-    def __init__(self, maker: Maker, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self._maker = maker
-        self._args, self._kwargs = args, kwargs
-        self._following = Following(maker.cache.profile, self._flush, maker.session.room)
-        self._recorded: list[Recorded] = []
-        self._begin: dict[int, tuple[str, str]] = {}  # roles_of() before the preview.
-        self._roles: dict[int, tuple[str, str]] = {}  # Where the present call begins.
-        self._call = 0
-        self._part = 0
-        self._arguments = arguments_in(args, kwargs)
-        self._calls = 0
-        self._made_up = False
-
-    def run(self) -> tuple[list[Recorded], int]:
-        """Raises CaptureError where what a recording does cannot be put back."""
-        if torch.is_anomaly_enabled() and torch.is_anomaly_check_nan_enabled():
-            raise CaptureError(
-                "a step is compiled under torch.autograd.detect_anomaly(), which looks at the "
-                "values of all gradients",
-                todo="compile outside it, or use detect_anomaly(check_nan=False)",
-            )
-        reach = self._reach()
-        self._begin = roles_of(reach, self._maker.session)
-        places = [p.tensor for p in reach.unique() if p.tensor.layout is torch.strided]
-        forget_dead_arrays([t for t in places if _core.is_lent(t)])
-        with self._following.sources.following(dict(reach.modules)):
-            self._undoing(reach, self._record_calls)
-            if self._may_find_grads(reach):
-                self._undoing(reach, lambda: self._record_calls(_AHEAD, puts_grads=True))
-            first = [one for one in self._recorded if one.call == 0]
-            contents = [_contents(one) for one in first]
-            recorded, calls = self._recorded, self._calls
-            self._recorded = []
-            self._undoing(reach, lambda: self._record_call(0))
-            self._check_same(first, contents)
-        self._following.tell()
-        self._check_gone(recorded + self._recorded)
-        self._recorded = []  # Who moves tensors home counts those that hold their memory.
-        return recorded, calls
-
-    def _check_gone(self, recorded: list[Recorded]) -> None:
-        """Raises CaptureError where a tensor of the preview is held by what nobody could see."""
-        gc.collect()
-        handles: dict[int, int] = {}
-        made: dict[int, torch.Tensor] = {}
-        for one in recorded:
-            for tensor in [*one.externals, *(t for _, t in one.survivors)]:
-                handles[storage_id(tensor)] = handles.get(storage_id(tensor), 0) + 1
-                if _core.is_hollow(tensor):
-                    made[storage_id(tensor)] = tensor
-        left = [t for key, t in made.items() if _core.use_count(t) > handles[key]]
-        for tensor in left:
-            _core.fill_hollow(tensor, torch.zeros(_core.storage_bytes(tensor), dtype=torch.uint8))
-        if left:
-            raise CaptureError(
-                f"the step keeps a tensor of shape {tuple(left[0].shape)} where fitstep cannot see "
-                "it, and compile, which runs the step without kernels, cannot take it away again",
-                todo="keep tensors in attributes, lists or dicts that the step function reaches",
-            )
-
-    def _may_find_grads(self, reach: Reach) -> bool:
-        """Whether another function leaves gradients that are not there yet."""
-        return any(True for _ in self._missing_grads(reach))
-
-    def _missing_grads(self, reach: Reach) -> Iterator[torch.Tensor]:
-        session = self._maker.session
-        for place in reach.leaves():
-            home = session.home_of(place.tensor)
-            has_home = home is not None and f"{home.name}.grad" in session.homes
-            if has_home and place.tensor.requires_grad and place.tensor.grad is None:
-                yield place.tensor
-
-    def _put_grads(self) -> None:
-        for leaf in list(self._missing_grads(self._reach())):
-            leaf.grad = _core.make_ghost(leaf)
-        self._roles = roles_of(self._reach(), self._maker.session)
-
-    def _reach(self) -> Reach:
-        return self._maker.find_reach((*self._args, *self._kwargs.values()))
-
-    def _undoing(self, reach: Reach, act: Callable[[], object]) -> None:
-        undo = Undo(reach, tensors_in(self._args, self._kwargs))
-        try:
-            undo.hold()
-            self._roles = self._begin
-            with muted():
-                contextvars.copy_context().run(act)  # What it sets there goes with the copy.
-        finally:
-            put_back(undo, self._following.core.undo_writes)
-            # What another recording makes in the same place has the same name, and home.
-            self._maker.session.names.free(_core.is_hollow)
-
-    def _record_calls(self, first: int = 0, *, puts_grads: bool = False) -> None:
-        for call in range(_AHEAD):
-            if puts_grads:
-                self._put_grads()
-            if not self._record_call(first + call):
-                return
-            own = [one for one in self._recorded if one.call == first + call]
-            before = [one for one in self._recorded if call and one.call == first + call - 1]
-            repeats = len(own) == len(before) and all(
-                a.segment.is_like(b.segment) for a, b in zip(own, before, strict=True)
-            )
-            if repeats and not self._following.stepped:
-                return
-            if call and self._calls * (call + 2) > _AHEAD_CALLS * (call + 1):
-                return
-
-    def _record_call(self, call: int) -> bool:
-        """Whether it came to its end."""
-        self._call, self._part, self._made_up, self._asked = call, 0, False, 0
-        following = self._following
-        try:
-            with following.listen(list, _core.FollowMode.PREVIEW):
-                args, kwargs = tree_map(stand_in, (self._args, self._kwargs))
-                result = detached(self._maker.function(*args, **kwargs))
-                if following.error is None:
-                    self._end_segment(is_last=True)
-                del result  # Not before: the caller of a step holds it, too.
-                self._name_tensors()
-                self._calls += following.core.recorded()
-        except LeavesTheProcess as error:  # Its calls will show what comes then.
-            self._give_up(error)
-            return False
-        except (Exception, SystemExit) as error:
-            # With a value that nobody knows the function may well refuse to go on; and nobody has
-            # said that there will be a second call.
-            if not self._made_up and not call:
-                raise
-            self._give_up(error)
-            return False
-        if following.error is not None and not self._made_up and not call:
-            raise following.error
-        if following.error is not None:
-            self._give_up(following.error)
-            return False
-        return True
-
-    def _give_up(self, error: BaseException) -> None:
-        """What is recorded so far stays; frames that the error holds hold tensors."""
-        self._following.error = None
-        for held in (error, error.__context__, error.__cause__):
-            if held is not None:
-                traceback.clear_frames(held.__traceback__)
-                held.__traceback__ = None
-        self._name_tensors()
-
-    def _flush(self, name: str) -> bool:
-        self._end_segment(is_last=False)
-        if not name:  # Nobody has asked: an array shows what was written.
-            return False
-        self._made_up = True
-        self._asked += 1
-        if self._asked > _MOST_MADE_UP:  # It may wait for a value that never comes.
-            raise LeavesTheProcess(name)
-        return False
-
-    def _end_segment(self, *, is_last: bool) -> None:
-        ended = self._following.end_segment()
-        if ended.segment is None:
-            return
-        one = self._maker.record(ended, self._arguments, {})
-        one.call, one.part = self._call, self._part
-        if is_last:
-            one.dropped = frozenset(
-                storage_id(p.grad)
-                for optimizer in self._following.stepped
-                for group in optimizer.param_groups
-                for p in group["params"]
-                if p.grad is not None and p.grad.layout is torch.strided
-            )
-        self._part += 1
-        self._recorded.append(one)
-
-    def _name_tensors(self) -> None:
-        """What the call's tensors are, by where they are at its begin and at its end."""
-        now = roles_of(self._reach(), self._maker.session)
-        for one in self._recorded:
-            if one.call != self._call:
-                continue
-            for i in map(storage_id, one.externals):
-                if i in now or i in self._roles:
-                    one.roles[i] = now.get(i) or self._roles[i]
-            for i in (storage_id(tensor) for _, tensor in one.survivors):
-                if i in now:
-                    one.roles[i] = now[i]
-            one.label = label_of(one, self._args, self._kwargs)
-        self._roles = now  # The next call begins where this one has ended.
-
-    def _check_same(self, first: list[Recorded], contents: list[list[bytes]]) -> None:
-        """What the first call does once more, after everything was put back, must be the same."""
-        for i, (a, b) in enumerate(zip(first, self._recorded, strict=False)):
-            at = a.segment.difference(b.segment)
-            if at < 0 and contents[i] == _contents(b):
-                continue
-            name, _module, file, line = a.segment.call_text(max(at, 0))
-            raise CaptureError(
-                "compile runs the step function without kernels to see what it does, and cannot "
-                "put back all that this changes in Python: the second time "
-                + (f"{name.partition('(')[0]} is called otherwise" if at >= 0 else "it uses other")
-                + (" numbers" if at < 0 else ""),
-                where=f"{file}:{line}" if file else None,
-                todo="keep state that changes from step to step where fitstep can see it: in "
-                "attributes, lists, dicts, tensors or numpy arrays that the function reaches",
-            )
-        if len(first) != len(self._recorded) and not self._made_up:
-            raise CaptureError(
-                "compile runs the step function without kernels to see what it does, and the "
-                "second time it does something else",
-                todo="keep state that changes from step to step where fitstep can see it",
-            )
-
-
-def _contents(one: Recorded) -> list[bytes]:
-    """Of small tensors that Python has made of numbers."""
-    found = []
-    for tensor in one.externals:
-        is_small = tensor.numel() <= _SMALL and tensor.device.type == "cpu"
-        is_own = storage_id(tensor) in one.roles or storage_id(tensor) in one.arguments
-        if not is_small or is_own or _core.is_hollow(tensor):
-            continue
-        flat = tensor.detach().clone(memory_format=torch.contiguous_format).reshape(-1)
-        found.append(flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b"")
-    return found

@@ -7,23 +7,45 @@ to the world could not be.
 from __future__ import annotations
 
 import _thread
+import atexit
 import contextlib
 import functools
 import io
 import logging
+import os
+import signal
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import torch
+
 # Packages whose objects only take notes: nothing that they return is a number of a step.
 _TRACKERS = frozenset(
-    {"tqdm", "tensorboard", "tensorboardX", "wandb", "mlflow", "comet_ml", "aim", "neptune"}
+    {
+        "tqdm",
+        "tempfile",
+        "codecs",
+        "tensorboard",
+        "tensorboardX",
+        "wandb",
+        "mlflow",
+        "comet_ml",
+        "aim",
+        "neptune",
+    }
     | {"clearml", "rich", "_csv", "csv"}
 )
-_WRITES = frozenset({"os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.truncate", "os.link"})
-_WORLD = _WRITES | {"subprocess.Popen", "os.system", "os.exec", "socket.connect", "shutil.move"}
+_WRITES = frozenset(
+    {"os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.truncate", "os.link", "os.symlink"}
+    | {"os.chmod", "os.chown", "shutil.move", "sqlite3.connect"}
+)
+_PROCESSES = frozenset({"subprocess.Popen", "os.system", "os.exec", "os.fork", "os.posix_spawn"})
+_WORLD = _WRITES | _PROCESSES | {"socket.connect", "socket.sendto", "builtins.breakpoint"}
+_OF_FILES = frozenset({"tell", "fileno", "isatty", "readable", "writable", "seekable"})
 _previewing: list[int] = []  # Threads.
 _is_hooked = False
 
@@ -42,6 +64,10 @@ class Muted:
         if name == "_real":  # Asked by copies, before they have one.
             raise AttributeError(name)
         found = getattr(self._real, name)
+        if name in _OF_FILES:
+            return found
+        if name == "write":
+            return len
         return (lambda *_args, **_kwargs: Muted(found)) if callable(found) else found
 
     def __setattr__(self, _name: str, _value: object) -> None:
@@ -49,6 +75,24 @@ class Muted:
 
     def __call__(self, *_args: Any, **_kwargs: Any) -> Muted:
         return self
+
+    def __getitem__(self, _key: object) -> Muted:
+        return self
+
+    def __setitem__(self, _key: object, _value: object) -> None:
+        pass
+
+    def __delitem__(self, _key: object) -> None:
+        pass
+
+    def __len__(self) -> int:
+        return len(self._real)
+
+    def __bool__(self) -> bool:
+        return bool(self._real)
+
+    def __iter__(self) -> Iterator[Any]:  # It would use up what a progress bar is over.
+        raise LeavesTheProcess(type(self._real).__name__)
 
     def __enter__(self) -> Muted:
         return self
@@ -65,7 +109,7 @@ def is_output(value: object) -> bool:
     if isinstance(value, io.IOBase):
         return value.closed or value.writable()
     home = kind.__module__
-    is_writer = home.startswith("torch.utils.tensorboard")
+    is_writer = home.startswith(("torch.utils.tensorboard", "torch.profiler"))
     return is_writer or home.partition(".")[0] in _TRACKERS
 
 
@@ -78,22 +122,85 @@ def muted() -> Iterator[None]:
     if not _is_hooked:
         sys.addaudithook(_on_event)  # There is no way to take one away: it looks at `_previewing`.
         _is_hooked = True
-    handle = logging.Logger.callHandlers
+    handle, write = logging.Logger.handle, os.write
     thread = threading.get_ident()
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+    with (
+        contextlib.redirect_stdout(_Sink(sys.stdout)),
+        contextlib.redirect_stderr(_Sink(sys.stderr)),
+        _no_warnings(),
+        _loggers_kept(),
+    ):
         # Not logging.disable(): loggers remember whether they were enabled.
-        logging.Logger.callHandlers = _drop  # type: ignore[assignment, method-assign]
+        logging.Logger.handle = _drop  # type: ignore[assignment, method-assign]
+        os.write = lambda file, data: (
+            memoryview(data).nbytes if _is_previewing() else write(file, data)
+        )
         _previewing.append(thread)
-        threads = [(owner, name, getattr(owner, name)) for owner, name in thread_doors()]
+        doors = (*thread_doors(), *_world_doors())
+        threads = [(owner, name, getattr(owner, name)) for owner, name in doors]
         for owner, name, original in threads:
             setattr(owner, name, _leaving(original))
         try:
             yield
         finally:
             _previewing.remove(thread)
-            logging.Logger.callHandlers = handle  # type: ignore[method-assign]
+            logging.Logger.handle = handle  # type: ignore[method-assign]
+            os.write = write
             for owner, name, original in threads:
                 setattr(owner, name, original)
+
+
+@contextlib.contextmanager
+def _no_warnings() -> Iterator[None]:
+    """In its body Python gives no warning, nor counts it as given: one that comes once comes
+    later."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+class _Sink(io.TextIOWrapper):
+    """Takes the place of a stream."""
+
+    def __init__(self, real: Any) -> None:
+        super().__init__(io.BytesIO(), encoding=getattr(real, "encoding", None) or "utf-8")
+        self._of = real
+
+    def fileno(self) -> int:
+        return int(self._of.fileno())
+
+
+@contextlib.contextmanager
+def _loggers_kept() -> Iterator[None]:
+    """Behind its body all loggers have the handlers, filters and levels that they had before."""
+    before = {one: (one.handlers[:], one.filters[:], one.level) for one in _loggers()}
+    try:
+        yield
+    finally:
+        for one in _loggers():
+            one.handlers[:], one.filters[:], level = before.get(one, ([], [], logging.NOTSET))
+            if one.level != level:
+                one.setLevel(level)
+
+
+def _loggers() -> Iterator[logging.Logger]:
+    yield logging.root
+    for one in list(logging.root.manager.loggerDict.values()):
+        if isinstance(one, logging.Logger):
+            yield one
+
+
+def _world_doors() -> Iterator[tuple[Any, str]]:
+    """What changes the world and tells no audit hook."""
+    yield atexit, "register"
+    yield signal, "signal"
+    yield torch.serialization._open_zipfile_writer_file, "__init__"
+    if "safetensors.torch" in sys.modules:
+        yield sys.modules["safetensors.torch"], "serialize_file"
+
+
+def _is_previewing() -> bool:
+    return threading.get_ident() in _previewing
 
 
 def thread_doors() -> Iterator[tuple[Any, str]]:
@@ -114,7 +221,7 @@ def wakes_nobody(door: Callable[..., Any], args: tuple[Any, ...]) -> bool:
 def _leaving(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def door(*args: Any, **kwargs: Any) -> Any:
-        if threading.get_ident() in _previewing and not wakes_nobody(original, args):
+        if _is_previewing() and not wakes_nobody(original, args):
             raise LeavesTheProcess(original.__name__)
         return original(*args, **kwargs)
 
@@ -126,11 +233,13 @@ def _drop(_logger: logging.Logger, _record: logging.LogRecord) -> None:
 
 
 def _on_event(event: str, args: tuple[Any, ...]) -> None:
-    if not _previewing or threading.get_ident() not in _previewing:
+    if not _is_previewing():
         return
     if event == "open":
-        mode = args[1] if len(args) > 1 else ""
-        if not isinstance(mode, str) or not set(mode) & set("wax+"):
+        mode, flags = (*args[1:], "", 0)[:2]
+        changes = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
+        is_written = set(mode) & set("wax+") if isinstance(mode, str) else flags & changes
+        if not is_written:
             return
         if isinstance(args[0], int) or str(args[0]).startswith("/dev/"):
             return

@@ -55,6 +55,7 @@ class Session:
         self.is_ending = False  # In a process that ends.
         self.looks_for: LooksFor = "plan"
         self.grads_in_use = False  # Some function reads gradients that an earlier call left.
+        self.ghosts: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  # For dropped grads, by id.
         self.steps: weakref.WeakSet[Any] = weakref.WeakSet()
         self.names = Names()
         self.places = Homes(self.device.alignment_bytes())
@@ -308,9 +309,7 @@ class Session:
                 one.make_ready(self._homes, self.bottom_bytes)
             if self.planned:
                 self._homes.touch(most)
-            for name, tensor in tensors.items():
-                if not self.is_home(tensor, self.homes[name]):
-                    self.move_in(self.homes[name], tensor)
+            self.bring_home([(self.homes[name], tensor) for name, tensor in tensors.items()])
             self._homes.touch(most)  # Behind that, as what they leave may be there no longer.
         except BaseException:
             if not self.planned and self._homes is not None:
@@ -333,11 +332,15 @@ class Session:
         self._homes = self.below.open_homes(self.device, self.tensor_bytes, options)
         self._capacity_bytes = self._next_capacity
 
-    def move_in(self, home: Home, tensor: torch.Tensor) -> None:
-        """Brings a tensor home, content included. REQUIRES: the home is empty."""
-        check_may_move_in(home, tensor)
-        self._homes.move_in(tensor.detach(), home.place, 2)
-        home.tensor = tensor.detach()
+    def bring_home(self, wanted: list[tuple[Home, torch.Tensor]]) -> None:
+        """Who is at home in the place of one of these moves out, and all that are not there in."""
+        strangers = [(home, tensor) for home, tensor in wanted if not self.is_home(tensor, home)]
+        for home, _ in strangers:
+            self.leave_home(home)
+        for home, tensor in strangers:
+            check_may_move_in(home, tensor)
+            self._homes.move_in(tensor.detach(), home.place, 2)
+            home.tensor = tensor.detach()
 
     def take_over(self, home: Home, tensor: torch.Tensor) -> None:
         """The tensor's content has been left at home by the step that has just run."""
@@ -380,8 +383,7 @@ class Session:
 
     def counters(self) -> dict[str, int]:
         """What the allocator has counted on this thread since the session began."""
-        now: dict[str, int] = self.device.counters()
-        return {name: count - self._counted[name] for name, count in now.items()}
+        return {name: n - self._counted[name] for name, n in self.device.counters().items()}
 
     def look_below(self) -> None:
         """Brings what `below` knows of traffic up to now."""
@@ -390,8 +392,7 @@ class Session:
 
     def close(self) -> None:
         """Gives the arena back. Raises FitstepError while a step runs in it."""
-        nobody_runs = self.is_forsaken or self.is_ending
-        with contextlib.nullcontext() if nobody_runs else alone(self):
+        with contextlib.nullcontext() if self.is_forsaken or self.is_ending else alone(self):
             self._close()
 
     def _close(self) -> None:

@@ -15,6 +15,7 @@ import torch.utils.dlpack
 from . import _core
 from .below import check_joins
 from .errors import CaptureError, SettingError
+from .following import current, end_in_child
 from .session import Session
 from .settings import Settings
 
@@ -49,7 +50,7 @@ def session_for(tensors: list[torch.Tensor], settings: Settings, device: torch.d
 
 def ghosts() -> set[int]:
     """Storages of all tensors that stand for gradients which a step has dropped."""
-    every = [step.ghosts.values() for session in _sessions for step in session.steps]
+    every = [session.ghosts.values() for session in _sessions]
     return {_core.storage_id(ghost) for one in every for _, ghost in one}
 
 
@@ -75,13 +76,20 @@ def _noting(original: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
+def _run_before_a_fork() -> None:
+    following = current()
+    if following is not None and following.is_asked() and not following.is_preview:
+        following.flush("fork")  # The child sees what was called so far.
+
+
 def _forsake_all() -> None:
+    end_in_child()
     for session in list(_sessions):
         session.forsake()
 
 
 # DataLoader workers are forked: they find nothing of an arena, so it is never copied for them.
-os.register_at_fork(after_in_child=_forsake_all)
+os.register_at_fork(before=_run_before_a_fork, after_in_child=_forsake_all)
 
 
 def _end_all() -> None:

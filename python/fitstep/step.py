@@ -47,7 +47,7 @@ class Step:
         self._last: Variant | None = None
         self._call: Call | None = None
         self._following = Following(maker.cache.profile, self._flush, session.room)
-        self.ghosts: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  # By id of the parameter.
+        self.dropping: dict[int, torch.Tensor] = {}  # Parameters whose gradients a call drops.
         self.measured: dict[int, Measured] = {}
         self.example: tuple[Any, ...] = ()
         self.plain_peak_bytes = 0
@@ -71,6 +71,7 @@ class Step:
         captured = time.perf_counter()
         self.recorded_calls = found.recorded_calls
         self._session.grads_in_use |= found.grads_in_use
+        self.dropping = found.dropping
         self.add(found.variants, plan)
         self._previewed = len(self._variants)
         planned = time.perf_counter()

@@ -15,86 +15,73 @@ from __future__ import annotations
 
 import array
 import contextlib
-import copy
 import ctypes
+import decimal
 import functools
-import io
+import gc
 import os
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
+from torch import _tensor_str
 
 from . import _core
 from .ambient import ambient, set_ambient
-from .errors import CaptureError, user_location
-from .muted import Muted, is_output
+from .errors import CaptureError
+from .stand_ins import stand_in
 from .state import Reach
-from .state.nodes import is_leaf
+from .state.caches import CacheState
+from .state.forms import SetForm
+from .state.nodes import is_array, is_leaf
 from .state.rng import GeneratorStates
 
 _CTYPES = (ctypes._SimpleCData, ctypes.Array, ctypes.Structure, ctypes.Union)
 
 
-_READS = ("read", "readline", "readlines", "readinto")  # Of open files.
+_C: Any = torch._C
 
 
-class HeldIterator:
-    """Stands for an iterator while a step is previewed, as nothing could put back what it gave."""
+def _set_anomaly(wanted: tuple[bool, bool]) -> None:
+    torch.set_anomaly_enabled(*wanted)
 
-    def __init__(self, real: object) -> None:
-        self._real = real
 
-    def __iter__(self) -> HeldIterator:
-        return self
+def _precision() -> tuple[int, str]:
+    return decimal.getcontext().prec, decimal.getcontext().rounding
 
-    def __next__(self) -> object:
-        raise CaptureError(
-            f"the step takes its data from an iterator itself (a {type(self._real).__name__}), and "
-            "compile would use up its first values",
-            where=user_location(),
-            todo="draw the batch before the step and pass it as an argument: step(*next(iterator))",
+
+def _set_precision(wanted: tuple[int, str]) -> None:
+    decimal.getcontext().prec, decimal.getcontext().rounding = wanted
+
+
+# Settings of the process beside those of kernels (ambient.py): how each is read and set.
+_SETTINGS: tuple[tuple[Callable[[], Any], Callable[[Any], Any]], ...] = (
+    (torch.is_grad_enabled, torch.set_grad_enabled),
+    (_C._get_flash_sdp_enabled, _C._set_sdp_use_flash),
+    (_C._get_mem_efficient_sdp_enabled, _C._set_sdp_use_mem_efficient),
+    (_C._get_math_sdp_enabled, _C._set_sdp_use_math),
+    (_C._get_cudnn_sdp_enabled, _C._set_sdp_use_cudnn),
+    *(
+        (functools.partial(get, kind), functools.partial(put, kind))
+        for kind in ("cpu", "cuda")
+        for get, put in (
+            (torch.get_autocast_dtype, torch.set_autocast_dtype),
+            (torch.is_autocast_enabled, torch.set_autocast_enabled),
         )
-
-    def __getattr__(self, name: str) -> object:
-        if name in ("send", "throw", "close", *_READS):  # They move it, too.
-            return lambda *_args: self.__next__()
-        if name == "_real":  # Asked by copies, before they have one.
-            raise AttributeError(name)
-        return getattr(self._real, name)
-
-
-def _is_iterator(value: object) -> bool:
-    kind = type(value)
-    if isinstance(value, torch.nn.Module) or not hasattr(kind, "__next__"):
-        return False
-    return not isinstance(value, HeldIterator | Muted)
-
-
-def stand_in(value: Any) -> Any:
-    """What takes the place of a value while a step is previewed; most values stay."""
-    if type(value) in (io.StringIO, io.BytesIO) and not value.closed:
-        copied = type(value)(value.getvalue())
-        copied.seek(value.tell())
-        return copied
-    if is_output(value):
-        return Muted(value)
-    if isinstance(value, tuple) and value and type(value).__module__ != "torch":
-        return _stand_in_tuple(value)
-    if not _is_iterator(value):
-        return value
-    if type(value).__module__ in ("itertools", "builtins"):
-        with contextlib.suppress(Exception):  # Generators, for one, have no copies.
-            return copy.deepcopy(value)
-    return HeldIterator(value)
-
-
-def _stand_in_tuple(value: tuple[Any, ...]) -> Any:
-    inner = [stand_in(item) for item in value]
-    if all(a is b for a, b in zip(value, inner, strict=True)):
-        return value
-    make = getattr(type(value), "_make", None)  # Of a namedtuple.
-    return make(inner) if make is not None else tuple(inner)
+    ),
+    (torch.is_autocast_cache_enabled, torch.set_autocast_cache_enabled),
+    (lambda: (torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()), _set_anomaly),
+    (
+        lambda: dict(vars(_tensor_str.PRINT_OPTS)),
+        lambda was: vars(_tensor_str.PRINT_OPTS).update(was),
+    ),
+    (gc.isenabled, lambda was: gc.enable() if was else gc.disable()),
+    (sys.getrecursionlimit, sys.setrecursionlimit),
+    (os.getcwd, os.chdir),
+    (lambda: list(sys.path), lambda was: sys.path.__setitem__(slice(None), was)),
+    (_precision, _set_precision),
+)
 
 
 class Undo:
@@ -115,24 +102,22 @@ class Undo:
         ]
         self._flags = [(tensor, tensor.requires_grad) for tensor in tensors if is_leaf(tensor)]
         self._generators = GeneratorStates(reach)
-        self._misses = [cache.cache_info().misses for cache in reach.caches]
+        self._caches = [CacheState(cache) for cache in reach.caches]
         self._buffers = list(self._find_buffers())
         self._environment = dict(os.environ)
-        self._ambient, self._makes_grads = ambient(), torch.is_grad_enabled()
-        self._folder = os.getcwd()
+        self._ambient = ambient()
+        self._settings = [get() for get, _ in _SETTINGS]
 
-    def _find_buffers(self) -> Iterator[tuple[Any, bytes]]:
+    def _find_buffers(self) -> Iterator[tuple[Any, Any]]:
         seen = set()
         for _node, entries in self._entries:
             for _key, held in entries:
-                value = _of_process(held.obj if isinstance(held, memoryview) else held)
-                kinds = (bytearray, array.array, *_CTYPES)
-                if id(value) in seen or not (isinstance(value, kinds) or _is_array(value)):
-                    continue
-                seen.add(id(value))
-                with contextlib.suppress(TypeError, ValueError, BufferError):
-                    data: Any = value
-                    yield data, data.tobytes() if hasattr(data, "tobytes") else bytes(data)
+                for value in _buffers_in(held):
+                    if id(value) in seen:
+                        continue
+                    seen.add(id(value))
+                    with contextlib.suppress(TypeError, ValueError, BufferError):
+                        yield value, _content(value)
 
     def hold(self) -> None:
         """Until `put_back`, iterators within reach give nothing, and files and trackers take
@@ -159,6 +144,14 @@ class Undo:
     def _put_entries(self) -> None:
         for node, was in self._entries:
             node.form.restore(node.container, was)
+        for node, was in self._entries:
+            is_set = isinstance(node.form, SetForm)
+            if is_set and any(a[0] is not b[0] for a, b in zip(was, node.entries(), strict=True)):
+                raise CaptureError(
+                    f"the step changes the set {node.path({})}, and compile, which undoes what a "
+                    "preview does, cannot put back the order of its elements",
+                    todo="use a dict or a list, which keep their order",
+                )
 
     def _put_grads(self) -> None:
         for tensor, flag in self._flags:
@@ -197,16 +190,15 @@ class Undo:
         if self._environment != dict(os.environ):
             os.environ.clear()
             os.environ.update(self._environment)
-        if os.getcwd() != self._folder:
-            os.chdir(self._folder)
-        torch.set_grad_enabled(self._makes_grads)
+        for (get, put), was in zip(_SETTINGS, self._settings, strict=True):
+            if get() != was:
+                put(was)
         set_ambient(self._ambient)
         self._generators.restore()
 
     def _put_caches(self) -> None:
-        for cache, misses in zip(self._reach.caches, self._misses, strict=True):
-            if cache.cache_info().misses != misses:
-                cache.cache_clear()  # It may hold hollow tensors, which nobody can take out of it.
+        for cache in self._caches:
+            cache.restore()
         if torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda"):
             torch.clear_autocast_cache()
 
@@ -226,16 +218,6 @@ def put_back(undo: Undo, *others: Any) -> None:
         raise interrupt
 
 
-@functools.cache
-def _is_array_type(kind: type) -> bool:
-    return any(base.__module__ == "numpy" and base.__name__ == "ndarray" for base in kind.__mro__)
-
-
-def _is_array(value: object) -> bool:
-    kind: Any = type(value)
-    return bool(_is_array_type(kind))
-
-
 def _of_process(value: Any) -> Any:
     """What is behind a multiprocessing.Value or Array."""
     if type(value).__module__ != "multiprocessing.sharedctypes":
@@ -243,8 +225,33 @@ def _of_process(value: Any) -> Any:
     return value.get_obj() if hasattr(value, "get_obj") else value
 
 
-def _write(buffer: Any, content: bytes) -> None:
-    if isinstance(buffer, _CTYPES):
+def _buffers_in(held: Any) -> Iterator[Any]:
+    """Values whose content may change while they stay where they are."""
+    value = _of_process(held.obj if isinstance(held, memoryview) else held)
+    if isinstance(value, tuple):
+        for item in value:
+            yield from _buffers_in(item)
+    elif is_array(value):
+        mask = getattr(value, "_mask", None)  # Of a masked array, beside its data.
+        if mask is not None and is_array(mask):
+            yield from _buffers_in(mask)
+            value = value.data
+        if value.flags.writeable:
+            yield value
+    elif isinstance(value, (bytearray, array.array, *_CTYPES)):
+        yield value
+
+
+def _content(buffer: Any) -> Any:
+    if is_array(buffer) and buffer.dtype.hasobject:
+        return buffer.copy()
+    return buffer.tobytes() if hasattr(buffer, "tobytes") else bytes(buffer)
+
+
+def _write(buffer: Any, content: Any) -> None:
+    if is_array(content):
+        buffer[...] = content
+    elif isinstance(buffer, _CTYPES):
         if bytes(buffer) != content:
             memoryview(buffer).cast("B")[:] = content
     elif isinstance(buffer, bytearray):

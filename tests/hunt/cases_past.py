@@ -6,13 +6,15 @@ From attacks on this project: each of these trained on with other numbers, in si
 from __future__ import annotations
 
 import copy
+import pickle
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import torch
-from kit import case
-from torch import Tensor, nn
+import torch.utils.dlpack
+from kit import Call, case
+from torch import Tensor, get_rng_state, nn, set_num_threads
 from worlds import Bench
 
 
@@ -163,3 +165,139 @@ def an_array_kept_from_step_to_step() -> Any:
         return loss
 
     return b.world(step, seen)
+
+
+@case("past")
+def threads_by_a_name_taken_before() -> Any:
+    return under(lambda: as_before(torch.get_num_threads, set_num_threads, 1))
+
+
+@case("past")
+def a_state_read_by_a_name_taken_before() -> Any:
+    def draw(x: Tensor) -> Tensor:
+        before = get_rng_state()
+        first = torch.rand(x.shape)
+        torch.set_rng_state(before)
+        return first + torch.rand(x.shape)
+
+    return drawing(draw)
+
+
+@case("past")
+def a_state_of_a_generator_behind_a_draw() -> Any:
+    generator = torch.Generator().manual_seed(3)
+
+    def draw(x: Tensor) -> Tensor:
+        first = torch.rand(x.shape, generator=generator)
+        state = generator.get_state()
+        second = torch.rand(x.shape, generator=generator)
+        generator.set_state(state)
+        return first + second + torch.rand(x.shape, generator=generator)
+
+    return drawing(draw)
+
+
+@case("past")
+def a_clone_of_a_generator_behind_a_draw() -> Any:
+    generator = torch.Generator().manual_seed(3)
+
+    def draw(x: Tensor) -> Tensor:
+        first = torch.rand(x.shape, generator=generator)
+        other = generator.clone_state()
+        return first + torch.rand(x.shape, generator=other) * torch.rand(
+            x.shape, generator=generator
+        )
+
+    return drawing(draw)
+
+
+@case("past")
+def a_pickle_of_a_generator_behind_a_draw() -> Any:
+    generator = torch.Generator().manual_seed(3)
+
+    def draw(x: Tensor) -> Tensor:
+        first = torch.rand(x.shape, generator=generator)
+        return first * torch.rand(x.shape, generator=pickle.loads(pickle.dumps(generator)))
+
+    return drawing(draw)
+
+
+@case("past")
+def a_capsule_of_the_step() -> Any:
+    def draw(x: Tensor) -> Tensor:
+        return torch.utils.dlpack.from_dlpack(torch.utils.dlpack.to_dlpack(x * 2)).clone()
+
+    return drawing(draw)
+
+
+@case("past")
+def the_default_generator_given_by_name() -> Any:
+    generator = torch.default_generator
+    return drawing(lambda x: torch.rand(x.shape, generator=generator))
+
+
+@torch.library.custom_op("hunt_past::keep", mutates_args=())
+def keep(x: Tensor, share: float) -> Tensor:
+    """The first rows of `x`."""
+    return x[: int(len(x) * share)].clone()
+
+
+@keep.register_fake
+def _(x: Tensor, share: float) -> Tensor:
+    return x.new_empty(int(len(x) * share), *x.shape[1:])
+
+
+@case("past")
+def a_custom_operator_whose_sizes_follow_a_number() -> Any:
+    b = Bench()
+    share = [1.25]
+
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        share[0] -= 0.25
+        return b.update(b.loss(x, y) * (1 + keep(x, share[0]).abs().sum()))
+
+    return b.world(step, calls=b.calls[:4])
+
+
+@torch.library.custom_op("hunt_past::positive", mutates_args=())
+def positive(x: Tensor) -> Tensor:
+    """Those rows of `x` that begin with a positive number."""
+    return x[x[:, 0] > 0].clone()
+
+
+@positive.register_fake
+def _(x: Tensor) -> Tensor:
+    return x.new_empty(len(x), *x.shape[1:])  # Not true.
+
+
+@case("past")
+def a_custom_operator_that_lies_about_its_sizes() -> Any:
+    b = Bench()
+    return b.world(lambda x, y: b.update(b.loss(x, y) * (1 + positive(x).abs().sum())))
+
+
+def after_another(second: Callable[[Any, Tensor, Tensor], Any]) -> Any:
+    """A step that finds the gradients which another one has left."""
+    b = Bench()
+    calls = [Call(*batch, which=i % 2) for i, batch in enumerate(b.calls)]
+    return b.world([b.usual, lambda x, y: second(b, x, y)], calls=calls)
+
+
+@case("past")
+def gradients_left_by_another_step() -> Any:
+    def second(b: Any, x: Tensor, y: Tensor) -> Tensor:
+        loss: Tensor = b.loss(x, y)
+        loss.backward()
+        b.opt.step()
+        b.opt.zero_grad()
+        return loss
+
+    return after_another(second)
+
+
+@case("past")
+def norms_of_gradients_that_another_step_left() -> Any:
+    def second(b: Any, _x: Tensor, _y: Tensor) -> list[Any]:
+        return [p.grad.norm() for p in b.model.parameters() if p.grad is not None]
+
+    return after_another(second)

@@ -7,11 +7,23 @@ import types
 
 
 def names_in(code: types.CodeType) -> list[str]:
-    """All names in a code object and the code objects nested in it, in order, once each."""
+    """All names in a code object and the code objects nested in it, in order, once each; words in
+    quotes, too: getattr(settings, "rate")."""
     found = dict.fromkeys(code.co_names)
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             found.update(dict.fromkeys(names_in(constant)))
+        elif isinstance(constant, str) and constant.isidentifier():
+            found[constant] = None
+    return list(found)
+
+
+def imports_in(code: types.CodeType) -> list[str]:
+    """The modules that the code imports itself, as it names them."""
+    found = {i.argval: None for i in dis.get_instructions(code) if i.opname == "IMPORT_NAME"}
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            found.update(dict.fromkeys(imports_in(constant)))
     return list(found)
 
 

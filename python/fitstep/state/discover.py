@@ -6,11 +6,19 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
+from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 
 from fitstep.state.nodes import Place, Reach, Role, is_leaf
 from fitstep.state.walk import Walk
 
 _RANK: tuple[Role, ...] = ("parameter", "buffer", "optimizer_state", "grad", "group", "attribute")
+
+
+# Of all modules, whoever they belong to.
+_GLOBAL_HOOKS = (
+    *("_global_forward_pre_hooks", "_global_forward_hooks"),
+    *("_global_backward_pre_hooks", "_global_backward_hooks"),
+)
 
 
 def discover(
@@ -35,6 +43,10 @@ def discover(
         for i, root in enumerate(roots):
             walk.add_root(root, path if len(roots) == 1 else f"{path}[{i}]")
     walk.add_root(function, "")
+    for name in _GLOBAL_HOOKS:
+        walk.add_root(getattr(torch.nn.modules.module, name, {}), f"torch.nn.modules.module.{name}")
+    for hooks in (_global_optimizer_pre_hooks, _global_optimizer_post_hooks):
+        walk.add_root(hooks, "hooks of all optimizers")
     for i, argument in enumerate(arguments):
         if not isinstance(argument, torch.Tensor):
             walk.add_root([argument], f"argument {i}")

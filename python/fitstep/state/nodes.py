@@ -10,6 +10,7 @@ entry of the node that holds the tuple.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
 from enum import EnumMeta
 from typing import Any, Literal
@@ -157,6 +158,17 @@ def is_number_type(kind: type) -> bool:
 def is_enum(kind: type) -> bool:
     """Whether instances of a class are enum members."""
     return isinstance(kind, EnumMeta)
+
+
+@functools.cache
+def _is_array_type(kind: type) -> bool:
+    return any(base.__module__ == "numpy" and base.__name__ == "ndarray" for base in kind.__mro__)
+
+
+def is_array(value: object) -> bool:
+    """Whether a value is a numpy array, without importing numpy."""
+    kind: Any = type(value)
+    return _is_array_type(kind)
 
 
 def is_numpy_scalar(kind: type) -> bool:

@@ -56,8 +56,8 @@ def _state(path: str, generator: Any) -> _State:
         get, put = generator.getstate, generator.setstate
     elif hasattr(generator, "get_state"):  # numpy.random and its RandomState.
         get, put = generator.get_state, generator.set_state
-    else:  # numpy.random.Generator.
-        bits = generator.bit_generator
+    else:  # numpy.random.Generator, or what is in one.
+        bits = getattr(generator, "bit_generator", generator)
 
         def get() -> Any:
             return bits.state

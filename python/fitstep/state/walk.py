@@ -8,6 +8,7 @@ libraries below, whose insides are none of a training step's state.
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import functools
 import gc
@@ -16,14 +17,16 @@ import sys
 import types
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 
 from fitstep.errors import CaptureError, is_user_file
 from fitstep.state import forms
-from fitstep.state.code import globals_in, names_in
+from fitstep.state.caches import values_in
+from fitstep.state.classes import SCHEDULERS, file_of, is_open, is_user_class
+from fitstep.state.code import globals_in, imports_in, names_in
 from fitstep.state.nodes import (
     LARGE,
     Above,
@@ -31,38 +34,22 @@ from fitstep.state.nodes import (
     Place,
     Reach,
     Style,
+    is_array,
     is_enum,
     is_number_type,
 )
+from fitstep.state.taken import check_not_taken
 
 MAX_NODES = 300_000
 
-_CLOSED_LIBRARIES = frozenset(sys.stdlib_module_names) | {
-    *("numpy", "pandas", "matplotlib", "sklearn", "scipy", "sympy", "tqdm", "rich", "wandb"),
-    *("tensorboard", "tensorboardX", "mlflow", "triton", "functorch", "torchgen", "PIL", "pytest"),
-    *("_pytest", "IPython", "ipykernel", "fitstep"),
-}
-_OPEN_IN_STDLIB = frozenset(
-    {"argparse", "collections", "functools", "types", "weakref", "queue", "threading", "_thread"}
-)
-_OPEN_IN_TORCH = ("torch.nn.", "torch.optim", "torch.distributions", "torch.amp", "torch.cuda.amp")
 _GENERATORS = (torch.Generator, random.Random)
-SCHEDULERS = (
-    torch.optim.lr_scheduler.LRScheduler,
-    torch.optim.lr_scheduler.ReduceLROnPlateau,
-)
 _STAND_INS = (
     *(types.MethodType, functools.partial, staticmethod, classmethod, property),
     *(functools.cached_property, weakref.ref, functools._lru_cache_wrapper),
-    *(contextvars.ContextVar, memoryview, types.MappingProxyType),
-)
-# Methods of a tensor that show its memory, or write to it, past operators.
-READERS = (
-    *("apply_", "map_", "map2_", "numpy", "tolist"),
-    *("__dlpack__", "data_ptr", "untyped_storage", "storage"),
+    *(contextvars.ContextVar, memoryview, types.MappingProxyType, *weakref.ProxyTypes),
 )
 _UNINITIALIZED = torch.nn.parameter.UninitializedParameter, torch.nn.parameter.UninitializedBuffer
-_NUMPYS = ("Generator", "RandomState")
+_NUMPYS = ("Generator", "RandomState", "MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
 _ATTRIBUTES, _SLOTS = forms.AttributesForm(), forms.SlotsForm()
 
 
@@ -156,25 +143,13 @@ class Walk:
                 self._follow(item, above, root, f"[{i}]")
 
     def _visit_builtin(self, value: Any, above: Above | None, root: str) -> None:
+        check_not_taken(value, above.path({}) if above else root)
         owner = getattr(value, "__self__", None)
-        if isinstance(owner, torch.Tensor):
-            self._check_reader(value.__name__, above, root)
         if not isinstance(owner, types.ModuleType | type | None):  # A method, as log.append.
             self._follow(owner, above, root, ".__self__")
 
     def _visit_descriptor(self, value: Any, above: Above | None, root: str) -> None:
-        if issubclass(torch.Tensor, value.__objclass__):  # torch.Tensor.tolist under another name.
-            self._check_reader(value.__name__, above, root)
-
-    def _check_reader(self, name: str, above: Above | None, root: str) -> None:
-        """Called as this object it reads memory where nobody can see it."""
-        if name in READERS:
-            raise CaptureError(
-                f"{above.path({}) if above else root} is the method {name} of tensors, taken from "
-                "there before compile; called in the step it may read what kernels have yet to "
-                "write",
-                todo=f"call it where it is needed: tensor.{name}()",
-            )
+        check_not_taken(value, above.path({}) if above else root)
 
     def _visit_step(self, value: Any, above: Above | None, root: str) -> None:
         self._follow(value.function, above, root, ".function")  # Called by another, it runs.
@@ -191,7 +166,10 @@ class Walk:
 
     def _visit_stand_in(self, value: Any, above: Above | None, root: str) -> None:
         """Things that only stand for others: methods, partials, weak references, caches."""
-        if isinstance(value, types.MethodType):
+        if type(value) in weakref.ProxyTypes:
+            with contextlib.suppress(ReferenceError):
+                self._follow(value.__reduce_ex__.__self__, above, root, "")
+        elif isinstance(value, types.MethodType):
             self._follow(value.__self__, above, root, "" if above else ".self")
             self._follow(value.__func__, above, root, "")
         elif isinstance(value, functools.partial):
@@ -217,10 +195,10 @@ class Walk:
         else:
             self.reach.caches.append(value)
             self._follow(value.__wrapped__, above, root, "")
-            for held in _cached_in(value):
+            for held in values_in(value):
                 self._follow(held, above, root, "()")
 
-    def _visit_object(self, value: object, above: Above | None, root: str) -> None:
+    def _visit_object(self, value: Any, above: Above | None, root: str) -> None:
         kind = self._kind(type(value))
         if isinstance(value, torch.nn.Module):
             self.modules.append((value, above, root))
@@ -234,6 +212,9 @@ class Walk:
                 self._add(kind.form, value, value, above, root, "", style="item")
             else:  # model.weight, not model._parameters['weight'].
                 self._add(kind.form, value, value, inside.above, inside.root, "", style="modules")
+        if is_array(value) and value.dtype.hasobject:
+            for i, held in enumerate(value.flat):
+                self._follow(held, above, root, f".flat[{i}]")
         if not kind.is_open:
             return
         attributes = forms.attributes_of(value)
@@ -246,6 +227,7 @@ class Walk:
                 self._queue.append((base, None, ""))
 
     def _visit_function(self, function: types.FunctionType, above: Above | None, root: str) -> None:
+        check_not_taken(function, above.path({}) if above else root)
         for name, cell in zip(
             function.__code__.co_freevars, function.__closure__ or (), strict=True
         ):
@@ -258,7 +240,20 @@ class Walk:
         if function.__dict__ or is_user_file(function.__code__.co_filename):
             self._add(_ATTRIBUTES, function.__dict__, function, above, root, "")
         if is_user_file(function.__code__.co_filename):
-            self._visit_names(function.__globals__, function, globals_in(function.__code__))
+            self._visit_globals(function)
+
+    def _visit_globals(self, function: types.FunctionType) -> None:
+        """What a function's code names, and what it imports when it runs."""
+        scope, names = function.__globals__, globals_in(function.__code__)
+        if "globals" in names:
+            names += [k for k, v in scope.items() if not isinstance(v, types.BuiltinFunctionType)]
+        self._visit_names(scope, function, names)
+        package = scope.get("__package__") or ""
+        for name in imports_in(function.__code__):
+            for full in (name, f"{package}.{name}".strip(".")):
+                module = sys.modules.get(full)
+                if module is not None and is_user_file(file_of(module)):
+                    self._visit_names(vars(module), function, names_in(function.__code__))
 
     def _visit_names(
         self, scope: dict[str, Any], function: types.FunctionType, names: Iterable[str]
@@ -275,7 +270,7 @@ class Walk:
         self._add(forms.NamesForm(names), scope, scope, None, path, "")
         for name in names:
             module = scope.get(name)
-            if isinstance(module, types.ModuleType) and is_user_file(_file_of(module)):
+            if isinstance(module, types.ModuleType) and is_user_file(file_of(module)):
                 self._visit_names(vars(module), function, names_in(function.__code__))
 
     def _visit_class(self, cls: type, _above: Above | None, _root: str) -> None:
@@ -336,7 +331,7 @@ class Walk:
         entries = node.entries()
         is_large = form.plain and len(entries) > LARGE
         for key, value in entries:
-            if isinstance(key, torch.Tensor) and key is not value:
+            if key is not value and self._kind(type(key)).visit is not None:
                 self._queue.append((key, Above(node, key), ""))
             kind = self._kind(type(value))
             if kind.visit is not None and not (is_large and not kind.is_tensor_or_module):
@@ -344,45 +339,11 @@ class Walk:
         return node
 
 
-def _cached_in(cache: Any) -> Iterator[Any]:
-    """What a functools.lru_cache has kept: in a dict, or in elements of its own."""
-    for held in gc.get_referents(cache):
-        if type(held) is not dict:
-            yield held
-        elif held is not cache.__dict__:
-            yield from held.values()
-
-
-def is_user_class(cls: type) -> bool:
-    """Whether a class is defined in user code."""
-    module = sys.modules.get(cls.__module__)
-    return module is not None and is_user_file(_file_of(module))
-
-
-def _file_of(module: types.ModuleType) -> str:
-    file = getattr(module, "__file__", None)
-    # A module without a file is built in, but for the one that a user types into.
-    return file or ("<stdin>" if module.__name__ == "__main__" else "<frozen>")
-
-
 def _module_table(above: Above | None) -> Node | None:
     """The attributes of a module, if `above` is one of its three tables of named things."""
     if above is None or above.rest or not isinstance(above.node.owner, torch.nn.Module):
         return None
     return above.node if above.key in ("_parameters", "_buffers", "_modules") else None
-
-
-def is_open(kind: type) -> bool:
-    """Whether to look at the attributes of a class's objects."""
-    if issubclass(kind, (torch.nn.Module, torch.optim.Optimizer, *SCHEDULERS)):
-        return True
-    home = kind.__module__ or ""
-    top = home.partition(".")[0]
-    if top == "torch":
-        return f"{home}.".startswith(_OPEN_IN_TORCH)
-    if top in _CLOSED_LIBRARIES and top not in _OPEN_IN_STDLIB:
-        return is_user_class(kind)
-    return True
 
 
 def innermost(function: object) -> object:

@@ -1,0 +1,255 @@
+"""What Python does with tensors beside operators, seen while a step is followed.
+
+numpy(), tolist(), deepcopy     what was called so far runs first; a preview shows a copy
+float(t), torch.tensor([t])     likewise, where PyTorch asks past operators
+get_rng_state()                 an operator of the program
+set_num_threads() and others    what was called so far runs first, under the old setting
+threads that start or wake      what was called so far runs first
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import gc
+import sys
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.utils.dlpack
+
+from . import _core
+from .ambient import setting_doors
+from .muted import thread_doors, wakes_nobody
+from .state.taken import READERS
+
+if TYPE_CHECKING:
+    from .following import Following
+
+Function = Callable[..., Any]
+
+# Methods that give a tensor's number, and what a preview makes up.
+_NUMBERS: dict[str, object] = {
+    "__float__": 1.0,
+    "__int__": 1,
+    "__index__": 1,
+    "__bool__": True,
+    "__complex__": 1j,
+}
+# Functions whose C++ reads memory by itself: max_pool1d() where nobody wants its gradient.
+_PAST_OPERATORS = ("max_pool1d", "choose_qparams_optimized")
+_LENDS = ("numpy", "__dlpack__", "data_ptr")  # What they give may be looked at later.
+
+
+class _Patch:
+    """One attribute that has another value while a step is followed."""
+
+    def __init__(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+        self._owner, self._name, self._make = owner, name, make
+        self._original: Any = self
+        self._is_own = False  # And not inherited.
+
+    def put(self) -> None:
+        original = getattr(self._owner, self._name)
+        if original is not self._original:  # For the first time, or somebody has replaced it.
+            self._original, self._is_own = original, self._name in vars(self._owner)
+            self._replacement = self._make(original)
+        setattr(self._owner, self._name, self._replacement)
+
+    def take_back(self) -> None:
+        if self._is_own:
+            setattr(self._owner, self._name, self._original)
+        else:
+            delattr(self._owner, self._name)
+
+
+class Patches:
+    """Those of one following."""
+
+    def __init__(self, following: Following) -> None:
+        self._following = following
+        self._all = list(self._make())
+        self._sees_compiled = False
+        self._put: list[_Patch] = []
+        self._stand_ins: list[torch.Tensor] = []
+
+    def put(self) -> None:
+        """Until `take_back` Python's calls are seen."""
+        frames = sys.modules.get("torch._dynamo.eval_frame")
+        if hasattr(frames, "_callback_from_stance") and not self._sees_compiled:
+            see = self._following.see_compiled
+            self._all.append(_Patch(frames, "_callback_from_stance", lambda _: see))
+            self._sees_compiled = True
+        for patch in self._all:
+            patch.put()
+            self._put.append(patch)
+
+    def take_back(self) -> None:
+        """All is as it was before `put`, also if that failed half-way."""
+        while self._put:
+            self._put.pop().take_back()
+        self._stand_ins = []
+
+    def _make(self) -> Iterator[_Patch]:
+        for name in (*READERS, "__deepcopy__", "__reduce_ex__"):
+            yield _Patch(torch.Tensor, name, functools.partial(self._with_bytes, name))
+        of_capsules = functools.partial(self._with_bytes, "__dlpack__")
+        for owner in (torch, torch.utils.dlpack):
+            yield _Patch(owner, "to_dlpack", of_capsules)
+        of_tensors: Any = torch.Tensor
+        for owner in (torch, of_tensors):
+            yield _Patch(owner, "tensor_split", self._behind_places)
+        for name in _PAST_OPERATORS:
+            yield _Patch(torch, name, functools.partial(self._reading, name))
+        for name, made_up in _NUMBERS.items():
+            yield _Patch(torch.Tensor, name, functools.partial(self._number, made_up))
+        state, set_state = torch.ops.fitstep.generator_state, torch.ops.fitstep.set_generator_state
+        for owner in (torch, torch.random):
+            yield _Patch(owner, "get_rng_state", lambda _: lambda: state())
+            yield _Patch(owner, "set_rng_state", lambda _: lambda new_state: set_state(new_state))
+        for owner in (torch.cuda, torch.cuda.random):
+            yield _Patch(owner, "get_rng_state", self.behind_all)
+        for owner, name in thread_doors():  # The other thread finds what was called so far.
+            yield _Patch(owner, name, self.behind_all)
+        for owner, name, _ in setting_doors():
+            yield _Patch(owner, name, self._behind_setting)
+
+    def behind_all(self, original: Function) -> Function:
+        """The function, called when all that was called before has happened."""
+        following = self._following
+
+        def function(*args: Any, **kwargs: Any) -> Any:
+            if not following.is_asked() or wakes_nobody(original, args):
+                return original(*args, **kwargs)
+            following.flush(original.__name__)
+            with following.core.not_followed():
+                return original(*args, **kwargs)
+
+        return function
+
+    def _behind_setting(self, change: Function) -> Function:
+        """`change`, called when what was called before has run under the old setting."""
+        following = self._following
+
+        def function(*args: Any, **kwargs: Any) -> Any:
+            if not following.is_asked():
+                return change(*args, **kwargs)
+            try:
+                following.flush("")
+            finally:
+                result = change(*args, **kwargs)
+                following.see_setting()
+            return result
+
+        return function
+
+    def _behind_places(self, split: Function) -> Function:
+        """`tensor_split()`, which reads where to split past operators."""
+        following = self._following
+
+        def function(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+            places = [a for a in (*args, *kwargs.values()) if isinstance(a, torch.Tensor)]
+            is_stale = following.is_asked() and not all(map(following.core.is_untouched, places))
+            if is_stale and not following.flush("tensor_split"):
+                return split(tensor, [1] * places[0].numel())
+            return split(tensor, *args, **kwargs)
+
+        return function
+
+    def _reading(self, name: str, original: Function) -> Function:
+        """A function that reads the memory of its argument past operators."""
+        following = self._following
+
+        def function(input: torch.Tensor, *args: Any, **kwargs: Any) -> Any:  # noqa: A002
+            has_gradient = torch.is_grad_enabled() and input.requires_grad
+            if not following.is_asked() or has_gradient or type(input) is not torch.Tensor:
+                return original(input, *args, **kwargs)
+            is_there = following.core.is_untouched(input) or following.flush(name)
+            with following.core.not_followed():
+                if not is_there:
+                    input = torch.zeros(input.shape, dtype=input.dtype)  # noqa: A001
+                return original(input, *args, **kwargs)
+
+        return function
+
+    def _number(self, made_up: object, original: Function) -> Function:
+        """The method that gives a tensor's number, also to who asks past operators, as does
+        torch.tensor([loss, ...])."""
+        following = self._following
+
+        def number(tensor: torch.Tensor, *args: Any) -> Any:
+            is_past = following.is_current() and not _core.is_followed()
+            is_stale = is_past and not following.core.is_untouched(tensor)
+            if is_stale and not following.flush(original.__name__):
+                return made_up
+            return original(tensor, *args)
+
+        return number
+
+    def _with_bytes(self, name: str, original: Function) -> Function:
+        """The method of a tensor that reads its memory, called when its bytes are there."""
+        following = self._following
+
+        def method(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+            if not following.is_asked() or tensor.device.type == "meta":
+                return original(tensor, *args, **kwargs)
+            is_there = following.core.is_untouched(tensor) or following.flush(name)
+            with following.core.not_followed():
+                if following.is_preview:
+                    tensor = self._stand_in(tensor, name, is_there)
+                elif is_there and name in _LENDS:
+                    _core.note_lender(tensor)
+                return original(tensor, *args, **kwargs)
+
+        return method
+
+    def _stand_in(self, tensor: torch.Tensor, name: str, is_there: bool) -> torch.Tensor:
+        """What a preview gives to who looks at memory: he may write there, and nobody could undo
+        it. Where nobody knows the bytes they are zeros."""
+        if name not in READERS:  # Copies stay, and would stay zeros.
+            if not is_there:
+                self._following.refuse(name, "needs the bytes of a tensor")
+            return tensor
+        if is_there and tensor.layout is not torch.strided:
+            return tensor
+        made = torch.zeros(tensor.shape, dtype=tensor.dtype, device=tensor.device)
+        if is_there:
+            made.copy_(tensor.detach())
+        self._stand_ins.append(made.requires_grad_(tensor.requires_grad))
+        return self._stand_ins[-1]
+
+
+@functools.cache
+def watch_generators(current: Callable[[], Following | None]) -> None:
+    """From now on a state that a generator gives out is that behind all draws of a step so far."""
+    kind = torch.Generator
+    attributes = gc.get_referents(kind.__dict__)[0]  # Written in C: setattr() would refuse.
+    for name in ("get_state", "clone_state", "graphsafe_get_state", "__reduce__"):
+        attributes[name] = _behind_draws(getattr(kind, name), current)
+    attributes["set_state"] = _when_there(kind.set_state, current)
+    ctypes.pythonapi.PyType_Modified(ctypes.py_object(kind))
+
+
+def _behind_draws(original: Function, current: Callable[[], Following | None]) -> Function:
+    @functools.wraps(original)
+    def method(generator: torch.Generator, *args: Any) -> Any:
+        following = current()
+        if following is None:
+            return original(generator, *args)
+        return following.patches.behind_all(original)(generator, *args)
+
+    return method
+
+
+def _when_there(set_state: Function, current: Callable[[], Following | None]) -> Function:
+    @functools.wraps(set_state)
+    def method(generator: torch.Generator, state: torch.Tensor) -> torch.Generator:
+        following = current()
+        if following is None or not following.is_asked() or following.core.is_untouched(state):
+            return set_state(generator, state)  # type: ignore[no-any-return]
+        if not following.flush("set_state"):
+            return generator
+        return set_state(generator, state)  # type: ignore[no-any-return]
+
+    return method

@@ -1,0 +1,59 @@
+"""Which classes are a user's, and whose objects are looked into."""
+
+from __future__ import annotations
+
+import sys
+import types
+
+import torch
+
+from fitstep.errors import is_user_file
+
+SCHEDULERS = (
+    torch.optim.lr_scheduler.LRScheduler,
+    torch.optim.lr_scheduler.ReduceLROnPlateau,
+)
+_CLOSED_LIBRARIES = frozenset(sys.stdlib_module_names) | {
+    *("numpy", "pandas", "matplotlib", "scipy", "sympy", "tqdm", "rich", "wandb"),
+    *("tensorboard", "tensorboardX", "mlflow", "triton", "functorch", "torchgen", "PIL", "pytest"),
+    *("_pytest", "IPython", "ipykernel", "fitstep"),
+}
+_OPEN_IN_STDLIB = frozenset(
+    {"argparse", "collections", "configparser", "contextlib", "functools", "types", "weakref"}
+    | {"optparse", "threading", "_thread", "unittest"}
+)
+_OPEN_IN_TORCH = (
+    "torch.nn.",
+    "torch.optim",
+    "torch.distributions",
+    "torch.amp",
+    "torch.cuda.amp",
+    "torch.utils.data.",
+    "torch.quasirandom",
+)
+
+
+def is_user_class(cls: type) -> bool:
+    """Whether a class is defined in user code."""
+    module = sys.modules.get(cls.__module__)
+    return module is not None and is_user_file(file_of(module))
+
+
+def file_of(module: types.ModuleType) -> str:
+    """Where a module is written; never empty."""
+    file = getattr(module, "__file__", None)
+    # A module without a file is built in, but for the one that a user types into.
+    return file or ("<stdin>" if module.__name__ == "__main__" else "<frozen>")
+
+
+def is_open(kind: type) -> bool:
+    """Whether to look at the attributes of a class's objects."""
+    if issubclass(kind, (torch.nn.Module, torch.optim.Optimizer, *SCHEDULERS)):
+        return True
+    home = kind.__module__ or ""
+    top = home.partition(".")[0]
+    if top == "torch":
+        return f"{home}.".startswith(_OPEN_IN_TORCH)
+    if top in _CLOSED_LIBRARIES and top not in _OPEN_IN_STDLIB:
+        return is_user_class(kind)
+    return True

@@ -1,0 +1,96 @@
+"""What compile runs before the first step shows nothing, and uses nothing up."""
+
+import os
+import threading
+import warnings
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from queue import Queue
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+import fitstep
+
+
+def training() -> tuple[nn.Module, Callable[[Tensor], Tensor]]:
+    torch.manual_seed(0)
+    model = nn.Linear(8, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def train(x: Tensor) -> Tensor:
+        optimizer.zero_grad()
+        loss = model(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return model, train
+
+
+def compiled(step: Callable[..., Any], *args: Any) -> Any:
+    return closing(fitstep.compile(step, args, progress=False, audits="off"))
+
+
+def test_a_warning_that_comes_once_comes_at_the_first_call() -> None:
+    _, train = training()
+
+    def step(x: Tensor) -> Tensor:
+        warnings.warn("the rate is high", stacklevel=1)
+        return train(x)
+
+    x = torch.randn(2, 8)
+    with warnings.catch_warnings(record=True) as given:
+        warnings.simplefilter("default")
+        with compiled(step, x) as run:
+            assert not given
+            run(x)
+            run(x)
+    assert [str(one.message) for one in given] == ["the rate is high"]
+
+
+def test_nothing_is_written_to_a_file_descriptor(tmp_path: Path) -> None:
+    _, train = training()
+    file = os.open(tmp_path / "log", os.O_CREAT | os.O_WRONLY)
+
+    def step(x: Tensor) -> Tensor:
+        os.write(file, b"step\n")
+        return train(x)
+
+    x = torch.randn(2, 8)
+    with compiled(step, x) as run:
+        run(x)
+    os.close(file)
+    assert (tmp_path / "log").read_text() == "step\n"
+
+
+def test_a_queue_keeps_what_another_thread_puts_there_meanwhile() -> None:
+    batches = [torch.randn(2, 8) for _ in range(8)]
+    results = []
+    for is_compiled in (False, True):
+        model, train = training()
+        queue: Queue[Tensor] = Queue(2)
+
+        def produce(queue: Queue[Tensor] = queue) -> None:
+            for batch in batches:
+                queue.put(batch)
+
+        def step(
+            x: Tensor,
+            queue: Queue[Tensor] = queue,
+            train: Callable[[Tensor], Tensor] = train,
+        ) -> Tensor:
+            return train(x + queue.get())
+
+        threading.Thread(target=produce, daemon=True).start()
+        x = torch.ones(2, 8)
+        if is_compiled:
+            with compiled(step, x) as run:
+                losses = [run(x) for _ in batches]
+        else:
+            losses = [step(x) for _ in batches]
+        results.append((losses, list(model.parameters())))
+    for ours, theirs in zip(*results, strict=True):
+        assert all(torch.equal(a, b) for a, b in zip(ours, theirs, strict=True))
