@@ -57,13 +57,14 @@ class LeavesTheProcess(BaseException):
 class Muted:
     """Stands for an object that takes notes: whatever is called does nothing."""
 
-    def __init__(self, real: object) -> None:
+    def __init__(self, real: object, *, is_part: bool = False) -> None:
         object.__setattr__(self, "_real", real)
+        object.__setattr__(self, "_is_part", is_part)  # Of `real`, which nobody has looked at.
 
     def __getattr__(self, name: str) -> Any:
-        if name == "_real":  # Asked by copies, before they have one.
+        if name in ("_real", "_is_part"):  # Asked by copies, before they have one.
             raise AttributeError(name)
-        found = getattr(self._real, name)
+        found = _drop if self._is_part else getattr(self._real, name)
         if name in _OF_FILES:
             return found
         if name == "write":
@@ -77,7 +78,7 @@ class Muted:
         return self
 
     def __getitem__(self, _key: object) -> Muted:
-        return self
+        return Muted(self._real, is_part=True)
 
     def __setitem__(self, _key: object, _value: object) -> None:
         pass
@@ -228,7 +229,7 @@ def _leaving(original: Callable[..., Any]) -> Callable[..., Any]:
     return door
 
 
-def _drop(_logger: logging.Logger, _record: logging.LogRecord) -> None:
+def _drop(*_args: object) -> None:
     pass
 
 
