@@ -51,6 +51,7 @@ class Recordings:
         self._arguments = arguments_in(args, kwargs)
         self._calls = 0
         self._made_up = False
+        self._first: Undo | None = None
         self.dropping: dict[int, torch.Tensor] = {}  # Parameters whose gradients calls drop.
 
     def run(self) -> tuple[list[Recorded], int]:
@@ -65,20 +66,30 @@ class Recordings:
         self._begin = roles_of(reach, self._maker.session)
         places = [p.tensor for p in reach.unique() if p.tensor.layout is torch.strided]
         forget_dead_arrays([t for t in places if _core.is_lent(t)])
-        with self._following.sources.following(dict(reach.modules)):
-            self._undoing(reach, self._record_calls)
-            if self._may_find_grads(reach):
-                self._undoing(reach, lambda: self._record_calls(_AHEAD, puts_grads=True))
-            first = [one for one in self._recorded if one.call == 0]
-            contents = [_contents(one) for one in first]
-            recorded, calls = self._recorded, self._calls
-            self._recorded = []
-            self._undoing(reach, lambda: self._record_call(0))
-            self._check_same(first, contents)
+        try:
+            with self._following.sources.following(dict(reach.modules)):
+                recorded = self._record(reach)
+        finally:
+            gc.collect()
+            if self._first is not None:  # What the preview made is gone; that may have changed it.
+                put_back(self._first)
         self._following.tell()
         self._check_gone(recorded + self._recorded)
         self._recorded = []  # Who moves tensors home counts those that hold their memory.
-        return recorded, calls
+        return recorded, self._calls
+
+    def _record(self, reach: Reach) -> list[Recorded]:
+        self._undoing(reach, self._record_calls)
+        if self._may_find_grads(reach):
+            self._undoing(reach, lambda: self._record_calls(_AHEAD, puts_grads=True))
+        first = [one for one in self._recorded if one.call == 0]
+        contents = [_contents(one) for one in first]
+        recorded, calls = self._recorded, self._calls
+        self._recorded = []
+        self._undoing(reach, lambda: self._record_call(0))
+        self._calls = calls
+        self._check_same(first, contents)
+        return recorded
 
     def _check_gone(self, recorded: list[Recorded]) -> None:
         """Raises CaptureError where a tensor of the preview is held by what nobody could see."""
@@ -122,6 +133,7 @@ class Recordings:
 
     def _undoing(self, reach: Reach, act: Callable[[], object]) -> None:
         undo = Undo(reach, tensors_in(self._args, self._kwargs))
+        self._first = self._first or undo
         try:
             undo.hold()
             self._roles = self._begin
@@ -129,8 +141,6 @@ class Recordings:
                 contextvars.copy_context().run(act)  # What it sets there goes with the copy.
         finally:
             put_back(undo, self._following.core.undo_writes)
-            gc.collect()
-            put_back(undo)  # What the preview made is gone; its end may have changed something.
             # What another recording makes in the same place has the same name, and home.
             self._maker.session.names.free(_core.is_hollow)
 
