@@ -73,6 +73,7 @@ class Recordings:
             gc.collect()
             if self._first is not None:  # What the preview made is gone; that may have changed it.
                 put_back(self._first)
+            self._first = None  # It holds memory that tensors are about to leave.
         self._following.tell()
         self._check_gone(recorded + self._recorded)
         self._recorded = []  # Who moves tensors home counts those that hold their memory.
