@@ -1,8 +1,13 @@
-// An arena is one reservation on a device; a plan's offsets become addresses in it.
+// An arena is one reservation on a device; a plan's offsets become addresses in it. In a process
+// that was forked from the one that made it the same addresses are other memory: there nothing of
+// it is given back or changed.
 //
 //   base                        capacity
 //   | homes | residencies, scratch  |     every offset + size lies in here, or is refused
 #pragma once
+
+#include <sys/types.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <memory>
@@ -30,18 +35,25 @@ class Arena {
   Result<char*> address(int64_t offset_bytes, int64_t size_bytes) const;
 
   // Gives bytes inside the arena back to the device; their addresses stay reserved.
-  void discard(char* begin, int64_t size_bytes) { device_->discard(begin, size_bytes); }
+  void discard(char* begin, int64_t size_bytes) {
+    if (is_ours()) device_->discard(begin, size_bytes);
+  }
 
   // Lets processes that are forked from now on have a copy of it.
-  void enter_forks() { device_->set_in_forks(base_, size_bytes_, true); }
+  void enter_forks() {
+    if (is_ours()) device_->set_in_forks(base_, size_bytes_, true);
+  }
 
  private:
   Arena(std::shared_ptr<Device> device, char* base, int64_t size_bytes)
-      : device_(std::move(device)), base_(base), size_bytes_(size_bytes) {}
+      : device_(std::move(device)), base_(base), size_bytes_(size_bytes), process_(getpid()) {}
+
+  bool is_ours() const { return getpid() == process_; }
 
   std::shared_ptr<Device> device_;
   char* base_;
   int64_t size_bytes_;
+  pid_t process_;
 };
 
 }  // namespace fitstep
