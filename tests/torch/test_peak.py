@@ -12,6 +12,7 @@ import pytest
 import torch
 from cases import CASES, build
 from equal_bits import Watched, close_all, compile_all, plain_peak, share_of_plain_peak
+from fitstep.state import discover
 from touched import touched
 
 # Variants are mixed: a short batch every fourth step, validation after every second. Kernels in
@@ -45,6 +46,17 @@ def test_a_step_leaves_no_block_of_pythons_memory() -> None:
     blocks = sys.getallocatedblocks() - before
     close_all(steps)
     assert blocks < 100
+
+
+def test_what_a_walk_finds_goes_with_it() -> None:
+    """Or gradients that it has found would stay in memory until the next collection."""
+    trainee = build(CASES["mlp"], tiny=True)
+    discover(trainee.functions[0])
+    gc.collect()
+    reach = discover(trainee.functions[0])
+    assert reach.tensors
+    del reach
+    assert gc.collect() == 0
 
 
 @pytest.mark.parametrize("case", MIXED)

@@ -57,7 +57,7 @@ class _Kind:
     """What holds for every object of a class."""
 
     def __init__(self, kind: type, visit: Callable[..., None] | None, is_once: bool) -> None:
-        self.visit = visit  # None: such objects hold nothing.
+        self.visit = visit  # A function of Walk; None: such objects hold nothing.
         self.is_once = is_once  # Not at every path that leads to an object.
         self.is_tensor_or_module = issubclass(kind, (torch.Tensor, torch.nn.Module))
         self.form = forms.plain_form_of(kind)
@@ -99,7 +99,7 @@ class Walk:
                 return
             self._seen.add(id(value))
             self._keep.append(value)
-        kind.visit(value, above, root)
+        kind.visit(self, value, above, root)
 
     def _kind(self, kind: type) -> _Kind:
         found = self._kinds.get(kind)
@@ -107,25 +107,26 @@ class Walk:
             found = self._kinds[kind] = _Kind(kind, *self._visit_of(kind))
         return found
 
-    def _visit_of(self, kind: type) -> tuple[Callable[..., None] | None, bool]:
+    @staticmethod
+    def _visit_of(kind: type) -> tuple[Callable[..., None] | None, bool]:
         """How to visit objects of a class, and whether once is enough."""
         at_every_path: list[tuple[Any, Callable[..., None]]] = [
-            (torch.Tensor, self._visit_tensor),
-            ((tuple, frozenset), self._visit_tuple),
-            (types.BuiltinFunctionType, self._visit_builtin),
-            (types.MethodDescriptorType, self._visit_descriptor),
+            (torch.Tensor, Walk._visit_tensor),
+            ((tuple, frozenset), Walk._visit_tuple),
+            (types.BuiltinFunctionType, Walk._visit_builtin),
+            (types.MethodDescriptorType, Walk._visit_descriptor),
         ]
         once: list[tuple[Any, Callable[..., None]]] = [
-            (types.FunctionType, self._visit_function),
-            (type, self._visit_class),
-            (_GENERATORS, self._visit_generator),
-            (_STAND_INS, self._visit_stand_in),
+            (types.FunctionType, Walk._visit_function),
+            (type, Walk._visit_class),
+            (_GENERATORS, Walk._visit_generator),
+            (_STAND_INS, Walk._visit_stand_in),
         ]
         for of, visit in at_every_path:
             if issubclass(kind, of):
                 return visit, False
         if is_enum(kind):  # A member: its value may be a list, and it may have attributes.
-            return self._visit_object, True
+            return Walk._visit_object, True
         # Modules are looked into by name only, from the functions that name them.
         if is_number_type(kind) or issubclass(kind, (types.CodeType, types.ModuleType)):
             return None, True
@@ -133,9 +134,9 @@ class Walk:
             if issubclass(kind, of):
                 return visit, True
         if kind.__module__ == "fitstep.step" and kind.__name__ == "Step":
-            return self._visit_step, True
+            return Walk._visit_step, True
         is_numpys = kind.__module__.startswith("numpy.random") and kind.__name__ in _NUMPYS
-        return self._visit_generator if is_numpys else self._visit_object, True
+        return Walk._visit_generator if is_numpys else Walk._visit_object, True
 
     def _visit_tuple(self, value: Any, above: Above | None, root: str) -> None:
         for i, item in enumerate(value):
