@@ -25,19 +25,8 @@ import torch
 
 # Packages whose objects only take notes: nothing that they return is a number of a step.
 _TRACKERS = frozenset(
-    {
-        "tqdm",
-        "tempfile",
-        "codecs",
-        "tensorboard",
-        "tensorboardX",
-        "wandb",
-        "mlflow",
-        "comet_ml",
-        "aim",
-        "neptune",
-    }
-    | {"clearml", "rich", "_csv", "csv"}
+    {"tqdm", "tempfile", "codecs", "csv", "_csv", "rich", "tensorboard", "tensorboardX", "wandb"}
+    | {"mlflow", "comet_ml", "aim", "neptune", "clearml"}
 )
 _WRITES = frozenset(
     {"os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.truncate", "os.link", "os.symlink"}
@@ -46,6 +35,8 @@ _WRITES = frozenset(
 _PROCESSES = frozenset({"subprocess.Popen", "os.system", "os.exec", "os.fork", "os.posix_spawn"})
 _WORLD = _WRITES | _PROCESSES | {"socket.connect", "socket.sendto", "builtins.breakpoint"}
 _OF_FILES = frozenset({"tell", "fileno", "isatty", "readable", "writable", "seekable"})
+_NEW_LOGGER = (True, False, logging.NOTSET)  # Propagates, is disabled, level.
+_STREAMS = ("stdout", "stderr", "__stdout__", "__stderr__")
 _previewing: list[int] = []  # Threads.
 _is_hooked = False
 
@@ -67,6 +58,8 @@ class Muted:
         found = _drop if self._is_part else getattr(self._real, name)
         if name in _OF_FILES:
             return found
+        if is_output(found):  # The buffer of a text file.
+            return Muted(found)
         if name == "write":
             return len
         return (lambda *_args, **_kwargs: Muted(found)) if callable(found) else found
@@ -126,13 +119,14 @@ def muted() -> Iterator[None]:
     handle, write = logging.Logger.handle, os.write
     thread = threading.get_ident()
     with (
-        contextlib.redirect_stdout(_Sink(sys.stdout)),
-        contextlib.redirect_stderr(_Sink(sys.stderr)),
+        _streams_replaced(),
         _no_warnings(),
         _loggers_kept(),
     ):
         # Not logging.disable(): loggers remember whether they were enabled.
-        logging.Logger.handle = _drop  # type: ignore[assignment, method-assign]
+        logging.Logger.handle = (  # type: ignore[method-assign]
+            lambda self, record: None if _is_previewing() else handle(self, record)
+        )
         os.write = lambda file, data: (
             memoryview(data).nbytes if _is_previewing() else write(file, data)
         )
@@ -161,7 +155,7 @@ def _no_warnings() -> Iterator[None]:
 
 
 class _Sink(io.TextIOWrapper):
-    """Takes the place of a stream."""
+    """Takes the place of a stream, for the thread that previews."""
 
     def __init__(self, real: Any) -> None:
         super().__init__(io.BytesIO(), encoding=getattr(real, "encoding", None) or "utf-8")
@@ -170,18 +164,43 @@ class _Sink(io.TextIOWrapper):
     def fileno(self) -> int:
         return int(self._of.fileno())
 
+    def write(self, text: str) -> int:
+        return super().write(text) if _is_previewing() else int(self._of.write(text))
+
+    def flush(self) -> None:
+        if not _is_previewing():
+            self._of.flush()
+
+
+@contextlib.contextmanager
+def _streams_replaced() -> Iterator[None]:
+    names = [name for name in _STREAMS if getattr(sys, name) is not None]
+    before = {name: getattr(sys, name) for name in names}
+    for name, real in before.items():
+        setattr(sys, name, _Sink(real))
+    try:
+        yield
+    finally:
+        for name, real in before.items():
+            setattr(sys, name, real)
+
 
 @contextlib.contextmanager
 def _loggers_kept() -> Iterator[None]:
-    """Behind its body all loggers have the handlers, filters and levels that they had before."""
-    before = {one: (one.handlers[:], one.filters[:], one.level) for one in _loggers()}
+    """Behind its body all loggers have the handlers, filters and settings that they had before."""
+    before = {one: (one.handlers[:], one.filters[:], _settings_of(one)) for one in _loggers()}
     try:
         yield
     finally:
         for one in _loggers():
-            one.handlers[:], one.filters[:], level = before.get(one, ([], [], logging.NOTSET))
-            if one.level != level:
+            one.handlers[:], one.filters[:], was = before.get(one, ([], [], _NEW_LOGGER))
+            if _settings_of(one) != was:
+                one.propagate, one.disabled, level = was
                 one.setLevel(level)
+
+
+def _settings_of(logger: logging.Logger) -> tuple[bool, bool, int]:
+    return logger.propagate, logger.disabled, logger.level
 
 
 def _loggers() -> Iterator[logging.Logger]:

@@ -28,7 +28,7 @@ _OUTSIDE = frozenset(
     {"queue", "_queue", "sqlite3", "_sqlite3", "zipfile", "tarfile", "shelve", "_dbm", "_gdbm"}
     | {"dbm.dumb", "socket", "_socket", "h5py._hl.files", "h5py._hl.group", "h5py._hl.dataset"}
     | {f"multiprocessing.{one}" for one in ("connection", "managers", "pool", "queues")}
-    | {"multiprocessing.shared_memory", "asyncio.queues"}
+    | {"multiprocessing.shared_memory", "asyncio.queues", "subprocess", "_pickle"}
 )
 
 
@@ -64,8 +64,9 @@ class HeldIterator:
 
 
 class Outside:
-    """Stands for an object that others see or change, too: a queue, a connection, an archive. What
-    is put there nobody gets; where the step gets something, the preview ends."""
+    """Stands for an object that others see or change, too: a queue, a connection, an archive,
+    another process. What is put there nobody gets; where the step gets something, or does anything
+    else with it, the preview ends."""
 
     def __init__(self, real: object) -> None:
         self._real = real
@@ -77,11 +78,14 @@ class Outside:
     def __getattr__(self, name: str) -> Any:
         if name == "_real":  # Asked by copies, before they have one.
             raise AttributeError(name)
+        if name in ("put", "put_nowait", "task_done", "send"):
+            return _ignore
+        found = getattr(self._real, name)
         if name in ("qsize", "empty", "full"):
-            return getattr(self._real, name)
-        return _ignore if name in ("put", "put_nowait", "task_done", "send") else self._leave()
+            return found
+        return self._leave if callable(found) else self._leave()
 
-    def _leave(self, *_args: object) -> Any:
+    def _leave(self, *_args: object, **_kwargs: object) -> Any:
         raise LeavesTheProcess(type(self._real).__name__)
 
     __enter__ = __exit__ = __iter__ = __len__ = __getitem__ = __setitem__ = __call__ = _leave

@@ -10,6 +10,7 @@ import gc
 import hashlib
 import io
 import multiprocessing.shared_memory
+import pickle
 import queue
 import sqlite3
 import sys
@@ -142,9 +143,10 @@ def ends_of_objects_in_cycles() -> Any:
     return count, calls
 
 
-@counting
-def a_cache_that_gets_one_more() -> Any:
-    @functools.lru_cache(None)
+def cache_that_gets_more(maxsize: int | None) -> Any:
+    """What counts is kept in a cache, which gets one entry more at each call."""
+
+    @functools.lru_cache(maxsize)
     def meter(_key: int) -> Holder:
         return Holder()
 
@@ -156,22 +158,45 @@ def a_cache_that_gets_one_more() -> Any:
         return meter(0).count
 
     return count, meter(0)
+
+
+@counting
+def a_cache_that_gets_one_more() -> Any:
+    return cache_that_gets_more(None)
 
 
 @counting
 def a_bounded_cache_that_gets_one_more() -> Any:
-    @functools.lru_cache(maxsize=64)
-    def meter(_key: int) -> Holder:
-        return Holder()
+    return cache_that_gets_more(64)
 
-    meter(0)
+
+@counting
+def a_full_cache_that_gets_one_more() -> Any:
+    return cache_that_gets_more(2)
+
+
+@counting
+def a_bound_method_of_a_connection() -> Any:
+    execute = sqlite3.connect(":memory:").execute
+    execute("create table calls (id integer)")
 
     def count() -> int:
-        meter(0).count += 1
-        meter(meter(0).count)
-        return meter(0).count
+        execute("insert into calls values (1)")
+        return int(execute("select count(*) from calls").fetchone()[0])
 
-    return count, meter(0)
+    return count, Holder()
+
+
+@counting
+def a_pickler_s_file() -> Any:
+    file = io.BytesIO()
+    pickler = pickle.Pickler(file)
+
+    def count() -> int:
+        pickler.dump("step")
+        return len(file.getvalue()) // 15
+
+    return count, file
 
 
 @counting

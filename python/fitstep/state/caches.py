@@ -35,21 +35,19 @@ class CacheState:
         return next((table for table in tables if table is not of), {})
 
     def restore(self) -> None:
-        """Takes out what was added. Raises CaptureError where others would go with it."""
+        """Takes out what was added. Raises CaptureError where something has gone for it."""
         now = self._table()
         if now.keys() == self._was.keys():
             return
-        if self._was and self._cache.cache_parameters()["maxsize"] is None:
-            for key in [key for key in now if key not in self._was]:
-                del now[key]
+        if all(_is_same_anew(held) or held is self._cache.__wrapped__ for held in self._held):
+            self._cache.cache_clear()
             return
-        self._cache.cache_clear()  # Elements may hold hollow tensors; one cannot be taken out.
-        own = (self._cache.__wrapped__, *self._was.values())
-        if not all(_is_same_anew(held) or any(held is one for one in own) for held in self._held):
+        for key in [key for key in now if key not in self._was]:
+            del now[key]
+        if len(now) < len(self._was):
             raise CaptureError(
-                f"{self._cache.__wrapped__.__qualname__}() has a functools.lru_cache of limited "
-                "size, in which it keeps objects from before the step; compile, which undoes what "
-                "a preview does, cannot take out one more",
+                f"{self._cache.__wrapped__.__qualname__}() has a functools.lru_cache that is full; "
+                "in compile it has forgotten objects, which nobody could put back",
                 todo="use functools.lru_cache(maxsize=None)",
             )
 
@@ -59,5 +57,6 @@ def _is_same_anew(value: Any) -> bool:
     if isinstance(value, tuple):
         return all(map(_is_same_anew, value))
     kind = type(value)
-    is_plain = value is None or kind is object or isinstance(value, torch.Tensor | type)
+    is_own = kind is object or kind.__name__ == "_lru_list_elem"  # The cache's.
+    is_plain = value is None or is_own or isinstance(value, torch.Tensor | type)
     return is_plain or is_number_type(kind)

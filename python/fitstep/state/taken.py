@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import types
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -24,8 +25,8 @@ _C: Any = torch._C
 _SPLIT, _TO_DLPACK = torch.tensor_split, _C._to_dlpack
 
 
-def check_not_taken(function: Any, path: str) -> None:
-    """Raises CaptureError if a function, reached by `path`, is one that has to be seen."""
+def check_not_taken(function: Any, path: Callable[[], str]) -> None:
+    """Raises CaptureError if a function, reached by `path()`, is one that has to be seen."""
     owner = getattr(function, "__self__", None)
     is_methods = isinstance(owner, torch.Tensor) or (
         isinstance(function, types.MethodDescriptorType)
@@ -33,15 +34,15 @@ def check_not_taken(function: Any, path: str) -> None:
     )
     if is_methods and function.__name__ in READERS:
         raise CaptureError(
-            f"{path} is the method {function.__name__} of tensors, taken from there before "
+            f"{path()} is the method {function.__name__} of tensors, taken from there before "
             "compile; called in the step it may read what kernels have yet to write",
             todo=f"call it where it is needed: tensor.{function.__name__}()",
         )
     name = _doors().get(id(getattr(function, "__wrapped__", function)))
     if name is not None:
         raise CaptureError(
-            f"{path} is {name}, taken from there before compile; what it does in the step fitstep "
-            "cannot see",
+            f"{path()} is {name}, taken from there before compile; what it does in the step "
+            "fitstep cannot see",
             todo=f"call it where it is needed: {name}(...)",
         )
 

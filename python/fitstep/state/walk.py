@@ -144,13 +144,13 @@ class Walk:
                 self._follow(item, above, root, f"[{i}]")
 
     def _visit_builtin(self, value: Any, above: Above | None, root: str) -> None:
-        check_not_taken(value, above.path({}) if above else root)
+        check_not_taken(value, lambda: above.path({}) if above else root)
         owner = getattr(value, "__self__", None)
         if not isinstance(owner, types.ModuleType | type | None):  # A method, as log.append.
             self._follow(owner, above, root, ".__self__")
 
     def _visit_descriptor(self, value: Any, above: Above | None, root: str) -> None:
-        check_not_taken(value, above.path({}) if above else root)
+        check_not_taken(value, lambda: above.path({}) if above else root)
 
     def _visit_step(self, value: Any, above: Above | None, root: str) -> None:
         self._follow(value.function, above, root, ".function")  # Called by another, it runs.
@@ -213,7 +213,7 @@ class Walk:
                 self._add(kind.form, value, value, above, root, "", style="item")
             else:  # model.weight, not model._parameters['weight'].
                 self._add(kind.form, value, value, inside.above, inside.root, "", style="modules")
-        if is_array(value) and value.dtype.hasobject:
+        if is_array(value) and value.dtype.hasobject and value.size <= LARGE:
             for i, held in enumerate(value.flat):
                 self._follow(held, above, root, f".flat[{i}]")
         if not kind.is_open:
@@ -228,7 +228,7 @@ class Walk:
                 self._queue.append((base, None, ""))
 
     def _visit_function(self, function: types.FunctionType, above: Above | None, root: str) -> None:
-        check_not_taken(function, above.path({}) if above else root)
+        check_not_taken(function, lambda: above.path({}) if above else root)
         for name, cell in zip(
             function.__code__.co_freevars, function.__closure__ or (), strict=True
         ):
@@ -332,11 +332,10 @@ class Walk:
         entries = node.entries()
         is_large = form.plain and len(entries) > LARGE
         for key, value in entries:
-            if key is not value and self._kind(type(key)).visit is not None:
-                self._queue.append((key, Above(node, key), ""))
-            kind = self._kind(type(value))
-            if kind.visit is not None and not (is_large and not kind.is_tensor_or_module):
-                self._queue.append((value, Above(node, key), ""))
+            for held in (value,) if key is value else (key, value):
+                kind = self._kind(type(held))
+                if kind.visit is not None and not (is_large and not kind.is_tensor_or_module):
+                    self._queue.append((held, Above(node, key), ""))
         return node
 
 
