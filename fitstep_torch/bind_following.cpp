@@ -296,6 +296,7 @@ void bind_following(py::module_& module) {
            !c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::Fake);
   });
   py::class_<NotFollowed>(module, "NotFollowed")
+      .def(py::init())
       .def("__enter__",
            [](NotFollowed& one) {
              one.was_followed = c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::Fake);
@@ -335,7 +336,6 @@ void bind_following(py::module_& module) {
            [](const Bound& bound, const at::Tensor& tensor) {
              return bound.follower.is_untouched(tensor);
            })
-      .def("not_followed", [](Bound&) { return NotFollowed(); })
       .def("recorded", [](const Bound& bound) { return bound.follower.recorded(); })
       .def("ran", [](const Bound& bound) { return bound.follower.ran(); });
   module.def("make_ghost", [](const at::Tensor& like) {

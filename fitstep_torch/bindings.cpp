@@ -36,6 +36,7 @@ PYBIND11_MODULE(_core, module) {
   module.attr("CoreError") = core_error();
   bind_devices(module);
   bind_capture(module);
+  bind_entered(module);
   bind_following(module);
   bind_planning(module);
   bind_running(module);

@@ -86,7 +86,7 @@ class Call:
 
     def end_segment(self, following: Following) -> None:
         """Runs what is recorded, and gives hollow tensors their memory."""
-        with following.core.not_followed():  # Operators that this calls are its own.
+        with _core.NotFollowed():  # Operators that this calls are its own.
             self._end_segment(following)
 
     def _end_segment(self, following: Following) -> None:
@@ -338,7 +338,7 @@ class Call:
                     del optimizer.state[p]
         for _, tensor in survivors:
             if _core.is_hollow(tensor):
-                with following.core.not_followed():
+                with _core.NotFollowed():
                     size = _core.storage_bytes(tensor)
                     zeros = torch.zeros(size, dtype=torch.uint8, device=tensor.device)
                 _core.fill_hollow(tensor, zeros)

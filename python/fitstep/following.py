@@ -237,6 +237,10 @@ class Following:
         self.error = CaptureError(f"{name} {why}", where=user_location(), todo=todo_for(why))
         raise self.error
 
+    def note(self, error: BaseException) -> None:
+        """Raised again at the end of the call, if user code catches it."""
+        self.error = self.error or error
+
     def leave(self) -> None:
         """Ends nothing but that operators and Python's calls are seen."""
         self.core.stop()

@@ -6,6 +6,8 @@ call      a segment that nobody knew becomes a variant in the same arena
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -14,6 +16,7 @@ import torch
 
 from . import _core
 from .ambient import ambient, under
+from .entered import FirstImport
 from .errors import CaptureError, FitstepError
 from .recordings import Recordings
 from .seen_memory import forget_dead_arrays, seen_past_tensors
@@ -53,6 +56,7 @@ class Maker:
         self.session = session
         self._cache = cache
         self.keeps_grads = keep_grads
+        self.tried_imports: set[str] = set()  # Modules that a preview was about to import.
         reach = find_reach()
         self._schedulers = [scheduler for _, scheduler in reach.schedulers]
         self._optimizers = [optimizer for _, optimizer in reach.optimizers]
@@ -75,10 +79,7 @@ class Maker:
         """
         for _ in range(_CORRECTIONS):
             known = self.cache.profile.correction_count()
-            self.cache.profile.begin_capture()
-            recordings = Recordings(self, args, kwargs)
-            recorded, calls = recordings.run()
-            found = self._bind(recorded, calls, recordings.dropping)
+            found = self._bind(*self._record(args, kwargs))
             if self.cache.profile.correction_count() == known:
                 return found
         raise CaptureError(
@@ -86,6 +87,21 @@ class Maker:
             "say, also after they were corrected",
             todo="please report the model",
         )
+
+    def _record(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[list[Recorded], int, dict[int, torch.Tensor]]:
+        """What a preview gives in which the step imports nothing for the first time."""
+        while True:
+            self.cache.profile.begin_capture()
+            recordings = Recordings(self, args, kwargs)
+            try:
+                return (*recordings.run(), recordings.dropping)
+            except FirstImport as first:
+                name = first.name
+            self.tried_imports.add(name)
+            with contextlib.suppress(Exception):  # The step itself will meet it.
+                importlib.import_module(name)
 
     def _bind(
         self, recorded: list[Recorded], calls: int, dropping: dict[int, torch.Tensor]

@@ -123,7 +123,7 @@ class Patches:
             if not following.is_asked() or wakes_nobody(original, args):
                 return original(*args, **kwargs)
             following.flush(original.__name__)
-            with following.core.not_followed():
+            with _core.NotFollowed():
                 return original(*args, **kwargs)
 
         return function
@@ -166,7 +166,7 @@ class Patches:
             if not following.is_asked() or has_gradient or type(input) is not torch.Tensor:
                 return original(input, *args, **kwargs)
             is_there = following.core.is_untouched(input) or following.flush(name)
-            with following.core.not_followed():
+            with _core.NotFollowed():
                 if not is_there:
                     input = torch.zeros(input.shape, dtype=input.dtype)  # noqa: A001
                 return original(input, *args, **kwargs)
@@ -195,7 +195,7 @@ class Patches:
             if not following.is_asked() or tensor.device.type == "meta":
                 return original(tensor, *args, **kwargs)
             is_there = following.core.is_untouched(tensor) or following.flush(name)
-            with following.core.not_followed():
+            with _core.NotFollowed():
                 if following.is_preview:
                     tensor = self._stand_in(tensor, name, is_there)
                 elif is_there and name in _LENDS:

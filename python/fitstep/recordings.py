@@ -17,6 +17,7 @@ import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
 from . import _core
+from .entered import FirstImport, entering, importing_nothing, look_into_large
 from .errors import CaptureError
 from .following import Ended, Following
 from .muted import LeavesTheProcess, muted
@@ -135,10 +136,15 @@ class Recordings:
     def _undoing(self, reach: Reach, act: Callable[[], object]) -> None:
         undo = Undo(reach, tensors_in(self._args, self._kwargs))
         self._first = self._first or undo
+        look_into_large(reach, undo.add)
         try:
             undo.hold()
             self._roles = self._begin
-            with muted():
+            with (
+                muted(),
+                importing_nothing(self._maker.tried_imports),
+                entering(reach, undo.add, self._following.note),
+            ):
                 contextvars.copy_context().run(act)  # What it sets there goes with the copy.
         finally:
             put_back(undo, self._following.core.undo_writes)
@@ -174,6 +180,9 @@ class Recordings:
                 del result  # Not before: the caller of a step holds it, too.
                 self._name_tensors()
                 self._calls += following.core.recorded()
+        except FirstImport as error:
+            self._give_up(error)
+            raise
         except LeavesTheProcess as error:  # Its calls will show what comes then.
             self._give_up(error)
             return False

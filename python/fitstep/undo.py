@@ -7,8 +7,9 @@
     iterators                                 held: nothing could put back what they gave
     files, progress bars, trackers            muted: nothing could take back what was written
 
-What cannot be seen from the step function is not undone; `compile` finds that by a recording more,
-which must be the first one's equal.
+What functions of installed packages reach is added where the preview enters them (`Entered`). What
+cannot be seen at all is not undone; `compile` finds that by a recording more, which must be the
+first one's equal.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ from . import _core
 from .ambient import ambient, set_ambient
 from .errors import CaptureError
 from .stand_ins import stand_in
-from .state import Reach
+from .state import Node, Reach
 from .state.caches import CacheState
-from .state.forms import SetForm
+from .state.forms import Entry, SetForm
 from .state.nodes import is_array, is_leaf
 from .state.rng import GeneratorStates
 
@@ -88,47 +89,55 @@ class Undo:
     """Everything within reach as it was when this was made."""
 
     def __init__(self, reach: Reach, arguments: Iterable[torch.Tensor] = ()) -> None:
-        self._reach = reach
-        self._entries = [(node, node.entries()) for node in reach.nodes]
+        self._entries: list[tuple[Node, list[Entry]]] = []
+        self._grads: list[tuple[torch.Tensor, Any]] = []
+        self._versions: list[tuple[torch.Tensor, int]] = []
+        self._data: list[tuple[torch.Tensor, torch.Tensor]] = []
+        self._hooks: list[tuple[torch.Tensor, str, dict[Any, Any]]] = []
+        self._flags: list[tuple[torch.Tensor, bool]] = []
+        self._generators: list[GeneratorStates] = []
+        self._caches: list[CacheState] = []
+        self._buffers: list[tuple[Any, Any]] = []
+        self._environment = dict(os.environ)
+        self._ambient = ambient()
+        self._settings = [get() for get, _ in _SETTINGS]
+        self._is_holding = False
+        self.add(reach, arguments)
+
+    def add(self, reach: Reach, arguments: Iterable[torch.Tensor] = ()) -> None:
+        """What is in `reach`, too, is put back to what it is now. Runs no operator that is
+        followed."""
+        entries = [(node, node.entries()) for node in reach.nodes]
         tensors = [*(place.tensor for place in reach.unique()), *arguments]
         tensors = [tensor for tensor in tensors if not tensor.is_inference()]
-        self._grads = [(tensor, tensor.grad) for tensor in tensors if is_leaf(tensor)]
-        self._versions = [(tensor, tensor._version) for tensor in tensors]
-        self._data = [(tensor, tensor.detach()) for tensor in tensors]
-        self._hooks = [
+        self._entries += entries
+        self._grads += [(tensor, tensor.grad) for tensor in tensors if is_leaf(tensor)]
+        self._versions += [(tensor, tensor._version) for tensor in tensors]
+        with _core.NotFollowed():
+            self._data += [(tensor, tensor.detach()) for tensor in tensors]
+        self._hooks += [
             (tensor, name, dict(getattr(tensor, name) or {}))
             for tensor in tensors
             for name in ("_backward_hooks", "_post_accumulate_grad_hooks")
         ]
-        self._flags = [(tensor, tensor.requires_grad) for tensor in tensors if is_leaf(tensor)]
-        self._generators = GeneratorStates(reach)
-        self._caches = [CacheState(cache) for cache in reach.caches]
-        self._buffers = list(self._find_buffers())
-        self._environment = dict(os.environ)
-        self._ambient = ambient()
-        self._settings = [get() for get, _ in _SETTINGS]
-
-    def _find_buffers(self) -> Iterator[tuple[Any, Any]]:
-        seen = set()
-        for _node, entries in self._entries:
-            for _key, held in entries:
-                for value in _buffers_in(held):
-                    if id(value) in seen:
-                        continue
-                    seen.add(id(value))
-                    with contextlib.suppress(TypeError, ValueError, BufferError):
-                        yield value, _content(value)
+        self._flags += [(tensor, tensor.requires_grad) for tensor in tensors if is_leaf(tensor)]
+        self._generators.append(GeneratorStates(reach))
+        self._caches += [CacheState(cache) for cache in reach.caches]
+        self._buffers += _find_buffers(entries)
+        if self._is_holding:
+            _hold(entries)
 
     def hold(self) -> None:
         """Until `put_back`, iterators within reach give nothing, and files and trackers take
         nothing."""
-        for node, entries in self._entries:
-            held = [(k, stand_in(v)) for k, v in entries]
-            if any(a[1] is not b[1] for a, b in zip(entries, held, strict=True)):
-                node.form.restore(node.container, held)
+        self._is_holding = True
+        _hold(self._entries)
 
     def put_back(self) -> None:
-        """Everything is as it was. May be called again. What fails leaves nothing else out."""
+        """Everything is as it was. May be called again. What fails leaves nothing else out.
+
+        What was added last goes first: of two notes about one object the older one is right.
+        """
         failed: Exception | None = None
         for part in (
             *(self._put_entries, self._put_grads, self._put_data, self._put_hooks),
@@ -142,7 +151,7 @@ class Undo:
             raise failed
 
     def _put_entries(self) -> None:
-        for node, was in self._entries:
+        for node, was in reversed(self._entries):
             node.form.restore(node.container, was)
         for node, was in self._entries:
             is_set = isinstance(node.form, SetForm)
@@ -154,33 +163,33 @@ class Undo:
                 )
 
     def _put_grads(self) -> None:
-        for tensor, flag in self._flags:
+        for tensor, flag in reversed(self._flags):
             if tensor.requires_grad != flag:
                 tensor.requires_grad_(flag)
-        for tensor, grad in self._grads:
+        for tensor, grad in reversed(self._grads):
             if tensor.grad is not grad:
                 tensor.grad = grad
 
     def _put_data(self) -> None:
-        for tensor, data in self._data:
+        for tensor, data in reversed(self._data):
             if not _core.has_storage(data):
                 continue
             if tensor.data_ptr() != data.data_ptr() or tensor.shape != data.shape:
                 tensor.data = data  # As it was before `.data =` or resize_().
 
     def _put_hooks(self) -> None:
-        for tensor, name, was in self._hooks:
+        for tensor, name, was in reversed(self._hooks):
             hooks = getattr(tensor, name)
             if hooks is not None and dict(hooks) != was:
                 hooks.clear()
                 hooks.update(was)
 
     def _put_buffers(self) -> None:
-        for buffer, content in self._buffers:
+        for buffer, content in reversed(self._buffers):
             _write(buffer, content)
 
     def _put_versions(self) -> None:
-        moved = [(t, version) for t, version in self._versions if t._version != version]
+        moved = [(t, version) for t, version in reversed(self._versions) if t._version != version]
         if moved:
             torch._C._autograd._unsafe_set_version_counter(
                 tuple(t for t, _ in moved), tuple(version for _, version in moved)
@@ -194,13 +203,33 @@ class Undo:
             if get() != was:
                 put(was)
         set_ambient(self._ambient)
-        self._generators.restore()
+        for generators in reversed(self._generators):
+            generators.restore()
 
     def _put_caches(self) -> None:
         for cache in self._caches:
             cache.restore()
         if torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda"):
             torch.clear_autocast_cache()
+
+
+def _hold(all_entries: list[tuple[Node, list[Entry]]]) -> None:
+    for node, entries in all_entries:
+        held = [(k, stand_in(v)) for k, v in entries]
+        if any(a[1] is not b[1] for a, b in zip(entries, held, strict=True)):
+            node.form.restore(node.container, held)
+
+
+def _find_buffers(all_entries: list[tuple[Node, list[Entry]]]) -> Iterator[tuple[Any, Any]]:
+    seen = set()
+    for _node, entries in all_entries:
+        for _key, held in entries:
+            for value in _buffers_in(held):
+                if id(value) in seen:
+                    continue
+                seen.add(id(value))
+                with contextlib.suppress(TypeError, ValueError, BufferError):
+                    yield value, _content(value)
 
 
 def put_back(undo: Undo, *others: Any) -> None:
@@ -243,14 +272,19 @@ def _buffers_in(held: Any) -> Iterator[Any]:
 
 
 def _content(buffer: Any) -> Any:
-    if is_array(buffer) and buffer.dtype.hasobject:
+    if is_array(buffer):
         return buffer.copy()
     return buffer.tobytes() if hasattr(buffer, "tobytes") else bytes(buffer)
 
 
 def _write(buffer: Any, content: Any) -> None:
     if is_array(content):
-        buffer[...] = content
+        if buffer.shape != content.shape and buffer.flags.owndata:
+            buffer.resize(content.shape, refcheck=False)
+        elif buffer.shape != content.shape:
+            buffer.shape = content.shape
+        if content.dtype.hasobject or buffer.tobytes() != content.tobytes():
+            buffer[...] = content
     elif isinstance(buffer, _CTYPES):
         if bytes(buffer) != content:
             memoryview(buffer).cast("B")[:] = content
@@ -265,8 +299,3 @@ def _write(buffer: Any, content: Any) -> None:
             return
         del buffer[:]
         buffer.frombytes(content)
-    elif buffer.tobytes() != content:
-        import numpy
-
-        with contextlib.suppress(ValueError):  # Read-only ones are as they were.
-            buffer[...] = numpy.frombuffer(content, buffer.dtype).reshape(buffer.shape)

@@ -20,10 +20,11 @@ import weakref
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import torch.ao.quantization
 from cases_hidden import Holder, counting
-from kit import case
+from kit import Later, case
 from torch import Tensor, nn
 from worlds import Bench, mlp
 
@@ -158,6 +159,20 @@ def cache_that_gets_more(maxsize: int | None) -> Any:
         return meter(0).count
 
     return count, meter(0)
+
+
+@counting
+def one_of_many_objects() -> Any:
+    """As in a buffer of transitions that have priorities."""
+    many = [[Holder(), {"calls": 0}] for _ in range(5000)]
+
+    def count() -> int:
+        holder, numbers = many[4321]
+        holder.count += 1
+        numbers["calls"] += 1
+        return min(holder.count, numbers["calls"])
+
+    return count, [many[4321][0], many[4321][1]]
 
 
 @counting
@@ -336,3 +351,56 @@ def a_quantized_tensor() -> Any:
         return b.update(b.loss(x, y) + rough.dequantize().mean())
 
     return b.world(step)
+
+
+@counting
+def an_array_that_grows_in_place() -> Any:
+    counts = np.zeros(1)
+
+    def count() -> int:
+        counts.resize(len(counts) + 1, refcheck=False)
+        counts[-1] = len(counts)
+        return len(counts) - 1
+
+    return count, counts
+
+
+@counting
+def an_array_that_is_turned_in_place() -> Any:
+    counts = np.zeros((2, 3))
+
+    def count() -> int:
+        counts.shape = counts.shape[::-1]
+        counts[0, 0] += 1
+        return int(counts[0, 0]) + counts.shape[0]
+
+    return count, counts
+
+
+@counting
+def seeds_that_are_spawned() -> Any:
+    seeds = np.random.SeedSequence(3)
+    return lambda: len(seeds.spawn(1)) * seeds.n_children_spawned, Holder()
+
+
+@counting
+def generators_that_are_spawned() -> Any:
+    own = np.random.default_rng(3)
+    return lambda: own.spawn(1)[0].bit_generator.seed_seq.spawn_key[0] + 1, Holder()
+
+
+@case("undone")
+def a_returned_dict_that_the_caller_clears() -> Any:
+    b = Bench(mlp())
+    meters: dict[str, float] = {}
+
+    def step(x: Tensor, y: Tensor) -> Any:
+        meters["calls"] = meters.get("calls", 0.0) + 1
+        loss = b.update(b.loss(x, y) * (0.5 if meters["calls"] > 1 else 1.0))
+        return {"loss": loss, "meters": meters}
+
+    def cleared(results: list[Any]) -> Any:
+        results[-1]["meters"].clear()
+        return b.calls[-1]
+
+    return b.world(step, meters, calls=[b.calls[0], *[Later(cleared)] * 4])

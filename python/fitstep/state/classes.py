@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import types
 
@@ -37,6 +38,26 @@ def is_user_class(cls: type) -> bool:
     """Whether a class is defined in user code."""
     module = sys.modules.get(cls.__module__)
     return module is not None and is_user_file(file_of(module))
+
+
+def is_seen_class(cls: type) -> bool:
+    """Whether a class is defined in user code or in an installed package that is looked into."""
+    module = sys.modules.get(cls.__module__)
+    return module is not None and is_seen_file(file_of(module))
+
+
+@functools.lru_cache(maxsize=4096)
+def is_seen_file(filename: str) -> bool:
+    """Whether the globals and classes of a file may be a training step's state: those of user code
+    and of installed packages, except the libraries above and torch itself."""
+    if is_user_file(filename):
+        return True
+    parts = filename.replace("\\", "/").split("/")
+    folders = [i for i, part in enumerate(parts) if part in ("site-packages", "dist-packages")]
+    if not folders:
+        return False
+    top = parts[folders[-1] + 1].partition(".")[0]
+    return top != "torch" and top not in _CLOSED_LIBRARIES
 
 
 def file_of(module: types.ModuleType) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import logging
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -47,6 +49,8 @@ def discover(
         walk.add_root(getattr(torch.nn.modules.module, name, {}), f"torch.nn.modules.module.{name}")
     for hooks in (_global_optimizer_pre_hooks, _global_optimizer_post_hooks):
         walk.add_root(hooks, "hooks of all optimizers")
+    once = [c for c in vars(logging.Logger).values() if isinstance(c, functools._lru_cache_wrapper)]
+    walk.add_root(once, "logging.Logger")  # Of transformers' logger.warning_once().
     for i, argument in enumerate(arguments):
         if not isinstance(argument, torch.Tensor):
             walk.add_root([argument], f"argument {i}")

@@ -92,6 +92,7 @@ class Reach:
     schedulers: list[tuple[str, Any]] = field(default_factory=list)
     generators: list[tuple[str, Any]] = field(default_factory=list)  # torch, random or numpy.
     caches: list[Any] = field(default_factory=list)  # functools.lru_cache wrappers.
+    large: list[Node] = field(default_factory=list)  # Of what they hold not all was visited.
     names: dict[int, str] = field(default_factory=dict)  # id of a tensor -> its best path.
 
     def name(self, tensor: torch.Tensor) -> str:
@@ -114,7 +115,8 @@ class Reach:
         return first + [p for p in others if is_leaf(p.tensor) and _may_have_grad(p.tensor)]
 
 
-LARGE = 4096  # Containers with more entries are data: only tensors and modules are looked for.
+LARGE = 4096  # Of containers with more entries a walk visits only tensors and modules.
+HUGE = 100_000  # Those with more are data: nobody looks into what else they hold.
 
 
 def is_leaf(tensor: torch.Tensor) -> bool:

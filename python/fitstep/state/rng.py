@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from fitstep import _core
+from fitstep.errors import CaptureError
 from fitstep.state.nodes import Reach
 
 
@@ -39,10 +40,16 @@ class GeneratorStates:
         self._states = [_state(path, generator) for path, generator in generators]
 
     def restore(self) -> None:
-        """Puts back those that moved."""
+        """Puts back those that moved. Raises CaptureError, at the end, for what cannot be."""
+        failed: CaptureError | None = None
         for state in self._states:
             if not _same(state.get(), state.saved):
-                state.put(state.saved)
+                try:
+                    state.put(state.saved)
+                except CaptureError as error:
+                    failed = error
+        if failed is not None:
+            raise failed
 
 
 def _state(path: str, generator: Any) -> _State:
@@ -56,17 +63,31 @@ def _state(path: str, generator: Any) -> _State:
         get, put = generator.getstate, generator.setstate
     elif hasattr(generator, "get_state"):  # numpy.random and its RandomState.
         get, put = generator.get_state, generator.set_state
-    else:  # numpy.random.Generator, or what is in one.
-        bits = getattr(generator, "bit_generator", generator)
-
-        def get() -> Any:
-            return bits.state
-
-        def put(saved: Any) -> object:
-            bits.state = saved
-            return None
-
+    else:
+        get, put = _numpys(generator)
     return _State(path, get, put, get())
+
+
+def _numpys(generator: Any) -> tuple[Callable[[], Any], Callable[[Any], object]]:
+    """Of a numpy.random.Generator, of the bits in one, or of a SeedSequence."""
+    bits = getattr(generator, "bit_generator", generator)
+    seeds = getattr(bits, "seed_seq", generator)
+    has_bits = hasattr(bits, "random_raw")
+
+    def get() -> tuple[Any, int]:
+        return bits.state if has_bits else None, getattr(seeds, "n_children_spawned", 0)
+
+    def put(saved: tuple[Any, int]) -> None:
+        if has_bits:
+            bits.state = saved[0]
+        if get()[1] != saved[1]:
+            raise CaptureError(
+                "the step spawns children of a numpy generator or SeedSequence, and compile, which "
+                "undoes what a preview does, cannot take that back",
+                todo="spawn them before the step",
+            )
+
+    return get, put
 
 
 def _same(a: Any, b: Any) -> bool:

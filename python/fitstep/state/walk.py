@@ -1,9 +1,10 @@
 """The walk from a step function to everything that it can reach, breadth first.
 
 Breadth first, so that of several paths to an object the shortest names it. Properties are never
-run, and library code is not entered: neither torch's nor an installed package's globals can be
-what a user changes between two steps. Objects of any class are entered, except those of the
-libraries below, whose insides are none of a training step's state.
+run. Which globals the functions of installed packages name is looked at where a preview enters them
+(`entered.py`): from here they would lead to everything that is installed. Objects of any class are
+entered, except those of the libraries in `classes.py`, whose insides are none of a training step's
+state.
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ import torch
 from fitstep.errors import CaptureError, is_user_file
 from fitstep.state import forms
 from fitstep.state.caches import values_in
-from fitstep.state.classes import SCHEDULERS, file_of, is_open, is_user_class
+from fitstep.state.classes import SCHEDULERS, file_of, is_open, is_seen_class, is_seen_file
 from fitstep.state.code import globals_in, imports_in, names_in
 from fitstep.state.nodes import (
+    HUGE,
     LARGE,
     Above,
     Node,
@@ -49,7 +51,10 @@ _STAND_INS = (
     *(contextvars.ContextVar, memoryview, types.MappingProxyType, *weakref.ProxyTypes),
 )
 _UNINITIALIZED = torch.nn.parameter.UninitializedParameter, torch.nn.parameter.UninitializedBuffer
-_NUMPYS = ("Generator", "RandomState", "MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
+_NUMPYS = (
+    *("Generator", "RandomState", "SeedSequence"),
+    *("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64"),
+)
 _ATTRIBUTES, _SLOTS = forms.AttributesForm(), forms.SlotsForm()
 
 
@@ -63,7 +68,7 @@ class _Kind:
         self.form = forms.plain_form_of(kind)
         self.is_open = is_open(kind) or is_enum(kind)
         self.has_slots = bool(forms.slots_of(kind))
-        self.classes = [base for base in kind.__mro__ if is_user_class(base)]
+        self.classes = [base for base in kind.__mro__ if is_seen_class(base)]
 
 
 class Walk:
@@ -79,9 +84,21 @@ class Walk:
         self.modules: list[tuple[torch.nn.Module, Above | None, str]] = []
         self.found: list[tuple[list[tuple[str, Any]], Any, Above | None, str]] = []
 
+    def know(self, reach: Reach) -> None:
+        """What is in `reach` is not walked once more."""
+        self._seen.update(map(id, reach.caches))
+        for node in reach.nodes:
+            self._seen.update((id(node.container), id(node.owner)))
+            if isinstance(node.form, forms.NamesForm):
+                self._named.setdefault(id(node.container), set()).update(node.form.names)
+
     def add_root(self, value: object, path: str) -> None:
         """Walks from one more root. A function's own path is empty: "closure.model"."""
         self._queue.append((value, None, path))
+        self.go()
+
+    def go(self) -> None:
+        """Walks on to the end."""
         while self._queue:
             self._visit(*self._queue.popleft())
             if len(self.reach.nodes) > MAX_NODES:
@@ -89,6 +106,21 @@ class Walk:
                     f"the step function reaches more than {MAX_NODES} objects",
                     todo="keep data sets and logs out of the closure and globals that it names",
                 )
+
+    def look_into(self, node: Node) -> None:
+        """Walks from what a large container holds, except tensors and modules."""
+        for key, value in node.entries():
+            if not self._kind(type(value)).is_tensor_or_module:
+                self._queue.append((value, Above(node, key), ""))
+        self.go()
+
+    def take(self) -> Reach:
+        """What was found since the last time; its tensors and generators have no names."""
+        for kind, value, _above, _root in self.found:
+            kind.append(("", value))
+        self.found.clear()
+        found, self.reach = self.reach, Reach(self.reach.function)
+        return found
 
     def _visit(self, value: object, above: Above | None, root: str) -> None:
         kind = self._kind(type(value))
@@ -241,23 +273,27 @@ class Walk:
         if function.__dict__ or is_user_file(function.__code__.co_filename):
             self._add(_ATTRIBUTES, function.__dict__, function, above, root, "")
         if is_user_file(function.__code__.co_filename):
-            self._visit_globals(function)
+            self.visit_globals(function.__globals__, function.__code__)
 
-    def _visit_globals(self, function: types.FunctionType) -> None:
+    def visit_globals(self, scope: dict[str, Any], code: types.CodeType) -> None:
         """What a function's code names, and what it imports when it runs."""
-        scope, names = function.__globals__, globals_in(function.__code__)
+        names = globals_in(code)
         if "globals" in names:
             names += [k for k, v in scope.items() if not isinstance(v, types.BuiltinFunctionType)]
-        self._visit_names(scope, function, names)
+        self._visit_names(scope, code, names)
         package = scope.get("__package__") or ""
-        for name in imports_in(function.__code__):
+        for name in imports_in(code):
             for full in (name, f"{package}.{name}".strip(".")):
-                module = sys.modules.get(full)
-                if module is not None and is_user_file(file_of(module)):
-                    self._visit_names(vars(module), function, names_in(function.__code__))
+                if full in sys.modules:
+                    self.visit_module(sys.modules[full], code)
+
+    def visit_module(self, module: Any, code: types.CodeType) -> None:
+        """What a function's code names in a module that it has."""
+        if isinstance(module, types.ModuleType) and is_seen_file(file_of(module)):
+            self._visit_names(vars(module), code, names_in(code))
 
     def _visit_names(
-        self, scope: dict[str, Any], function: types.FunctionType, names: Iterable[str]
+        self, scope: dict[str, Any], code: types.CodeType, names: Iterable[str]
     ) -> None:
         """Those entries of a module's globals with names that occur in a function's code."""
         seen = self._named.setdefault(id(scope), set())
@@ -270,12 +306,10 @@ class Walk:
         path = "global" if home == root_home else str(home)
         self._add(forms.NamesForm(names), scope, scope, None, path, "")
         for name in names:
-            module = scope.get(name)
-            if isinstance(module, types.ModuleType) and is_user_file(file_of(module)):
-                self._visit_names(vars(module), function, names_in(function.__code__))
+            self.visit_module(scope.get(name), code)
 
     def _visit_class(self, cls: type, _above: Above | None, _root: str) -> None:
-        if not is_user_class(cls):
+        if not is_seen_class(cls):
             return
         if is_enum(cls):
             for name, member in vars(cls)["_member_map_"].items():
@@ -331,6 +365,8 @@ class Walk:
         self._keep.append(container)
         entries = node.entries()
         is_large = form.plain and len(entries) > LARGE
+        if is_large and len(entries) <= HUGE:
+            self.reach.large.append(node)
         for key, value in entries:
             for held in (value,) if key is value else (key, value):
                 kind = self._kind(type(held))

@@ -1,0 +1,78 @@
+// Which functions a thread enters for the first time, told to Python before they run.
+#include <unordered_set>
+#include <utility>
+
+#include "fitstep_torch/bindings.h"
+
+namespace fitstep::torch_side {
+namespace {
+
+// Takes the place of a profiler: Python's own, written in Python, costs more than a preview.
+class Watch {
+ public:
+  // `on_entered(frame, module)`: a frame whose code is new (None), or one that a function that it
+  // has called returns a module to. What it raises the function raises.
+  explicit Watch(py::function on_entered) : on_entered_(std::move(on_entered)) {}
+  ~Watch() { forget(); }
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+
+  void enter() {
+    const PyThreadState* state = PyThreadState_Get();
+    before_ = state->c_profilefunc;
+    object_before_ = py::reinterpret_borrow<py::object>(state->c_profileobj);
+    PyEval_SetProfile(&on_event, py::capsule(static_cast<const void*>(this)).ptr());
+  }
+
+  void leave() {
+    PyEval_SetProfile(before_, object_before_.ptr());
+    object_before_ = {};
+    forget();
+  }
+
+ private:
+  static int on_event(PyObject* self, PyFrameObject* frame, int what, PyObject* result) {
+    auto& watch = *static_cast<Watch*>(PyCapsule_GetPointer(self, nullptr));
+    if (what == PyTrace_CALL) {
+      PyCodeObject* code = PyFrame_GetCode(frame);
+      if (watch.codes_.insert(code).second) return watch.tell(frame, Py_None);
+      Py_DECREF(code);
+    } else if (what == PyTrace_RETURN && result != nullptr && PyModule_Check(result)) {
+      const auto caller =
+          py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(PyFrame_GetBack(frame)));
+      if (caller) return watch.tell(reinterpret_cast<PyFrameObject*>(caller.ptr()), result);
+    }
+    return 0;
+  }
+
+  int tell(PyFrameObject* frame, PyObject* module) {
+    try {
+      on_entered_(py::handle(reinterpret_cast<PyObject*>(frame)), py::handle(module));
+      return 0;
+    } catch (py::error_already_set& error) {
+      error.restore();
+      return -1;
+    }
+  }
+
+  void forget() {
+    for (PyCodeObject* code : codes_) Py_DECREF(code);
+    codes_.clear();
+  }
+
+  py::function on_entered_;
+  std::unordered_set<PyCodeObject*> codes_;  // Held, so that no other has its address.
+  Py_tracefunc before_ = nullptr;
+  py::object object_before_;
+};
+
+}  // namespace
+
+void bind_entered(py::module_& module) {
+  py::class_<Watch>(module, "Watch")
+      .def(py::init<py::function>())
+      .def("__enter__", &Watch::enter)
+      .def("__exit__", [](Watch& watch, const py::args&) { watch.leave(); });
+}
+
+}  // namespace fitstep::torch_side
