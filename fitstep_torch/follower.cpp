@@ -201,7 +201,7 @@ void Follower::run_and_note(const c10::OperatorHandle& op, const OperatorFacts& 
   ++ran_;
   run(op, keys, stack);
   // What is in it is whatever was there; with the same each time, recordings can be compared.
-  if (rule_of(op).is_undefined) {
+  if (rule_of(op).is_undefined && !kernels_fill_what_they_make()) {
     const BelowAutograd no_autograd;
     each_tensor(stack->back(), [](const at::Tensor& one) { one.zero_(); });
   }

@@ -57,6 +57,9 @@ std::set<int32_t> read_storages(const Tape& tape);
 // them.
 std::set<int32_t> undefined_storages(const Tape& tape);
 
+// Whether `empty` fills, mostly with NaN, as it does under deterministic algorithms.
+bool kernels_fill_what_they_make();
+
 // What `empty` makes is zero where it is read before it is filled: an arena has other bytes than
 // the system's fresh memory, and rows of padding times zero may be NaN.
 void zero_what_is_read(Tape& tape);
