@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable
+from pickle import PicklingError
 from typing import Any
 
 import torch
@@ -54,6 +56,20 @@ class Step:
         self.recorded_calls = 0
         self.compile_seconds: dict[str, float] = {}
         session.steps.add(self)
+        functools.update_wrapper(self, maker.function, updated=())
+
+    def __copy__(self) -> Step:
+        """Itself, as of any function."""
+        return self
+
+    def __deepcopy__(self, _memo: dict[int, Any]) -> Step:
+        return self
+
+    def __reduce__(self) -> Any:
+        raise PicklingError(
+            "a compiled step cannot be pickled or saved: save the state_dict() of model and "
+            "optimizer, and compile anew where they are loaded"
+        )
 
     # -- making variants ---------------------------------------------------------------------
 

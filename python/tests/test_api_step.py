@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import gc
+import inspect
 import json
 import os
+import pickle
 import signal
 import threading
 from pathlib import Path
@@ -50,6 +53,18 @@ def test_a_dropped_step_gives_everything_back() -> None:
     plain = Job()
     assert same(losses, train(plain, plain.step, 4))
     assert same(ours, plain.state())
+
+
+def test_a_step_looks_like_the_function_that_it_was_made_from() -> None:
+    job = Job()
+    step = fitstep.compile(job.step, example=(job.x, job.y))
+    assert step.__name__ == "step"
+    assert inspect.signature(step) == inspect.signature(job.step)
+    assert copy.copy(step) is step
+    assert copy.deepcopy({"step": step})["step"] is step, "as a function"
+    with pytest.raises(pickle.PicklingError, match="state_dict"):
+        pickle.dumps(step)
+    step.close()
 
 
 def test_a_closed_step_says_so_and_so_do_those_that_share_its_model() -> None:
