@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
+from cases_hidden import Holder, counting
 from kit import Call, Do, case
 from torch import Tensor, nn
 from worlds import Bench, batches, sgd
@@ -296,3 +297,39 @@ def weights_read_by_a_thread_that_the_step_starts() -> Any:
         return loss
 
     return b.world(step)
+
+
+@counting
+def an_array_that_grows_in_place() -> Any:
+    counts = np.zeros(1)
+
+    def count() -> int:
+        counts.resize(len(counts) + 1, refcheck=False)
+        counts[-1] = len(counts)
+        return len(counts) - 1
+
+    return count, counts
+
+
+@counting
+def an_array_that_is_turned_in_place() -> Any:
+    counts = np.zeros((2, 3))
+
+    def count() -> int:
+        counts.shape = counts.shape[::-1]
+        counts[0, 0] += 1
+        return int(counts[0, 0]) + counts.shape[0]
+
+    return count, counts
+
+
+@counting
+def seeds_that_are_spawned() -> Any:
+    seeds = np.random.SeedSequence(3)
+    return lambda: len(seeds.spawn(1)) * seeds.n_children_spawned, Holder()
+
+
+@counting
+def generators_that_are_spawned() -> Any:
+    own = np.random.default_rng(3)
+    return lambda: own.spawn(1)[0].bit_generator.seed_seq.spawn_key[0] + 1, Holder()

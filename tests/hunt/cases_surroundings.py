@@ -383,21 +383,3 @@ def reads_state_dicts_in_the_step() -> Any:
         return loss
 
     return b.world(step)
-
-
-@case("output")
-def unfilled_tensors_of_deterministic_algorithms() -> Any:
-    b = Bench()
-
-    def step(x: Tensor, y: Tensor) -> Tensor:
-        torch.use_deterministic_algorithms(True)
-        try:
-            small, whole = torch.empty(3, 4), torch.empty(40, 40, dtype=torch.int32)
-            like = small.new_empty(70, 70)
-            small[0], like[0] = 1, 2
-            known = small.nan_to_num(0.5).sum() + like.nan_to_num(0.25).mean() + whole[1, 1] % 7
-            return b.update(b.loss(x, y) * known)
-        finally:
-            torch.use_deterministic_algorithms(False)
-
-    return b.world(step)

@@ -20,7 +20,6 @@ import weakref
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 import torch.ao.quantization
 from cases_hidden import Holder, counting
@@ -351,42 +350,6 @@ def a_quantized_tensor() -> Any:
         return b.update(b.loss(x, y) + rough.dequantize().mean())
 
     return b.world(step)
-
-
-@counting
-def an_array_that_grows_in_place() -> Any:
-    counts = np.zeros(1)
-
-    def count() -> int:
-        counts.resize(len(counts) + 1, refcheck=False)
-        counts[-1] = len(counts)
-        return len(counts) - 1
-
-    return count, counts
-
-
-@counting
-def an_array_that_is_turned_in_place() -> Any:
-    counts = np.zeros((2, 3))
-
-    def count() -> int:
-        counts.shape = counts.shape[::-1]
-        counts[0, 0] += 1
-        return int(counts[0, 0]) + counts.shape[0]
-
-    return count, counts
-
-
-@counting
-def seeds_that_are_spawned() -> Any:
-    seeds = np.random.SeedSequence(3)
-    return lambda: len(seeds.spawn(1)) * seeds.n_children_spawned, Holder()
-
-
-@counting
-def generators_that_are_spawned() -> Any:
-    own = np.random.default_rng(3)
-    return lambda: own.spawn(1)[0].bit_generator.seed_seq.spawn_key[0] + 1, Holder()
 
 
 @case("undone")
