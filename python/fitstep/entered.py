@@ -55,13 +55,17 @@ def entering(
     `refuse` is told of an error, which user code may catch, before it is raised."""
     walk = Walk(Reach(reach.function))
     walk.know(reach)
+    inner: dict[int, types.CodeType] = {}  # Of functions that the preview makes itself.
 
     def look(frame: types.FrameType, module: types.ModuleType | None) -> None:
         code = frame.f_code
         if not is_seen_file(code.co_filename):
             return
         modules = [module] if module is not None else frame.f_locals.values()
+        inner.update((id(c), c) for c in code.co_consts if isinstance(c, types.CodeType))
         try:
+            if code.co_freevars and id(code) not in inner:
+                walk.visit_closures(code)
             walk.visit_globals(frame.f_globals, code)
             for one in modules:
                 walk.visit_module(one, code)

@@ -6,7 +6,8 @@ _TODO = {
     "talks to other processes": "train with one process: collectives, DistributedDataParallel and "
     "FSDP are not supported yet",
     "works on a tensor that is sparse, nested or quantized": "use dense tensors: "
-    "nn.Embedding(sparse=False), x.to_dense(), fake_quantize instead of quantize",
+    "nn.Embedding(sparse=False), x.to_dense(), fake_quantize instead of quantize, "
+    "nn.TransformerEncoder(enable_nested_tensor=False)",
     "changes which memory a tensor uses": "make a new tensor instead of set_() or resize_()",
     "makes a tensor whose size depends on values of the step": "keep the shape fixed: multiply by "
     "the mask, or use torch.where",

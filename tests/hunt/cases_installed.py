@@ -121,6 +121,20 @@ def a_decorator_s_closure(library: Any) -> int:
 
 
 @counting_in("""
+    def make():
+        calls = 0
+        def count():
+            nonlocal calls
+            calls += 1
+            return calls
+        return count
+    count_of_all = make()
+""")
+def a_closure_with_a_name_that_is_made_up(library: Any) -> int:
+    return int(getattr(library, "_".join(["count", "of", "all"]))())
+
+
+@counting_in("""
     registry = {}
     def register(function): registry[function.__name__ + "_"] = function; return function
     calls = [0]
@@ -229,6 +243,16 @@ def importing(name: str, folder: str) -> Any:
 
 importing("a_first_import_of_a_user_s_module", "source")
 importing("a_first_import_of_a_package_s_module", "site-packages")
+
+
+@counting_in("""
+    seen = {f"key {i}" for i in range(5)}
+    def count():
+        seen.add(f"call {len(seen)}")
+        return len(seen) - 5
+""")
+def a_set_that_gets_more(library: Any) -> int:
+    return int(library.count())
 
 
 @case("installed")

@@ -1,8 +1,9 @@
-"""Which names a function's code holds."""
+"""The function inside a callable, and which names its code holds."""
 
 from __future__ import annotations
 
 import dis
+import functools
 import types
 
 
@@ -38,3 +39,14 @@ def globals_in(code: types.CodeType) -> list[str]:
         if isinstance(constant, types.CodeType):
             found.update(dict.fromkeys(globals_in(constant)))
     return list(found)
+
+
+def innermost(function: object) -> object:
+    """The function inside partials and methods."""
+    while True:
+        if isinstance(function, functools.partial):
+            function = function.func
+        elif isinstance(function, types.MethodType):
+            function = function.__func__
+        else:
+            return function

@@ -96,8 +96,12 @@ class SetForm(Form):
         return [(value, value) for value in set.__iter__(container)]
 
     def write(self, container: Any, entries: Sequence[Entry]) -> None:
-        set.clear(container)
-        set.update(container, [value for _, value in entries])
+        wanted = {id(value) for value, _ in entries}
+        for value in [value for value in set.__iter__(container) if id(value) not in wanted]:
+            set.discard(container, value)  # Others stay where they are: the order is as before.
+        if len(container) != len(entries):
+            set.clear(container)
+            set.update(container, [value for _, value in entries])
 
 
 class CellForm(Form):

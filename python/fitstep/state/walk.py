@@ -27,7 +27,7 @@ from fitstep.errors import CaptureError, is_user_file
 from fitstep.state import forms
 from fitstep.state.caches import values_in
 from fitstep.state.classes import SCHEDULERS, file_of, is_open, is_seen_class, is_seen_file
-from fitstep.state.code import globals_in, imports_in, names_in
+from fitstep.state.code import globals_in, imports_in, innermost, names_in
 from fitstep.state.nodes import (
     HUGE,
     LARGE,
@@ -79,6 +79,7 @@ class Walk:
         self._queue: deque[tuple[object, Above | None, str]] = deque()
         self._seen: set[int] = set()
         self._keep: list[object] = []  # Ids are only unique among objects that are alive.
+        self._codes: set[int] = set()  # Of functions whose closures are known.
         self._named: dict[int, set[str]] = {}  # id of globals -> names already looked at.
         self._kinds: dict[type, _Kind] = {}
         self.modules: list[tuple[torch.nn.Module, Above | None, str]] = []
@@ -89,6 +90,8 @@ class Walk:
         self._seen.update(map(id, reach.caches))
         for node in reach.nodes:
             self._seen.update((id(node.container), id(node.owner)))
+            if isinstance(node.owner, types.FunctionType):
+                self._codes.add(id(node.owner.__code__))
             if isinstance(node.form, forms.NamesForm):
                 self._named.setdefault(id(node.container), set()).update(node.form.names)
 
@@ -275,6 +278,14 @@ class Walk:
         if is_user_file(function.__code__.co_filename):
             self.visit_globals(function.__globals__, function.__code__)
 
+    def visit_closures(self, code: types.CodeType) -> None:
+        """What functions of this code, of which a frame tells no more, have closed over."""
+        if id(code) not in self._codes:
+            self._codes.add(id(code))
+            for function in gc.get_referrers(code):
+                if isinstance(function, types.FunctionType):
+                    self._queue.append((function, None, function.__qualname__))
+
     def visit_globals(self, scope: dict[str, Any], code: types.CodeType) -> None:
         """What a function's code names, and what it imports when it runs."""
         names = globals_in(code)
@@ -380,14 +391,3 @@ def _module_table(above: Above | None) -> Node | None:
     if above is None or above.rest or not isinstance(above.node.owner, torch.nn.Module):
         return None
     return above.node if above.key in ("_parameters", "_buffers", "_modules") else None
-
-
-def innermost(function: object) -> object:
-    """The function inside partials and methods."""
-    while True:
-        if isinstance(function, functools.partial):
-            function = function.func
-        elif isinstance(function, types.MethodType):
-            function = function.__func__
-        else:
-            return function
