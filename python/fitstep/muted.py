@@ -46,17 +46,22 @@ class LeavesTheProcess(BaseException):
 
 
 class Muted:
-    """Stands for an object that takes notes: whatever is called does nothing."""
+    """Stands for an object that takes notes: whatever is called does nothing, but for threads other
+    than the one that previews."""
 
     def __init__(self, real: object, *, is_part: bool = False) -> None:
         object.__setattr__(self, "_real", real)
         object.__setattr__(self, "_is_part", is_part)  # Of `real`, which nobody has looked at.
+        object.__setattr__(self, "_thread", threading.get_ident())
+
+    def _is_mine(self) -> bool:
+        return bool(threading.get_ident() == self._thread)
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("_real", "_is_part"):  # Asked by copies, before they have one.
+        if name in ("_real", "_is_part", "_thread"):  # Asked by copies, before they have one.
             raise AttributeError(name)
         found = _drop if self._is_part else getattr(self._real, name)
-        if name in _OF_FILES:
+        if name in _OF_FILES or not self._is_mine():
             return found
         if is_output(found):  # The buffer of a text file.
             return Muted(found)
@@ -64,20 +69,23 @@ class Muted:
             return len
         return (lambda *_args, **_kwargs: Muted(found)) if callable(found) else found
 
-    def __setattr__(self, _name: str, _value: object) -> None:
-        pass
+    def __setattr__(self, name: str, value: object) -> None:
+        if not self._is_mine():
+            setattr(self._real, name, value)
 
-    def __call__(self, *_args: Any, **_kwargs: Any) -> Muted:
-        return self
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self if self._is_mine() else self._real(*args, **kwargs)
 
-    def __getitem__(self, _key: object) -> Muted:
-        return Muted(self._real, is_part=True)
+    def __getitem__(self, key: object) -> Any:
+        return Muted(self._real, is_part=True) if self._is_mine() else self._real[key]
 
-    def __setitem__(self, _key: object, _value: object) -> None:
-        pass
+    def __setitem__(self, key: object, value: object) -> None:
+        if not self._is_mine():
+            self._real[key] = value
 
-    def __delitem__(self, _key: object) -> None:
-        pass
+    def __delitem__(self, key: object) -> None:
+        if not self._is_mine():
+            del self._real[key]
 
     def __len__(self) -> int:
         return len(self._real)
@@ -85,14 +93,16 @@ class Muted:
     def __bool__(self) -> bool:
         return bool(self._real)
 
-    def __iter__(self) -> Iterator[Any]:  # It would use up what a progress bar is over.
-        raise LeavesTheProcess(type(self._real).__name__)
+    def __iter__(self) -> Iterator[Any]:
+        if not self._is_mine():
+            return iter(self._real)
+        raise LeavesTheProcess(type(self._real).__name__)  # It would use up what a bar is over.
 
-    def __enter__(self) -> Muted:
-        return self
+    def __enter__(self) -> Any:
+        return self if self._is_mine() else self._real.__enter__()
 
-    def __exit__(self, *_args: object) -> None:
-        pass
+    def __exit__(self, *args: object) -> Any:
+        return None if self._is_mine() else self._real.__exit__(*args)
 
 
 def is_output(value: object) -> bool:
@@ -220,6 +230,7 @@ def _world_doors() -> Iterator[tuple[Any, str]]:
 
 
 def _is_previewing() -> bool:
+    """Whether this thread previews a step."""
     return threading.get_ident() in _previewing
 
 

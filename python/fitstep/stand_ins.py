@@ -11,7 +11,9 @@ from __future__ import annotations
 import contextlib
 import copy
 import io
+import threading
 import types
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -32,16 +34,26 @@ _OUTSIDE = frozenset(
 )
 
 
-class HeldIterator:
-    """Stands for an iterator while a step is previewed, as nothing could put back what it gave."""
+class _StandIn:
+    """For the thread that has made it; others get what they ask for."""
 
-    def __init__(self, real: object) -> None:
+    def __init__(self, real: Any) -> None:
         self._real = real
+        self._thread = threading.get_ident()
+
+    def _is_mine(self) -> bool:
+        return threading.get_ident() == self._thread
+
+
+class HeldIterator(_StandIn):
+    """Stands for an iterator while a step is previewed, as nothing could put back what it gave."""
 
     def __iter__(self) -> HeldIterator:
         return self
 
     def __next__(self) -> object:
+        if not self._is_mine():
+            return next(self._real)
         raise CaptureError(
             f"the step takes its data from an iterator itself (a {type(self._real).__name__}), and "
             "compile would use up its first values",
@@ -50,45 +62,55 @@ class HeldIterator:
         )
 
     def __len__(self) -> int:
-        return len(self._real)  # type: ignore[arg-type]
+        return len(self._real)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._real(*args, **kwargs)  # type: ignore[operator]
+        return self._real(*args, **kwargs)
 
     def __getattr__(self, name: str) -> object:
-        if name in ("send", "throw", "close", *_READS):  # They move it, too.
+        if name in ("send", "throw", "close", *_READS) and self._is_mine():  # They move it, too.
             return lambda *_args: self.__next__()
-        if name == "_real":  # Asked by copies, before they have one.
+        if name in ("_real", "_thread"):  # Asked by copies, before they have one.
             raise AttributeError(name)
         return getattr(self._real, name)
 
 
-class Outside:
+class Outside(_StandIn):
     """Stands for an object that others see or change, too: a queue, a connection, an archive,
     another process. What is put there nobody gets; where the step gets something, or does anything
     else with it, the preview ends."""
-
-    def __init__(self, real: object) -> None:
-        self._real = real
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
         return type(self._real)
 
     def __getattr__(self, name: str) -> Any:
-        if name == "_real":  # Asked by copies, before they have one.
+        if name in ("_real", "_thread"):  # Asked by copies, before they have one.
             raise AttributeError(name)
+        found = getattr(self._real, name)
+        if name in ("qsize", "empty", "full") or not self._is_mine():
+            return found
         if name in ("put", "put_nowait", "task_done", "send"):
             return _ignore
-        found = getattr(self._real, name)
-        if name in ("qsize", "empty", "full"):
-            return found
         return self._leave if callable(found) else self._leave()
 
     def _leave(self, *_args: object, **_kwargs: object) -> Any:
         raise LeavesTheProcess(type(self._real).__name__)
 
-    __enter__ = __exit__ = __iter__ = __len__ = __getitem__ = __setitem__ = __call__ = _leave
+
+def _door(name: str) -> Callable[..., Any]:
+    """A method that Python asks an object's class for."""
+
+    def call(outside: Outside, *args: Any, **kwargs: Any) -> Any:
+        if outside._is_mine():
+            outside._leave()
+        return getattr(outside._real, name)(*args, **kwargs)
+
+    return call
+
+
+for _name in ("enter", "exit", "iter", "len", "getitem", "setitem", "delitem", "contains", "call"):
+    setattr(Outside, f"__{_name}__", _door(f"__{_name}__"))
 
 
 def _ignore(*_args: object, **_kwargs: object) -> None:

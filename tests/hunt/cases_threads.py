@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import copy
+import queue
 import random
+import tempfile
 import threading
 import weakref
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +15,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from kit import case
+from kit import Later, case
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -239,3 +242,36 @@ def another_model_trained_inside() -> Any:
         return b.update(F.cross_entropy(b.model(x), target)).item()
 
     return b.world(step, inner)
+
+
+@case("thread")
+def a_logger_s_thread_beside_compile() -> Any:
+    """It finds what stands in for the queue and for the counter while compile previews."""
+    b = Bench()
+    notes: queue.Queue[float] = queue.Queue()
+    numbers, seen, file = iter(range(10**9)), [], tempfile.TemporaryFile("w")  # noqa: SIM115
+    is_over = threading.Event()
+
+    def log() -> None:
+        while not is_over.is_set():
+            seen.append(notes.qsize() >= 0 and next(numbers) >= 0 and file.write(".") == 1)
+            with contextlib.suppress(queue.Empty):
+                notes.get(timeout=0.001)
+
+    thread = threading.Thread(target=log, daemon=True)
+    thread.start()
+
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        loss = b.usual(x, y)
+        notes.put(1.0)
+        if len(seen) < 0:
+            file.write(str(next(numbers)))
+        return loss
+
+    def last(_results: list[Any]) -> Any:
+        assert thread.is_alive()
+        is_over.set()
+        thread.join()
+        return b.calls[-1]
+
+    return b.world(step, calls=[*b.calls, Later(last)])
