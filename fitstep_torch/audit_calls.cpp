@@ -106,6 +106,7 @@ void Follower::run_audited(const TorchCall& call, const OperatorFacts& facts,
 }
 
 at::Tensor Follower::apart(const at::Tensor& made, const std::vector<at::Tensor>& others) const {
+  if (is_other_layout(made)) return made;
   TensorRef ref = geometry_in(made);
   const bool is_whole = made.storage_offset() == 0 &&
                         static_cast<int64_t>(made.storage().nbytes()) == reach_bytes(ref);

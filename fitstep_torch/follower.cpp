@@ -116,7 +116,9 @@ bool Follower::is_untouched(const at::Tensor& tensor) const {
 }
 
 bool Follower::is_readable(const at::Tensor& tensor) const {
-  if (!tensor.has_storage()) return true;
+  if (!tensor.has_storage()) {  // A sparse one is over storages of others.
+    return tensor._is_zerotensor() || std::ranges::find(is_written_, true) == is_written_.end();
+  }
   const c10::StorageImpl* storage = storage_of(tensor);
   if (is_pending(storage)) return false;
   const auto found = numbers_.find(storage);
@@ -268,12 +270,12 @@ void Follower::handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
     return;
   }
   const std::string& name = op.operator_name().name;
-  if (name == "aten::_efficientzerotensor") {
-    python_.refuse(full_name(op), "makes the zeros of a forward-mode derivative");
+  if (name == "aten::_efficientzerotensor") {  // Of a forward-mode derivative: it has no memory.
+    run(op, keys, stack);
     return;
   }
   if (has_other_layout(*stack, count)) {
-    python_.refuse(full_name(op), "works on a tensor that is sparse, nested or quantized");
+    dynamic(op, facts, keys, stack);
     return;
   }
   if (changes_memory(op)) {
@@ -340,7 +342,7 @@ void Follower::make_up(const c10::OperatorHandle& op, torch::jit::Stack* stack) 
 void Follower::dynamic(const c10::OperatorHandle& op, const OperatorFacts& facts,
                        c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   const size_t count = op.schema().arguments().size();
-  if (bytes_of(*stack, count) != Bytes::Hollow) {
+  if (bytes_of(*stack, count) != Bytes::Hollow && !writes_unseen(*stack, count, facts.written)) {
     run_and_note(op, facts, keys, stack);
     return;
   }

@@ -21,8 +21,9 @@ constexpr std::array<std::string_view, 5> kHiddenViews = {
     "aten::_unsafe_view", "aten::lift", "aten::unsafe_split", "aten::unsafe_split_with_sizes",
     "aten::unsafe_chunk"};
 // Look at bytes although no tag says so.
-constexpr std::array<std::string_view, 2> kHiddenAsks = {"aten::_linalg_check_errors",
-                                                         "aten::_assert_async"};
+constexpr std::array<std::string_view, 4> kHiddenAsks = {
+    "aten::_linalg_check_errors", "aten::_assert_async",
+    "aten::_nested_tensor_from_mask_left_aligned", "aten::_validate_compressed_sparse_indices"};
 // Look at geometry, devices and lengths only, although their results depend on data by their tags.
 constexpr std::array<std::string_view, 2> kHiddenQueries = {"aten::_use_cudnn_ctc_loss",
                                                             "aten::_use_miopen_ctc_loss"};

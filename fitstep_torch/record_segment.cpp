@@ -177,8 +177,10 @@ void Follower::note_written(const TorchCall& call, const torch::jit::Stack& stac
 void Follower::record(const c10::OperatorHandle& op, const OperatorFacts& facts,
                       c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   sweep_dead();
+  const size_t numbers = storages_.size();
   TorchCall call = call_of(op, *stack);
   const size_t count = call.arguments.size();
+  const size_t below = stack->size() - count;
   Source source = python_.source();
   if (mode_ == Mode::Audit) {
     check_not_resized(call, *stack);
@@ -189,6 +191,11 @@ void Follower::record(const c10::OperatorHandle& op, const OperatorFacts& facts,
       for (const c10::StorageImpl* one : kept) starts_.erase(one);
       throw;
     }
+    if (has_other_layout(*stack, stack->size() - below)) {  // As dynamic() in other calls.
+      trim(numbers);
+      python_.flush(full_name(op));
+      return;
+    }
     call.results = values_of(*stack, device_of(*stack).type());
     give_recorded(call, facts, stack);
   } else {
@@ -197,7 +204,9 @@ void Follower::record(const c10::OperatorHandle& op, const OperatorFacts& facts,
     try {
       call.results = geometries_.of(call, arguments, size_bytes_, device_of(arguments));
     } catch (const NotDense&) {
-      python_.refuse(full_name(op), "works on a tensor that is sparse, nested or quantized");
+      trim(numbers);
+      dynamic(op, facts, keys, stack);
+      return;
     } catch (const Resizes&) {
       python_.refuse(full_name(op), kResizes);
     } catch (const NotKnown&) {

@@ -83,12 +83,24 @@ inline bool has_mask(const c10::OperatorHandle& op, const torch::jit::Stack& sta
   return found;
 }
 
+inline bool is_other_layout(const at::Tensor& one) {
+  return one.layout() != at::kStrided || one.is_nested() || one._is_zerotensor() ||
+         one.is_quantized();
+}
+
 inline bool has_other_layout(const torch::jit::Stack& stack, size_t count) {
   bool found = false;
-  each_argument(stack, count, [&](const at::Tensor& one) {
-    found |= one.layout() != at::kStrided || one.is_nested() || one._is_zerotensor() ||
-             one.is_quantized();
-  });
+  each_argument(stack, count, [&](const at::Tensor& one) { found |= is_other_layout(one); });
+  return found;
+}
+
+// Whether a call writes memory that is no tensor's own, as the values of a sparse one.
+inline bool writes_unseen(const torch::jit::Stack& stack, size_t count,
+                          const std::vector<size_t>& written) {
+  bool found = false;
+  for (const size_t i : written)
+    each_tensor(stack[stack.size() - count + i],
+                [&](const at::Tensor& one) { found |= is_other_layout(one); });
   return found;
 }
 

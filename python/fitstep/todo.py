@@ -5,15 +5,11 @@ from __future__ import annotations
 _TODO = {
     "talks to other processes": "train with one process: collectives, DistributedDataParallel and "
     "FSDP are not supported yet",
-    "works on a tensor that is sparse, nested or quantized": "use dense tensors: "
-    "nn.Embedding(sparse=False), x.to_dense(), fake_quantize instead of quantize, "
-    "nn.TransformerEncoder(enable_nested_tensor=False)",
     "changes which memory a tensor uses": "make a new tensor instead of set_() or resize_()",
     "makes a tensor whose size depends on values of the step": "keep the shape fixed: multiply by "
     "the mask, or use torch.where",
     "reads a gradient that an earlier step has used": "pass keep_grads=True to compile, or clear "
     "the gradients in the step, as with optimizer.zero_grad()",
-    "makes the zeros of a forward-mode derivative": "use reverse mode: backward()",
     "changes the size of the tensor that it writes into (out=)": "give it a tensor of the right "
     "size, or leave out=",
     "has no fake kernel, and its own refuses made-up data": "say what it makes with "

@@ -68,6 +68,9 @@ def of_tensor(tensor: torch.Tensor) -> Any:
     """Type, geometry and bytes. A parameter that is returned may come back as a plain tensor."""
     kind = "Tensor" if isinstance(tensor, torch.nn.Parameter) else type(tensor).__name__
     tensor = tensor.detach()
+    if tensor.layout is torch.sparse_csr:
+        parts = (tensor.crow_indices(), tensor.col_indices(), tensor.values())
+        return kind, "compressed rows", *map(of_tensor, parts)
     if tensor.is_sparse:
         tensor = tensor.coalesce()
         return kind, "sparse", of_tensor(tensor.indices()), of_tensor(tensor.values())
