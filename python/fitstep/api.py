@@ -16,7 +16,8 @@ from . import _core
 from .arguments import arguments_of, runs_later
 from .audits import check_audits
 from .device import device_of
-from .errors import CaptureError, PlanFileError, not_prepared
+from .errors import CaptureError, PlanFileError, not_prepared, user_location
+from .following import current
 from .least import floor_of, free_options, least_for
 from .maker import Maker
 from .planned import Planned
@@ -242,6 +243,12 @@ def curve(
 
 
 def _reach_finder(function: Callable[..., Any], model: Any, optimizer: Any) -> Callable[..., Reach]:
+    if current() is not None:
+        raise CaptureError(
+            "fitstep.compile is called in a step that is compiled itself",
+            where=user_location(),
+            todo="compile both before the first step",
+        )
     if not callable(function):
         raise CaptureError(
             f"fitstep was given {type(function).__name__}, not a step function",

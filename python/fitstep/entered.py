@@ -11,19 +11,23 @@ of installed packages, registries, names that are made up) is met when it is ent
 from __future__ import annotations
 
 import contextlib
+import gc
 import sys
 import threading
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from importlib.machinery import ModuleSpec
 from typing import Any
 
 from . import _core
 from .errors import CaptureError
 from .muted import LeavesTheProcess
-from .state import Reach
-from .state.classes import is_seen_file
+from .state import Node, Reach
+from .state.classes import file_of, is_seen_file
 from .state.walk import Walk
+
+# Of packages that are not looked into: there figures and pictures change.
+_NOTES = ("/matplotlib/", "/PIL/ImageDraw.py")
 
 
 class FirstImport(LeavesTheProcess):
@@ -32,13 +36,17 @@ class FirstImport(LeavesTheProcess):
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self.name = name
+        self.undo: Any = None  # Of the recording that ends here.
 
 
 def look_into_large(reach: Reach, see: Callable[[Reach], None]) -> None:
     """`see` is given what large containers in `reach` hold."""
     walk = Walk(Reach(reach.function))
     walk.know(reach)
-    todo = reach.large
+    _look_into(walk, reach.large, see)
+
+
+def _look_into(walk: Walk, todo: list[Node], see: Callable[[Reach], None]) -> None:
     while todo:
         for node in todo:
             walk.look_into(node)
@@ -55,11 +63,14 @@ def entering(
     `refuse` is told of an error, which user code may catch, before it is raised."""
     walk = Walk(Reach(reach.function))
     walk.know(reach)
+    existing = set(map(id, gc.get_objects()))
     inner: dict[int, types.CodeType] = {}  # Of functions that the preview makes itself.
 
     def look(frame: types.FrameType, module: types.ModuleType | None) -> None:
         code = frame.f_code
-        if not is_seen_file(code.co_filename):
+        if module is None and any(part in code.co_filename for part in _NOTES):
+            raise LeavesTheProcess(code.co_qualname)
+        if code.co_name == "<module>" or not is_seen_file(code.co_filename):
             return
         modules = [module] if module is not None else frame.f_locals.values()
         inner.update((id(c), c) for c in code.co_consts if isinstance(c, types.CodeType))
@@ -67,16 +78,32 @@ def entering(
             if code.co_freevars and id(code) not in inner:
                 walk.visit_closures(code)
             walk.visit_globals(frame.f_globals, code)
+            if module is None and code.co_argcount:
+                walk.visit_owner(frame.f_locals[code.co_varnames[0]], existing)
             for one in modules:
                 walk.visit_module(one, code)
             walk.go()
         except CaptureError as error:
             refuse(error)
             raise
-        see(walk.take())
+        found = walk.take()
+        see(found)
+        _look_into(walk, found.large, see)
 
     with _core.Watch(look):
         yield
+
+
+def forget_modules(before: Container[str]) -> list[str]:
+    """Takes out those of users and installed packages that are not among these, and names them."""
+    new = [name for name, m in list(sys.modules.items()) if name not in before and _is_seen(m)]
+    for name in new:
+        del sys.modules[name]
+    return new
+
+
+def _is_seen(module: object) -> bool:
+    return isinstance(module, types.ModuleType) and is_seen_file(file_of(module))
 
 
 class _Imports:
@@ -89,7 +116,9 @@ class _Imports:
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: types.ModuleType | None = None
     ) -> ModuleSpec | None:
-        if threading.get_ident() != self._thread or name in self._tried:
+        asks = sys._getframe(2).f_code.co_name  # importlib.util.find_spec() imports nothing.
+        is_import = asks in ("_find_and_load_unlocked", "_find_and_load")
+        if threading.get_ident() != self._thread or name in self._tried or not is_import:
             return None
         for finder in sys.meta_path:
             if finder is not self:
@@ -109,7 +138,15 @@ def importing_nothing(tried: set[str]) -> Iterator[None]:
     in `tried`: there FirstImport is raised."""
     finder: Any = _Imports(tried)
     sys.meta_path.insert(0, finder)
+    before = set(sys.modules)
     try:
         yield
     finally:
         sys.meta_path.remove(finder)
+        new = forget_modules(before)  # The step has run their code, and will do so once more.
+    imported = [name for name in new if name in tried]
+    if imported:
+        raise CaptureError(
+            f"the step is the first to import {imported[0]}, which only it can import",
+            todo=f"import {imported[0]} before compile",
+        )

@@ -37,6 +37,11 @@ _lock = threading.RLock()
 _active: list[Following] = []  # Of the thread that has the lock.
 
 
+def one_at_a_time() -> Any:
+    """A lock that the thread which follows a step has."""
+    return _lock
+
+
 def current() -> Following | None:
     """The following under way on this thread."""
     if not _active or _active[-1].thread != threading.get_ident():

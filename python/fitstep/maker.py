@@ -6,8 +6,8 @@ call      a segment that nobody knew becomes a variant in the same arena
 
 from __future__ import annotations
 
-import contextlib
 import importlib
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,11 +16,12 @@ import torch
 
 from . import _core
 from .ambient import ambient, under
-from .entered import FirstImport
+from .entered import FirstImport, forget_modules
 from .errors import CaptureError, FitstepError
 from .recordings import Recordings
 from .seen_memory import forget_dead_arrays, seen_past_tensors
 from .state import Reach
+from .undo import Undo, put_back
 from .variants import Binder, Recorded, Variant, lower
 
 if TYPE_CHECKING:
@@ -98,10 +99,25 @@ class Maker:
             try:
                 return (*recordings.run(), recordings.dropping)
             except FirstImport as first:
-                name = first.name
-            self.tried_imports.add(name)
-            with contextlib.suppress(Exception):  # The step itself will meet it.
-                importlib.import_module(name)
+                name, undo = first.name, first.undo
+            self._import(name, undo)
+
+    def _import(self, name: str, undo: Undo) -> None:
+        """For good. CaptureError if it would have been something else where the step does it."""
+        self.tried_imports.add(name)
+        before = set(sys.modules)
+        try:
+            importlib.import_module(name)
+        except (Exception, SystemExit):  # The step itself will meet it.
+            put_back(undo)
+            return
+        if undo.has_changed():
+            put_back(undo)
+            forget_modules(before)
+            raise CaptureError(
+                f"the step is the first to import {name}, which then changes what the step uses",
+                todo=f"import {name} before compile",
+            )
 
     def _bind(
         self, recorded: list[Recorded], calls: int, dropping: dict[int, torch.Tensor]

@@ -32,8 +32,12 @@ _WRITES = frozenset(
     {"os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.truncate", "os.link", "os.symlink"}
     | {"os.chmod", "os.chown", "shutil.move", "sqlite3.connect"}
 )
-_PROCESSES = frozenset({"subprocess.Popen", "os.system", "os.exec", "os.fork", "os.posix_spawn"})
+_PROCESSES = frozenset(
+    {"subprocess.Popen", "os.system", "os.exec", "os.fork", "os.posix_spawn", "os.kill"}
+    | {"os.killpg", "signal.pthread_kill"}
+)
 _WORLD = _WRITES | _PROCESSES | {"socket.connect", "socket.sendto", "builtins.breakpoint"}
+_WORLD |= {"sys.setprofile"}  # Of a preview it would be told, too.
 _OF_FILES = frozenset({"tell", "fileno", "isatty", "readable", "writable", "seekable"})
 _NEW_LOGGER = (True, False, logging.NOTSET)  # Propagates, is disabled, level.
 _STREAMS = ("stdout", "stderr", "__stdout__", "__stderr__")
@@ -174,8 +178,14 @@ class _Sink(io.TextIOWrapper):
     def fileno(self) -> int:
         return int(self._of.fileno())
 
-    def write(self, text: str) -> int:
-        return super().write(text) if _is_previewing() else int(self._of.write(text))
+    def write(self, text: str) -> Any:
+        return super().write(text) if _is_previewing() else self._of.write(text)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_of":  # Asked before it has one.
+            raise AttributeError(name)
+        found = getattr(self._of, name)
+        return Muted(found) if is_output(found) else found
 
     def flush(self) -> None:
         if not _is_previewing():

@@ -19,7 +19,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 from . import _core
 from .entered import FirstImport, entering, importing_nothing, look_into_large
 from .errors import CaptureError
-from .following import Ended, Following
+from .following import Ended, Following, one_at_a_time
 from .muted import LeavesTheProcess, muted
 from .results import detached
 from .seen_memory import forget_dead_arrays
@@ -63,6 +63,10 @@ class Recordings:
                 "values of all gradients",
                 todo="compile outside it, or use detect_anomaly(check_nan=False)",
             )
+        with one_at_a_time():  # Streams and doors are replaced for the whole process.
+            return self._run()
+
+    def _run(self) -> tuple[list[Recorded], int]:
         reach = self._reach()
         self._begin = roles_of(reach, self._maker.session)
         places = [p.tensor for p in reach.unique() if p.tensor.layout is torch.strided]
@@ -141,11 +145,14 @@ class Recordings:
             undo.hold()
             self._roles = self._begin
             with (
+                entering(reach, undo.add, self._following.note),
                 muted(),
                 importing_nothing(self._maker.tried_imports),
-                entering(reach, undo.add, self._following.note),
             ):
                 contextvars.copy_context().run(act)  # What it sets there goes with the copy.
+        except FirstImport as first:
+            first.undo = undo
+            raise
         finally:
             put_back(undo, self._following.core.undo_writes)
             # What another recording makes in the same place has the same name, and home.

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import io
+import sys
 import threading
 import types
 from collections.abc import Callable
@@ -30,7 +31,8 @@ _OUTSIDE = frozenset(
     {"queue", "_queue", "sqlite3", "_sqlite3", "zipfile", "tarfile", "shelve", "_dbm", "_gdbm"}
     | {"dbm.dumb", "socket", "_socket", "h5py._hl.files", "h5py._hl.group", "h5py._hl.dataset"}
     | {f"multiprocessing.{one}" for one in ("connection", "managers", "pool", "queues")}
-    | {"multiprocessing.shared_memory", "asyncio.queues", "subprocess", "_pickle"}
+    | {f"multiprocessing.{one}" for one in ("shared_memory", "synchronize")}
+    | {"asyncio.queues", "concurrent.futures._base", "mmap", "sched", "subprocess", "_pickle"}
 )
 
 
@@ -138,6 +140,12 @@ def stand_in(value: Any) -> Any:
         return Muted(value)
     if type(value).__module__ in _OUTSIDE:
         return Outside(value)
+    top = type(value).__module__.partition(".")[0]
+    if top == "pandas" and type(value).__name__ in ("DataFrame", "Series"):
+        is_lazy = sys.modules["pandas"].__version__ >= "3"  # Copied where it is written.
+        return value.copy(deep=not is_lazy)
+    if top == "PIL" and hasattr(value, "getpixel"):
+        return value.copy()
     if type(value).__module__ in _COPIED:  # Written in C: nobody could put back what they took in.
         return value.copy() if hasattr(value, "copy") else value
     if isinstance(value, tuple) and value and type(value).__module__ != "torch":

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import time
+import types
+import warnings
 from collections.abc import Callable
 from pickle import PicklingError
 from typing import Any
@@ -62,8 +65,30 @@ class Step:
         """Itself, as of any function."""
         return self
 
-    def __deepcopy__(self, _memo: dict[int, Any]) -> Step:
-        return self
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        """Itself, but of a method: that of the copied object, which is not compiled."""
+        function = self._maker.function
+        if not isinstance(function, types.MethodType):
+            return self
+        warnings.warn(
+            f"a copy of {function.__qualname__}() is bound to the copied object, and runs as plain "
+            "PyTorch: compile it",
+            stacklevel=2,
+        )
+        return copy.deepcopy(function, memo)
+
+    def __getattr__(self, name: str) -> Any:
+        """What the function has, as a count of its calls."""
+        if name in ("_maker", "__wrapped__") or name not in getattr(
+            self._maker.function, "__dict__", ()
+        ):
+            raise AttributeError(f"a compiled step has no attribute {name!r}", name=name, obj=self)
+        return getattr(self._maker.function, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        function = self.__dict__.get("__wrapped__")
+        is_own = function is None or name in self.__dict__ or hasattr(type(self), name)
+        object.__setattr__(self if is_own else function, name, value)
 
     def __reduce__(self) -> Any:
         raise PicklingError(

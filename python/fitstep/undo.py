@@ -20,6 +20,7 @@ import ctypes
 import decimal
 import functools
 import gc
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -34,7 +35,7 @@ from .errors import CaptureError
 from .stand_ins import stand_in
 from .state import Node, Reach
 from .state.caches import CacheState
-from .state.forms import Entry, SetForm
+from .state.forms import Entry, SetForm, attributes_of
 from .state.nodes import is_array, is_leaf
 from .state.rng import GeneratorStates
 
@@ -77,6 +78,9 @@ _SETTINGS: tuple[tuple[Callable[[], Any], Callable[[Any], Any]], ...] = (
         lambda: dict(vars(_tensor_str.PRINT_OPTS)),
         lambda was: vars(_tensor_str.PRINT_OPTS).update(was),
     ),
+    (lambda: logging.root.manager.disable, logging.disable),
+    (lambda: sys.excepthook, lambda was: setattr(sys, "excepthook", was)),
+    (lambda: gc.callbacks[:], lambda was: gc.callbacks.__setitem__(slice(None), was)),
     (gc.isenabled, lambda was: gc.enable() if was else gc.disable()),
     (sys.getrecursionlimit, sys.setrecursionlimit),
     (os.getcwd, os.chdir),
@@ -90,6 +94,7 @@ class Undo:
 
     def __init__(self, reach: Reach, arguments: Iterable[torch.Tensor] = ()) -> None:
         self._entries: list[tuple[Node, list[Entry]]] = []
+        self._objects: list[tuple[object, type, dict[str, object] | None]] = []
         self._grads: list[tuple[torch.Tensor, Any]] = []
         self._versions: list[tuple[torch.Tensor, int]] = []
         self._data: list[tuple[torch.Tensor, torch.Tensor]] = []
@@ -111,6 +116,11 @@ class Undo:
         tensors = [*(place.tensor for place in reach.unique()), *arguments]
         tensors = [tensor for tensor in tensors if not tensor.is_inference()]
         self._entries += entries
+        self._objects += [
+            (node.owner, type(node.owner), attributes_of(node.owner))
+            for node in reach.nodes
+            if node.role == "attribute" and not isinstance(node.owner, type)
+        ]
         self._grads += [(tensor, tensor.grad) for tensor in tensors if is_leaf(tensor)]
         self._versions += [(tensor, tensor._version) for tensor in tensors]
         with _core.NotFollowed():
@@ -133,6 +143,15 @@ class Undo:
         self._is_holding = True
         _hold(self._entries)
 
+    def has_changed(self) -> bool:
+        """Whether containers, generators, the environment or settings are not as they were."""
+        return (
+            any(not _same_entries(node.entries(), was) for node, was in self._entries)
+            or any(generators.have_moved() for generators in self._generators)
+            or self._environment != dict(os.environ)
+            or any(get() != was for (get, _), was in zip(_SETTINGS, self._settings, strict=True))
+        )
+
     def put_back(self) -> None:
         """Everything is as it was. May be called again. What fails leaves nothing else out.
 
@@ -140,7 +159,13 @@ class Undo:
         """
         failed: Exception | None = None
         for part in (
-            *(self._put_entries, self._put_grads, self._put_data, self._put_hooks),
+            *(
+                self._put_objects,
+                self._put_entries,
+                self._put_grads,
+                self._put_data,
+                self._put_hooks,
+            ),
             *(self._put_buffers, self._put_versions, self._put_process, self._put_caches),
         ):
             try:
@@ -150,12 +175,18 @@ class Undo:
         if failed is not None:
             raise failed
 
+    def _put_objects(self) -> None:
+        for owner, kind, attributes in reversed(self._objects):
+            if type(owner) is not kind:
+                object.__setattr__(owner, "__class__", kind)
+            if attributes is not None and attributes_of(owner) is not attributes:
+                object.__setattr__(owner, "__dict__", attributes)
+
     def _put_entries(self) -> None:
         for node, was in reversed(self._entries):
             node.form.restore(node.container, was)
         for node, was in self._entries:
-            is_set = isinstance(node.form, SetForm)
-            if is_set and any(a[0] is not b[0] for a, b in zip(was, node.entries(), strict=True)):
+            if isinstance(node.form, SetForm) and not _same_entries(was, node.entries()):
                 raise CaptureError(
                     f"the step changes the set {node.path({})}, and compile, which undoes what a "
                     "preview does, cannot put back the order of its elements",
@@ -211,6 +242,12 @@ class Undo:
             cache.restore()
         if torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda"):
             torch.clear_autocast_cache()
+
+
+def _same_entries(a: list[Entry], b: list[Entry]) -> bool:
+    return len(a) == len(b) and all(
+        x[0] is y[0] and x[1] is y[1] for x, y in zip(a, b, strict=True)
+    )
 
 
 def _hold(all_entries: list[tuple[Node, list[Entry]]]) -> None:
@@ -279,6 +316,10 @@ def _content(buffer: Any) -> Any:
 
 def _write(buffer: Any, content: Any) -> None:
     if is_array(content):
+        if not buffer.flags.writeable:
+            buffer.setflags(write=True)
+        if buffer.dtype != content.dtype:
+            buffer.dtype = content.dtype
         if buffer.shape != content.shape and buffer.flags.owndata:
             buffer.resize(content.shape, refcheck=False)
         elif buffer.shape != content.shape:

@@ -9,7 +9,6 @@ from typing import Any
 import torch
 
 from fitstep.errors import CaptureError
-from fitstep.state.nodes import is_number_type
 
 
 def values_in(cache: Any) -> Iterator[Any]:
@@ -27,6 +26,7 @@ class CacheState:
     def __init__(self, cache: Any) -> None:
         self._cache = cache
         self._was = dict(self._table())
+        self._is_new = cache.cache_info()[:2] == (0, 0)  # Hits and misses.
         self._held = list(values_in(cache))
 
     def _table(self) -> dict[Any, Any]:
@@ -36,15 +36,23 @@ class CacheState:
 
     def restore(self) -> None:
         """Takes out what was added. Raises CaptureError where something has gone for it."""
+        if self._is_new:
+            self._cache.cache_clear()  # Its counts, too.
+            return
         now = self._table()
         if now.keys() == self._was.keys():
             return
-        if all(_is_same_anew(held) or held is self._cache.__wrapped__ for held in self._held):
+        has_gone = any(key not in now for key in self._was)
+        # Elements that nobody looks up any more may hold hollow tensors.
+        has_links = self._cache.cache_parameters()["maxsize"] is not None
+        if (has_gone or has_links) and all(
+            _is_same_anew(held) or held is self._cache.__wrapped__ for held in self._held
+        ):
             self._cache.cache_clear()
             return
         for key in [key for key in now if key not in self._was]:
             del now[key]
-        if len(now) < len(self._was):
+        if has_gone:
             raise CaptureError(
                 f"{self._cache.__wrapped__.__qualname__}() has a functools.lru_cache that is full; "
                 "in compile it has forgotten objects, which nobody could put back",
@@ -53,10 +61,11 @@ class CacheState:
 
 
 def _is_same_anew(value: Any) -> bool:
-    """Whether nobody can tell whether a value is made again."""
+    """Whether nobody can tell whether a value is made again. A float or a tensor may have been
+    drawn."""
     if isinstance(value, tuple):
         return all(map(_is_same_anew, value))
     kind = type(value)
     is_own = kind is object or kind.__name__ == "_lru_list_elem"  # The cache's.
-    is_plain = value is None or is_own or isinstance(value, torch.Tensor | type)
-    return is_plain or is_number_type(kind)
+    is_plain = is_own or isinstance(value, type | torch.dtype | torch.device)
+    return is_plain or kind in (int, bool, str, bytes, type(None))

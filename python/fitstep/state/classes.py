@@ -15,9 +15,9 @@ SCHEDULERS = (
     torch.optim.lr_scheduler.ReduceLROnPlateau,
 )
 _CLOSED_LIBRARIES = frozenset(sys.stdlib_module_names) | {
-    *("numpy", "pandas", "matplotlib", "scipy", "sympy", "tqdm", "rich", "wandb"),
-    *("tensorboard", "tensorboardX", "mlflow", "triton", "functorch", "torchgen", "PIL", "pytest"),
-    *("_pytest", "IPython", "ipykernel", "fitstep"),
+    *("pandas", "matplotlib", "sympy", "tqdm", "rich", "wandb", "tensorboard", "tensorboardX"),
+    *("mlflow", "triton", "functorch", "torchgen", "PIL", "pytest", "_pytest", "IPython"),
+    *("ipykernel", "fitstep"),
 }
 _OPEN_IN_STDLIB = frozenset(
     {"argparse", "collections", "configparser", "contextlib", "functools", "types", "weakref"}
@@ -31,6 +31,7 @@ _OPEN_IN_TORCH = (
     "torch.cuda.amp",
     "torch.utils.data.",
     "torch.quasirandom",
+    "torch.utils.weak",
 )
 
 
@@ -43,7 +44,10 @@ def is_user_class(cls: type) -> bool:
 def is_seen_class(cls: type) -> bool:
     """Whether a class is defined in user code or in an installed package that is looked into."""
     module = sys.modules.get(cls.__module__)
-    return module is not None and is_seen_file(file_of(module))
+    if module is not None and cls.__module__ != "types":  # There make_dataclass() makes them.
+        return is_seen_file(file_of(module))
+    methods = (m for m in vars(cls).values() if isinstance(m, types.FunctionType))
+    return any(is_seen_file(method.__code__.co_filename) for method in methods)
 
 
 @functools.lru_cache(maxsize=4096)

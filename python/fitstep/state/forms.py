@@ -143,6 +143,28 @@ class NamesForm(DictForm):
                 container.pop(name, None)
 
 
+class ScopeForm(DictForm):
+    """All globals of a Python module."""
+
+    plain = False
+
+    def write(self, container: Any, entries: Sequence[Entry]) -> None:
+        wanted = dict(entries)
+        for name in [name for name in container if name not in wanted]:
+            del container[name]
+        container.update(wanted)  # Never without its names: other threads run in it.
+
+
+class FactoryForm(Form):
+    """What a defaultdict makes its values with."""
+
+    def entries(self, container: Any) -> list[Entry]:
+        return [("default_factory", container.default_factory)]
+
+    def write(self, container: Any, entries: Sequence[Entry]) -> None:
+        container.default_factory = entries[0][1]
+
+
 class SlotsForm(Form):
     """The `__slots__` of an object, through their descriptors."""
 
@@ -164,10 +186,10 @@ class SlotsForm(Form):
 
 
 class ClassForm(Form):
-    """The data attributes of a class; methods and descriptors are not entries."""
+    """The attributes of a class, methods too."""
 
     def entries(self, container: Any) -> list[Entry]:
-        return [(k, v) for k, v in vars(container).items() if _is_class_data(k, v)]
+        return [(k, v) for k, v in vars(container).items() if not _is_pythons_own(k, v)]
 
     def write(self, container: Any, entries: Sequence[Entry]) -> None:
         wanted = dict(entries)
@@ -198,8 +220,9 @@ class DefaultsForm(Form):
     def _named(function: types.FunctionType) -> dict[str, object]:
         values = function.__defaults__ or ()
         code = function.__code__
-        names = code.co_varnames[code.co_argcount - len(values) : code.co_argcount]
-        return dict(zip(names, values, strict=True))
+        # Decorators may have given it more than it has arguments.
+        names = [*map(str, range(len(values))), *code.co_varnames[: code.co_argcount]]
+        return dict(zip(names[len(names) - len(values) :], values, strict=True))
 
 
 class PartialForm(Form):
@@ -223,7 +246,7 @@ def attributes_of(value: object) -> dict[str, object] | None:
         found = value.__dict__ if is_local else object.__getattribute__(value, "__dict__")
     except AttributeError:
         return None
-    return found if type(found) is dict else None
+    return found if isinstance(found, dict) else None
 
 
 def slots_of(cls: type) -> tuple[tuple[str, Any], ...]:
@@ -256,14 +279,11 @@ def _read_slot(slot: Any, container: object) -> object:
         return _MISSING
 
 
-def _is_class_data(name: str, value: object) -> bool:
+def _is_pythons_own(name: str, value: object) -> bool:
     dunder = name.startswith("__") and name.endswith("__")
-    if dunder or name in ("_abc_impl", "_is_protocol"):
-        return False
-    return not (
-        isinstance(value, types.FunctionType | staticmethod | classmethod | property | type)
-        or hasattr(type(value), "__get__")
-    )
+    is_slot = inspect.ismemberdescriptor(value) or inspect.isgetsetdescriptor(value)
+    own = dunder and not isinstance(value, types.FunctionType)
+    return own or is_slot or name in ("_abc_impl", "_is_protocol")
 
 
 def _dict_type(container: object) -> Any:

@@ -39,6 +39,10 @@ class GeneratorStates:
             generators.append(("numpy.random", sys.modules["numpy"].random))
         self._states = [_state(path, generator) for path, generator in generators]
 
+    def have_moved(self) -> bool:
+        """Whether any is not as it was."""
+        return any(not _same(state.get(), state.saved) for state in self._states)
+
     def restore(self) -> None:
         """Puts back those that moved. Raises CaptureError, at the end, for what cannot be."""
         failed: CaptureError | None = None

@@ -17,8 +17,8 @@ import random
 import sys
 import types
 import weakref
-from collections import deque
-from collections.abc import Callable, Iterable
+from collections import defaultdict, deque
+from collections.abc import Callable, Container, Iterable
 from typing import Any
 
 import torch
@@ -26,8 +26,9 @@ import torch
 from fitstep.errors import CaptureError, is_user_file
 from fitstep.state import forms
 from fitstep.state.caches import values_in
-from fitstep.state.classes import SCHEDULERS, file_of, is_open, is_seen_class, is_seen_file
+from fitstep.state.classes import SCHEDULERS, file_of, is_seen_class, is_seen_file
 from fitstep.state.code import globals_in, imports_in, innermost, names_in
+from fitstep.state.kinds import GENERATORS, NUMPYS, STAND_INS, UNINITIALIZED, Kind
 from fitstep.state.nodes import (
     HUGE,
     LARGE,
@@ -44,31 +45,7 @@ from fitstep.state.taken import check_not_taken
 
 MAX_NODES = 300_000
 
-_GENERATORS = (torch.Generator, random.Random)
-_STAND_INS = (
-    *(types.MethodType, functools.partial, staticmethod, classmethod, property),
-    *(functools.cached_property, weakref.ref, functools._lru_cache_wrapper),
-    *(contextvars.ContextVar, memoryview, types.MappingProxyType, *weakref.ProxyTypes),
-)
-_UNINITIALIZED = torch.nn.parameter.UninitializedParameter, torch.nn.parameter.UninitializedBuffer
-_NUMPYS = (
-    *("Generator", "RandomState", "SeedSequence"),
-    *("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64"),
-)
 _ATTRIBUTES, _SLOTS = forms.AttributesForm(), forms.SlotsForm()
-
-
-class _Kind:
-    """What holds for every object of a class."""
-
-    def __init__(self, kind: type, visit: Callable[..., None] | None, is_once: bool) -> None:
-        self.visit = visit  # A function of Walk; None: such objects hold nothing.
-        self.is_once = is_once  # Not at every path that leads to an object.
-        self.is_tensor_or_module = issubclass(kind, (torch.Tensor, torch.nn.Module))
-        self.form = forms.plain_form_of(kind)
-        self.is_open = is_open(kind) or is_enum(kind)
-        self.has_slots = bool(forms.slots_of(kind))
-        self.classes = [base for base in kind.__mro__ if is_seen_class(base)]
 
 
 class Walk:
@@ -81,7 +58,7 @@ class Walk:
         self._keep: list[object] = []  # Ids are only unique among objects that are alive.
         self._codes: set[int] = set()  # Of functions whose closures are known.
         self._named: dict[int, set[str]] = {}  # id of globals -> names already looked at.
-        self._kinds: dict[type, _Kind] = {}
+        self._kinds: dict[type, Kind] = {}
         self.modules: list[tuple[torch.nn.Module, Above | None, str]] = []
         self.found: list[tuple[list[tuple[str, Any]], Any, Above | None, str]] = []
 
@@ -136,10 +113,10 @@ class Walk:
             self._keep.append(value)
         kind.visit(self, value, above, root)
 
-    def _kind(self, kind: type) -> _Kind:
+    def _kind(self, kind: type) -> Kind:
         found = self._kinds.get(kind)
         if found is None:
-            found = self._kinds[kind] = _Kind(kind, *self._visit_of(kind))
+            found = self._kinds[kind] = Kind(kind, *self._visit_of(kind))
         return found
 
     @staticmethod
@@ -149,13 +126,14 @@ class Walk:
             (torch.Tensor, Walk._visit_tensor),
             ((tuple, frozenset), Walk._visit_tuple),
             (types.BuiltinFunctionType, Walk._visit_builtin),
+            (types.MethodWrapperType, Walk._visit_builtin),
             (types.MethodDescriptorType, Walk._visit_descriptor),
         ]
         once: list[tuple[Any, Callable[..., None]]] = [
             (types.FunctionType, Walk._visit_function),
             (type, Walk._visit_class),
-            (_GENERATORS, Walk._visit_generator),
-            (_STAND_INS, Walk._visit_stand_in),
+            (GENERATORS, Walk._visit_generator),
+            (STAND_INS, Walk._visit_stand_in),
         ]
         for of, visit in at_every_path:
             if issubclass(kind, of):
@@ -170,7 +148,7 @@ class Walk:
                 return visit, True
         if kind.__module__ == "fitstep.step" and kind.__name__ == "Step":
             return Walk._visit_step, True
-        is_numpys = kind.__module__.startswith("numpy.random") and kind.__name__ in _NUMPYS
+        is_numpys = kind.__module__.startswith("numpy.random") and kind.__name__ in NUMPYS
         return Walk._visit_generator if is_numpys else Walk._visit_object, True
 
     def _visit_tuple(self, value: Any, above: Above | None, root: str) -> None:
@@ -191,6 +169,8 @@ class Walk:
         self._follow(value.function, above, root, ".function")  # Called by another, it runs.
 
     def _visit_generator(self, value: Any, above: Above | None, root: str) -> None:
+        if isinstance(value, random.SystemRandom):  # It has no state.
+            return
         self.found.append((self.reach.generators, value, above, root))
 
     def _follow(self, value: object, above: Above | None, root: str, rest: str) -> None:
@@ -248,6 +228,8 @@ class Walk:
                 self._add(kind.form, value, value, above, root, "", style="item")
             else:  # model.weight, not model._parameters['weight'].
                 self._add(kind.form, value, value, inside.above, inside.root, "", style="modules")
+        if isinstance(value, defaultdict):
+            self._add(forms.FactoryForm(), value, value, above, root, "")
         if is_array(value) and value.dtype.hasobject and value.size <= LARGE:
             for i, held in enumerate(value.flat):
                 self._follow(held, above, root, f".flat[{i}]")
@@ -273,7 +255,7 @@ class Walk:
                 self._add(form, cell, function, above, root, ".closure")
         if function.__defaults__ or function.__kwdefaults__:
             self._add(forms.DefaultsForm(), function, function, above, root, ".default")
-        if function.__dict__ or is_user_file(function.__code__.co_filename):
+        if function.__dict__ or is_seen_file(function.__code__.co_filename):
             self._add(_ATTRIBUTES, function.__dict__, function, above, root, "")
         if is_user_file(function.__code__.co_filename):
             self.visit_globals(function.__globals__, function.__code__)
@@ -286,12 +268,25 @@ class Walk:
                 if isinstance(function, types.FunctionType):
                     self._queue.append((function, None, function.__qualname__))
 
+    def visit_owner(self, value: object, existing: Container[int]) -> None:
+        """The first argument of a function, which may be a method: its class, and the object itself
+        if it is one of the existing ones, by id."""
+        kind = value if isinstance(value, type) else type(value)
+        self._queue.append((kind, None, kind.__qualname__))
+        if id(value) in existing and not isinstance(value, torch.Tensor):
+            self._queue.append((value, None, kind.__qualname__))
+
     def visit_globals(self, scope: dict[str, Any], code: types.CodeType) -> None:
         """What a function's code names, and what it imports when it runs."""
         names = globals_in(code)
         if "globals" in names:
             names += [k for k, v in scope.items() if not isinstance(v, types.BuiltinFunctionType)]
+            self._add(forms.ScopeForm(), scope, scope, None, str(scope.get("__name__")), "")
         self._visit_names(scope, code, names)
+        if "modules" in code.co_names or "__import__" in names:  # sys.modules[__name__]
+            for name in (scope.get("__name__"), *code.co_consts):
+                if isinstance(name, str) and name in sys.modules:
+                    self.visit_module(sys.modules[name], code)
         package = scope.get("__package__") or ""
         for name in imports_in(code):
             for full in (name, f"{package}.{name}".strip(".")):
@@ -326,18 +321,13 @@ class Walk:
             for name, member in vars(cls)["_member_map_"].items():
                 self._queue.append((member, None, f"{cls.__qualname__}.{name}"))
             return
-        node = self._add(forms.ClassForm(), cls, cls, None, cls.__qualname__, "")
-        for name, member in vars(cls).items():
-            if isinstance(member, type):  # A class within.
-                self._queue.append((member, None, f"{cls.__qualname__}.{name}"))
-            elif hasattr(type(member), "__get__"):  # Functions, properties, a user's descriptors.
-                self._queue.append((member, Above(node, name), ""))
-        for base in cls.__mro__[1:]:
+        self._add(forms.ClassForm(), cls, cls, None, cls.__qualname__, "")
+        for base in (*cls.__mro__[1:], type(cls)):
             self._queue.append((base, None, base.__qualname__))
 
     def _visit_tensor(self, tensor: torch.Tensor, above: Above | None, _root: str) -> None:
         assert above is not None, "a tensor is reached through a container"
-        if isinstance(tensor, _UNINITIALIZED):
+        if isinstance(tensor, UNINITIALIZED):
             raise CaptureError(
                 f"{above.path({})} is a lazy module's parameter that has no shape yet",
                 todo="run the model once on a batch before compile, as lazy modules need it",

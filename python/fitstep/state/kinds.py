@@ -1,0 +1,41 @@
+"""What holds for every object of a class that a walk meets."""
+
+from __future__ import annotations
+
+import contextvars
+import functools
+import random
+import types
+import weakref
+from collections.abc import Callable
+
+import torch
+
+from fitstep.state import forms
+from fitstep.state.classes import is_open, is_seen_class
+from fitstep.state.nodes import is_enum
+
+GENERATORS = (torch.Generator, random.Random)
+STAND_INS = (
+    *(types.MethodType, functools.partial, staticmethod, classmethod, property),
+    *(functools.cached_property, weakref.ref, functools._lru_cache_wrapper),
+    *(contextvars.ContextVar, memoryview, types.MappingProxyType, *weakref.ProxyTypes),
+)
+UNINITIALIZED = torch.nn.parameter.UninitializedParameter, torch.nn.parameter.UninitializedBuffer
+NUMPYS = (
+    *("Generator", "RandomState", "SeedSequence"),
+    *("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64"),
+)
+
+
+class Kind:
+    """What holds for every object of a class."""
+
+    def __init__(self, kind: type, visit: Callable[..., None] | None, is_once: bool) -> None:
+        self.visit = visit  # A function of Walk; None: such objects hold nothing.
+        self.is_once = is_once  # Not at every path that leads to an object.
+        self.is_tensor_or_module = issubclass(kind, (torch.Tensor, torch.nn.Module))
+        self.form = forms.plain_form_of(kind)
+        self.is_open = is_open(kind) or is_enum(kind)
+        self.has_slots = bool(forms.slots_of(kind))
+        self.classes = [base for base in kind.__mro__ if is_seen_class(base)]
