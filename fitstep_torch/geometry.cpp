@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -174,16 +175,36 @@ at::Tensor once(at::Tensor tensor) {
 }
 
 // As the kernels of this device were seen to make them.
-void correct(std::vector<Value>& results, const Measurement& seen) {
+void correct(std::vector<Value>& results, const Measurement& seen,
+             const std::vector<bool>& is_measured) {
   size_t next = 0;
-  for (Value& value : results) {
-    for (auto& tensor : value.tensors) {
-      if (!tensor.has_value() || next >= seen.results.size()) continue;
+  for (size_t i = 0; i < results.size(); ++i) {
+    for (auto& tensor : results[i].tensors) {
+      if (!tensor.has_value() || next >= seen.results.size() || !is_measured[i]) continue;
       const TensorRef& real = seen.results[next++];
       tensor->sizes = real.sizes;
       tensor->strides = real.strides;
       tensor->dtype = real.dtype;
     }
+  }
+}
+
+// By what was measured of the call, or of the two that a convolution's gradient is split into.
+void correct(std::vector<Value>& results, const TorchCall& call,
+             const std::vector<int64_t>& size_bytes,
+             const std::map<std::string, Measurement>& corrections) {
+  if (corrections.empty()) return;
+  const auto found = corrections.find(signature_of(call, size_bytes));
+  if (found != corrections.end())
+    correct(results, found->second, std::vector<bool>(results.size(), true));
+  if (full_name(call.handle) != "aten::convolution_backward") return;
+  const c10::List<bool> given = call.arguments.back().constant.toBoolList();
+  const std::vector<bool> of_weight = {false, given[1], given[2]};
+  for (const std::vector<bool>& mask : {std::vector<bool>{true, false, false}, of_weight}) {
+    TorchCall part = call;
+    part.arguments.back().constant = c10::List<bool>({mask[0], mask[1], mask[2]});
+    const auto of_part = corrections.find(signature_of(part, size_bytes));
+    if (of_part != corrections.end()) correct(results, of_part->second, mask);
   }
 }
 
@@ -220,7 +241,6 @@ std::vector<Value> Geometries::of(const TorchCall& call, const torch::jit::Stack
       fmt::format("{} {} {}", signature, c10::toString(at::get_default_dtype_as_scalartype()),
                   at::globalContext().userEnabledMkldnn());  // What results may be like, too.
   if (const auto found = known_.find(key); found != known_.end()) return found->second;
-  const auto corrected = profile_.corrections().find(signature);
   const BelowAutograd below;
   std::vector<Value> results;
   const OperatorFacts& facts = facts_of(call.handle);
@@ -232,7 +252,7 @@ std::vector<Value> Geometries::of(const TorchCall& call, const torch::jit::Stack
   if (may_try && has_room && bytes <= most_tried_bytes_) {
     Trial trial = tried(call, stack);
     if (trial.failure == nullptr) {
-      if (corrected != profile_.corrections().end()) correct(trial.results, corrected->second);
+      correct(trial.results, call, size_bytes, profile_.corrections());
       return known_.emplace(key, std::move(trial.results)).first->second;
     }
     if (trial.is_sure && is_own) std::rethrow_exception(trial.failure);  // The user's mistake.
@@ -251,7 +271,7 @@ std::vector<Value> Geometries::of(const TorchCall& call, const torch::jit::Stack
     if (trial.failure != nullptr) std::rethrow_exception(trial.failure);
     results = std::move(trial.results);
   }
-  if (corrected != profile_.corrections().end()) correct(results, corrected->second);
+  correct(results, call, size_bytes, profile_.corrections());
   return known_.emplace(key, std::move(results)).first->second;
 }
 

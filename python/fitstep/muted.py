@@ -40,6 +40,10 @@ _WORLD = _WRITES | _PROCESSES | {"socket.connect", "socket.sendto", "builtins.br
 _WORLD |= {"sys.setprofile"}  # Of a preview it would be told, too.
 _OF_FILES = frozenset({"tell", "fileno", "isatty", "readable", "writable", "seekable"})
 _NEW_LOGGER = (True, False, logging.NOTSET)  # Propagates, is disabled, level.
+_LOGS = (
+    *((logging.Logger, "handle"), (logging.Logger, "callHandlers"), (logging.Handler, "handle")),
+    *((logging.StreamHandler, "emit"), (logging.FileHandler, "emit")),
+)
 _STREAMS = ("stdout", "stderr", "__stdout__", "__stderr__")
 _previewing: list[int] = []  # Threads.
 _is_hooked = False
@@ -130,30 +134,27 @@ def muted() -> Iterator[None]:
     if not _is_hooked:
         sys.addaudithook(_on_event)  # There is no way to take one away: it looks at `_previewing`.
         _is_hooked = True
-    handle, write = logging.Logger.handle, os.write
+    write = os.write
     thread = threading.get_ident()
     with (
         _streams_replaced(),
         _no_warnings(),
         _loggers_kept(),
     ):
-        # Not logging.disable(): loggers remember whether they were enabled.
-        logging.Logger.handle = (  # type: ignore[method-assign]
-            lambda self, record: None if _is_previewing() else handle(self, record)
-        )
         os.write = lambda file, data: (
             memoryview(data).nbytes if _is_previewing() else write(file, data)
         )
         _previewing.append(thread)
         doors = (*thread_doors(), *_world_doors())
-        threads = [(owner, name, getattr(owner, name)) for owner, name in doors]
-        for owner, name, original in threads:
-            setattr(owner, name, _leaving(original))
+        # Not logging.disable(): loggers remember whether they were enabled.
+        replaced = [(*door, _leaving) for door in doors] + [(*door, _dropping) for door in _LOGS]
+        threads = [(owner, name, getattr(owner, name)) for owner, name, _ in replaced]
+        for (owner, name, original), (*_, make) in zip(threads, replaced, strict=True):
+            setattr(owner, name, make(original))
         try:
             yield
         finally:
             _previewing.remove(thread)
-            logging.Logger.handle = handle  # type: ignore[method-assign]
             os.write = write
             for owner, name, original in threads:
                 setattr(owner, name, original)
@@ -209,9 +210,14 @@ def _streams_replaced() -> Iterator[None]:
 def _loggers_kept() -> Iterator[None]:
     """Behind its body all loggers have the handlers, filters and settings that they had before."""
     before = {one: (one.handlers[:], one.filters[:], _settings_of(one)) for one in _loggers()}
+    references: Any = vars(logging)["_handlerList"]
+    handlers = [one for reference in references if (one := reference()) is not None]
+    settings = [(one, one.level, one.formatter, one.filters[:]) for one in handlers]
     try:
         yield
     finally:
+        for handler, level, formatter, filters in settings:
+            handler.level, handler.formatter, handler.filters[:] = level, formatter, filters
         for one in _loggers():
             one.handlers[:], one.filters[:], was = before.get(one, ([], [], _NEW_LOGGER))
             if _settings_of(one) != was:
@@ -234,6 +240,9 @@ def _world_doors() -> Iterator[tuple[Any, str]]:
     """What changes the world and tells no audit hook."""
     yield atexit, "register"
     yield signal, "signal"
+    if "asyncio" in sys.modules and sys.modules["asyncio"]._get_running_loop() is not None:
+        for name in ("call_soon", "call_later", "call_at"):
+            yield sys.modules["asyncio"].BaseEventLoop, name
     yield torch.serialization._open_zipfile_writer_file, "__init__"
     if "safetensors.torch" in sys.modules:
         yield sys.modules["safetensors.torch"], "serialize_file"
@@ -267,6 +276,14 @@ def _leaving(original: Callable[..., Any]) -> Callable[..., Any]:
         return original(*args, **kwargs)
 
     return door
+
+
+def _dropping(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def log(*args: Any, **kwargs: Any) -> Any:
+        return None if _is_previewing() else original(*args, **kwargs)
+
+    return log
 
 
 def _drop(*_args: object) -> None:

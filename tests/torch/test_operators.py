@@ -150,3 +150,28 @@ def test_a_saved_plan_is_good_after_more_steps_and_at_another_rate(tmp_path: Pat
     again = fitstep.compile(step, example=(x,), budget="400%", plan=tmp_path / "step.plan")
     again(x)
     again.close()
+
+
+def test_what_half_of_a_gradient_has_shown_of_its_strides_holds_for_the_whole() -> None:
+    """A convolution's gradient is split; with one thread its weight's has other strides than any
+    rule says, from some size on."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        patches, norm = nn.Conv2d(3, 8, 4, 4), nn.LayerNorm(8)
+        block = nn.Sequential(nn.Conv2d(8, 16, 1), nn.GELU(), nn.Conv2d(16, 8, 1))
+        model = nn.ModuleList([patches, norm, block])
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+        def step(x: Tensor) -> Tensor:
+            optimizer.zero_grad()
+            maps = norm(patches(x).permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+            loss = block(maps).square().mean()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        for size in (16, 32, 64):  # Steps that are given up, as in a notebook.
+            fitstep.compile(step, example=(torch.randn(2, 3, size, size),))
+    finally:
+        torch.set_num_threads(threads)

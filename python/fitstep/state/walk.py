@@ -141,6 +141,8 @@ class Walk:
         if is_enum(kind):  # A member: its value may be a list, and it may have attributes.
             return Walk._visit_object, True
         # Modules are looked into by name only, from the functions that name them.
+        if is_number_type(kind) and kind.__dictoffset__ and is_seen_class(kind):
+            return Walk._visit_object, True  # Of a user's class: it may have attributes.
         if is_number_type(kind) or issubclass(kind, (types.CodeType, types.ModuleType)):
             return None, True
         for of, visit in once:
@@ -155,6 +157,9 @@ class Walk:
         for i, item in enumerate(value):
             if self._kind(type(item)).visit is not None:
                 self._follow(item, above, root, f"[{i}]")
+        if type(value).__dictoffset__ and id(value) not in self._seen:
+            self._seen.add(id(value))
+            self._visit_object(value, above, root)
 
     def _visit_builtin(self, value: Any, above: Above | None, root: str) -> None:
         check_not_taken(value, lambda: above.path({}) if above else root)
@@ -230,7 +235,7 @@ class Walk:
                 self._add(kind.form, value, value, inside.above, inside.root, "", style="modules")
         if isinstance(value, defaultdict):
             self._add(forms.FactoryForm(), value, value, above, root, "")
-        if is_array(value) and value.dtype.hasobject and value.size <= LARGE:
+        if is_array(value) and value.dtype.hasobject and value.size <= HUGE:
             for i, held in enumerate(value.flat):
                 self._follow(held, above, root, f".flat[{i}]")
         if not kind.is_open:
