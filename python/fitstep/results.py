@@ -6,31 +6,33 @@ import dataclasses
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_flatten, tree_unflatten
+from torch.utils import _pytree
 
 from .state import forms
 
 
 def detached(result: Any, within: tuple[int, ...] = ()) -> Any:
     """A result whose tensors have no graph: in containers that PyTorch knows (pytrees), and in
-    dataclass objects. What holds no tensor with a graph is the very object that was returned, and
-    so is what holds itself. `within`: ids of the containers around it."""
+    dataclass objects. What holds no tensor is the very object that was returned, and so is what
+    holds itself. `within`: ids of the containers around it."""
     if id(result) in within:
         return result
     within = (*within, id(result))
     if isinstance(result, torch.Tensor):
-        return result if result.grad_fn is None else result.detach()
+        return result.detach()
     fields = _fields(result)
     if fields is not None:
         values = [detached(value, within) for value in fields.values()]
         is_same = all(a is b for a, b in zip(values, fields.values(), strict=True))
         return result if is_same else _make(type(result), dict(zip(fields, values, strict=True)))
-    parts, spec = tree_flatten(result, is_leaf=lambda one: one is not result)
-    if spec.is_leaf():
+    # Not tree_flatten(): it is in a cycle with what it is given, and would keep graphs alive.
+    node = _pytree.SUPPORTED_NODES.get(_pytree._get_node_type(result))
+    if node is None:
         return result
+    parts, context = node.flatten_fn(result)
     values = [detached(part, within) for part in parts]
     is_same = all(a is b for a, b in zip(values, parts, strict=True))
-    return result if is_same else tree_unflatten(values, spec)
+    return result if is_same else node.unflatten_fn(values, context)
 
 
 def _fields(result: Any) -> dict[str, Any] | None:

@@ -278,7 +278,8 @@ class Walk:
         if it is one of the existing ones, by id."""
         kind = value if isinstance(value, type) else type(value)
         self._queue.append((kind, None, kind.__qualname__))
-        if id(value) in existing and not isinstance(value, torch.Tensor):
+        is_object = is_seen_class(kind) and not isinstance(value, type | tuple | torch.Tensor)
+        if is_object and id(value) in existing:
             self._queue.append((value, None, kind.__qualname__))
 
     def visit_globals(self, scope: dict[str, Any], code: types.CodeType) -> None:
