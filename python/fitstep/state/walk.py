@@ -289,10 +289,9 @@ class Walk:
             names += [k for k, v in scope.items() if not isinstance(v, types.BuiltinFunctionType)]
             self._add(forms.ScopeForm(), scope, scope, None, str(scope.get("__name__")), "")
         self._visit_names(scope, code, names)
-        if "modules" in code.co_names or "__import__" in names:  # sys.modules[__name__]
-            for name in (scope.get("__name__"), *code.co_consts):
-                if isinstance(name, str) and name in sys.modules:
-                    self.visit_module(sys.modules[name], code)
+        for name in (scope.get("__name__"), *code.co_consts):  # sys.modules[__name__]
+            if isinstance(name, str):
+                self.visit_module(name, code)
         package = scope.get("__package__") or ""
         for name in imports_in(code):
             for full in (name, f"{package}.{name}".strip(".")):
@@ -300,7 +299,9 @@ class Walk:
                     self.visit_module(sys.modules[full], code)
 
     def visit_module(self, module: Any, code: types.CodeType) -> None:
-        """What a function's code names in a module that it has."""
+        """What a function's code names in a module that it has, or has the name of."""
+        if isinstance(module, str) and {"modules", "__import__"} & {*code.co_names}:
+            module = sys.modules.get(module)
         if isinstance(module, types.ModuleType) and is_seen_file(file_of(module)):
             self._visit_names(vars(module), code, names_in(code))
 
