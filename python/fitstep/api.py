@@ -247,7 +247,7 @@ def _reach_finder(function: Callable[..., Any], model: Any, optimizer: Any) -> C
         raise CaptureError(
             "fitstep.compile is called in a step that is compiled itself",
             where=user_location(),
-            todo="compile both before the first step",
+            todo="compile steps while none runs",
         )
     if not callable(function):
         raise CaptureError(
