@@ -24,9 +24,11 @@ constexpr std::array<std::string_view, 5> kHiddenViews = {
 constexpr std::array<std::string_view, 4> kHiddenAsks = {
     "aten::_linalg_check_errors", "aten::_assert_async",
     "aten::_nested_tensor_from_mask_left_aligned", "aten::_validate_compressed_sparse_indices"};
-// Look at geometry, devices and lengths only, although their results depend on data by their tags.
-constexpr std::array<std::string_view, 2> kHiddenQueries = {"aten::_use_cudnn_ctc_loss",
-                                                            "aten::_use_miopen_ctc_loss"};
+// Look at geometry, devices and lengths only, although their results depend on data by their tags,
+// or are tensors, which a nested tensor holds.
+constexpr std::array<std::string_view, 5> kHiddenQueries = {
+    "aten::_use_cudnn_ctc_loss", "aten::_use_miopen_ctc_loss", "aten::_nested_tensor_size",
+    "aten::_nested_tensor_strides", "aten::_nested_tensor_storage_offsets"};
 constexpr std::array<std::string_view, 2> kHiddenDynamic = {
     "aten::_pack_padded_sequence", "aten::_fused_moving_avg_obs_fq_helper"};
 
