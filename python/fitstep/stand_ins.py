@@ -32,7 +32,16 @@ _OUTSIDE = frozenset(
     | {"dbm.dumb", "socket", "_socket", "h5py._hl.files", "h5py._hl.group", "h5py._hl.dataset"}
     | {f"multiprocessing.{one}" for one in ("connection", "managers", "pool", "queues")}
     | {f"multiprocessing.{one}" for one in ("shared_memory", "synchronize")}
-    | {"asyncio.queues", "concurrent.futures._base", "mmap", "sched", "subprocess", "_pickle"}
+    | {
+        "asyncio.unix_events",
+        "uvloop",
+        "asyncio.queues",
+        "concurrent.futures._base",
+        "mmap",
+        "sched",
+        "subprocess",
+        "_pickle",
+    }
 )
 
 
@@ -121,6 +130,8 @@ def _ignore(*_args: object, **_kwargs: object) -> None:
 
 def _is_iterator(value: object) -> bool:
     kind = type(value)
+    if kind is types.CoroutineType:
+        return True
     if isinstance(value, torch.nn.Module) or not hasattr(kind, "__next__"):
         return False
     return not isinstance(value, HeldIterator | Muted)
@@ -144,6 +155,8 @@ def stand_in(value: Any) -> Any:
     if top == "pandas" and type(value).__name__ in ("DataFrame", "Series"):
         is_lazy = sys.modules["pandas"].__version__ >= "3"  # Copied where it is written.
         return value.copy(deep=not is_lazy)
+    if type(value).__module__ == "xml.etree.ElementTree":
+        return copy.deepcopy(value)
     if top == "PIL" and hasattr(value, "getpixel"):
         return value.copy()
     if type(value).__module__ in _COPIED:  # Written in C: nobody could put back what they took in.
