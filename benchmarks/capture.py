@@ -29,7 +29,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from fitstep.maker import _Recording
+from fitstep.recordings import Recordings
 from fitstep.zoo import GPT
 from results import Row, arguments, save, show
 from torch import Tensor
@@ -156,7 +156,7 @@ def measure(case: str, calls: int) -> Row:
     recording = Stopwatch()
     start = time.perf_counter()
     budget = BUDGETS[case] if calls == CALLS else None
-    with recording.around(_Recording, "run"):
+    with recording.around(Recordings, "run"):
         step = fitstep.compile(train_step, example=example, budget=budget, progress=False)
     compiled = time.perf_counter()
     row: Row = {
