@@ -69,7 +69,7 @@ def entering(
     def look(frame: types.FrameType, module: types.ModuleType | None) -> None:
         code = frame.f_code
         if module is None and any(part in code.co_filename for part in _NOTES):
-            raise LeavesTheProcess(code.co_qualname)
+            raise LeavesTheProcess(code.co_name)  # Python 3.10 has no co_qualname.
         if code.co_name == "<module>" or not is_seen_file(code.co_filename):
             return
         modules = [module] if module is not None else frame.f_locals.values()

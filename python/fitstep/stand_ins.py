@@ -153,8 +153,8 @@ def stand_in(value: Any) -> Any:
         return Outside(value)
     top = type(value).__module__.partition(".")[0]
     if top == "pandas" and type(value).__name__ in ("DataFrame", "Series"):
-        is_lazy = sys.modules["pandas"].__version__ >= "3"  # Copied where it is written.
-        return value.copy(deep=not is_lazy)
+        version = int(sys.modules["pandas"].__version__.partition(".")[0])
+        return value.copy(deep=version < 3)  # Else it is copied where it is written.
     if type(value).__module__ == "xml.etree.ElementTree":
         return copy.deepcopy(value)
     if top == "PIL" and hasattr(value, "getpixel"):

@@ -7,9 +7,9 @@
     iterators                                 held: nothing could put back what they gave
     files, progress bars, trackers            muted: nothing could take back what was written
 
-What functions of installed packages reach is added where the preview enters them (`Entered`). What
-cannot be seen at all is not undone; `compile` finds that by a recording more, which must be the
-first one's equal.
+What functions of installed packages reach is added where the preview enters them (`entered.py`).
+What cannot be seen at all is not undone; `compile` finds that by a recording more, which must be
+the first one's equal.
 """
 
 from __future__ import annotations

@@ -217,22 +217,22 @@ def a_module_that_a_package_imports_again(library: Any) -> int:
     return int(library.count())
 
 
-def importing(name: str, folder: str) -> Any:
-    """A step that is the first to import a module which registers itself, and counts."""
+def importing(name: str, folder: str, registers: bool) -> Any:
+    """A step that is the first to import a module, which counts, and may register itself."""
 
     def world() -> Any:
         b = Bench()
         package_name = package(
             "registry = []\ncalls = 0",
             folder=folder,
-            late="from . import registry\nregistry.append(1)\ncalls = 0",
+            late=f"from . import registry\nif {registers}: registry.append(1)\ncalls = 0",
         )
         top = importlib.import_module(package_name)
 
         def step(x: Tensor, y: Tensor) -> Tensor:
             late = importlib.import_module(f"{package_name}.late")
             late.calls += 1
-            top.calls += len(top.registry)
+            top.calls += 1 + len(top.registry)
             return b.update(b.loss(x, y) * (0.5 if late.calls + top.calls > 6 else 1.0))
 
         return b.world(step, Holder())
@@ -241,8 +241,9 @@ def importing(name: str, folder: str) -> Any:
     return world
 
 
-importing("a_first_import_of_a_user_s_module", "source")
-importing("a_first_import_of_a_package_s_module", "site-packages")
+for _kind, _folder in (("user", "source"), ("package", "site-packages")):
+    importing(f"a_first_import_of_a_{_kind}_s_module", _folder, False)
+    importing(f"a_first_import_that_registers_a_{_kind}_s_module", _folder, True)
 
 
 @counting_in("""
