@@ -55,15 +55,29 @@ def _look_into(walk: Walk, todo: list[Node], see: Callable[[Reach], None]) -> No
         see(found)
 
 
+class Existing:
+    """What there is before a preview."""
+
+    def __init__(self) -> None:
+        objects = gc.get_objects()
+        self.ids = frozenset(map(id, objects))
+        self.closures: dict[int, list[types.FunctionType]] = {}  # By id of their code.
+        for one in objects:
+            if type(one) is types.FunctionType and one.__closure__:
+                self.closures.setdefault(id(one.__code__), []).append(one)
+
+
 @contextlib.contextmanager
 def entering(
-    reach: Reach, see: Callable[[Reach], None], refuse: Callable[[CaptureError], None]
+    reach: Reach,
+    existing: Existing,
+    see: Callable[[Reach], None],
+    refuse: Callable[[CaptureError], None],
 ) -> Iterator[None]:
     """In its body `see` is given what functions reach that this thread enters, beyond `reach`;
     `refuse` is told of an error, which user code may catch, before it is raised."""
     walk = Walk(Reach(reach.function))
     walk.know(reach)
-    existing = set(map(id, gc.get_objects()))
     inner: dict[int, types.CodeType] = {}  # Of functions that the preview makes itself.
 
     def look(frame: types.FrameType, module: types.ModuleType | None) -> None:
@@ -76,10 +90,10 @@ def entering(
         inner.update((id(c), c) for c in code.co_consts if isinstance(c, types.CodeType))
         try:
             if code.co_freevars and id(code) not in inner:
-                walk.visit_closures(code)
+                walk.visit_closures(code, existing.closures.get(id(code), ()))
             walk.visit_globals(frame.f_globals, code)
             if module is None and code.co_argcount:
-                walk.visit_owner(frame.f_locals[code.co_varnames[0]], existing)
+                walk.visit_owner(frame.f_locals[code.co_varnames[0]], existing.ids)
             for one in modules:
                 walk.visit_module(one, code)
             walk.go()

@@ -17,7 +17,7 @@ import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
 from . import _core
-from .entered import FirstImport, entering, importing_nothing, look_into_large
+from .entered import Existing, FirstImport, entering, importing_nothing, look_into_large
 from .errors import CaptureError
 from .following import Ended, Following, one_at_a_time
 from .muted import LeavesTheProcess, muted
@@ -52,6 +52,7 @@ class Recordings:
         self._arguments = arguments_in(args, kwargs)
         self._calls = 0
         self._made_up = False
+        self._existing = Existing()
         self._first: Undo | None = None
         self.dropping: dict[int, torch.Tensor] = {}  # Parameters whose gradients calls drop.
 
@@ -145,7 +146,7 @@ class Recordings:
             undo.hold()
             self._roles = self._begin
             with (
-                entering(reach, undo.add, self._following.note),
+                entering(reach, self._existing, undo.add, self._following.note),
                 muted(),
                 importing_nothing(self._maker.tried_imports),
             ):

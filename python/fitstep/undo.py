@@ -100,7 +100,7 @@ class Undo:
         self._data: list[tuple[torch.Tensor, torch.Tensor]] = []
         self._hooks: list[tuple[torch.Tensor, str, dict[Any, Any]]] = []
         self._flags: list[tuple[torch.Tensor, bool]] = []
-        self._generators: list[GeneratorStates] = []
+        self._generators = GeneratorStates()
         self._caches: list[CacheState] = []
         self._buffers: list[tuple[Any, Any]] = []
         self._environment = dict(os.environ)
@@ -131,7 +131,7 @@ class Undo:
             for name in ("_backward_hooks", "_post_accumulate_grad_hooks")
         ]
         self._flags += [(tensor, tensor.requires_grad) for tensor in tensors if is_leaf(tensor)]
-        self._generators.append(GeneratorStates(reach))
+        self._generators.add(reach.generators)
         self._caches += [CacheState(cache) for cache in reach.caches]
         self._buffers += _find_buffers(entries)
         if self._is_holding:
@@ -147,7 +147,7 @@ class Undo:
         """Whether containers, generators, the environment or settings are not as they were."""
         return (
             any(not _same_entries(node.entries(), was) for node, was in self._entries)
-            or any(generators.have_moved() for generators in self._generators)
+            or self._generators.have_moved()
             or self._environment != dict(os.environ)
             or any(get() != was for (get, _), was in zip(_SETTINGS, self._settings, strict=True))
         )
@@ -234,8 +234,7 @@ class Undo:
             if get() != was:
                 put(was)
         set_ambient(self._ambient)
-        for generators in reversed(self._generators):
-            generators.restore()
+        self._generators.restore()
 
     def _put_caches(self) -> None:
         for cache in self._caches:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -29,15 +29,21 @@ class GeneratorStates:
     """The states of torch's default generator, `random`, `numpy.random` and those within reach."""
 
     def __init__(self, reach: Reach | None = None) -> None:
-        generators: list[tuple[str, Any]] = [
-            ("torch's default generator", torch.default_generator),
-            *((f"the generator of {g.device}", g) for g in torch.cuda.default_generators),
-            ("random", random),
-            *(reach.generators if reach is not None else ()),
-        ]
+        self._states: list[_State] = []
+        self.add(
+            [
+                ("torch's default generator", torch.default_generator),
+                *((f"the generator of {g.device}", g) for g in torch.cuda.default_generators),
+                ("random", random),
+                *(reach.generators if reach is not None else ()),
+            ]
+        )
         if "numpy" in sys.modules:
-            generators.append(("numpy.random", sys.modules["numpy"].random))
-        self._states = [_state(path, generator) for path, generator in generators]
+            self.add([("numpy.random", sys.modules["numpy"].random)])
+
+    def add(self, generators: Iterable[tuple[str, Any]]) -> None:
+        """More of them, by their names, as they are now."""
+        self._states += [_state(path, generator) for path, generator in generators]
 
     def have_moved(self) -> bool:
         """Whether any is not as it was."""
@@ -46,7 +52,7 @@ class GeneratorStates:
     def restore(self) -> None:
         """Puts back those that moved. Raises CaptureError, at the end, for what cannot be."""
         failed: CaptureError | None = None
-        for state in self._states:
+        for state in reversed(self._states):  # Of two states of one generator the older is right.
             if not _same(state.get(), state.saved):
                 try:
                     state.put(state.saved)

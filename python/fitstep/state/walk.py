@@ -265,13 +265,12 @@ class Walk:
         if is_user_file(function.__code__.co_filename):
             self.visit_globals(function.__globals__, function.__code__)
 
-    def visit_closures(self, code: types.CodeType) -> None:
-        """What functions of this code, of which a frame tells no more, have closed over."""
+    def visit_closures(self, code: types.CodeType, functions: Iterable[types.FunctionType]) -> None:
+        """What the functions of this code, of which a frame tells no more, have closed over."""
         if id(code) not in self._codes:
             self._codes.add(id(code))
-            for function in gc.get_referrers(code):
-                if isinstance(function, types.FunctionType):
-                    self._queue.append((function, None, function.__qualname__))
+            for function in functions:
+                self._queue.append((function, None, function.__qualname__))
 
     def visit_owner(self, value: object, existing: Container[int]) -> None:
         """The first argument of a function, which may be a method: its class, and the object itself
