@@ -12,6 +12,7 @@ import io
 import multiprocessing.shared_memory
 import pickle
 import queue
+import random
 import sqlite3
 import sys
 import tempfile
@@ -22,6 +23,7 @@ from typing import Any
 
 import torch
 import torch.ao.quantization
+import torch.nn.functional as F
 from cases_hidden import Holder, counting
 from kit import Later, case
 from torch import Tensor, nn
@@ -184,6 +186,23 @@ def a_bounded_cache_that_gets_one_more() -> Any:
     return cache_that_gets_more(64)
 
 
+@case("cache")
+def a_bounded_cache_of_numbers_that_were_drawn() -> Any:
+    b = Bench()
+
+    @functools.lru_cache(64)
+    def slot(_key: int) -> int:
+        return random.randrange(6)
+
+    slot(0)
+
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        b.log.append([slot(0), slot(len(b.log))])
+        return b.update(F.cross_entropy(b.model(x)[slot(0) :], y[slot(0) :]))
+
+    return b.world(step)
+
+
 @counting
 def a_full_cache_that_gets_one_more() -> Any:
     return cache_that_gets_more(2)
@@ -305,7 +324,7 @@ def a_switch_of_attention() -> Any:
     return count, turns
 
 
-@case("undone")
+@case("cache")
 def a_model_on_meta_within_reach() -> Any:
     b = Bench()
     with torch.device("meta"):
@@ -317,7 +336,7 @@ def a_model_on_meta_within_reach() -> Any:
     return b.world(step)
 
 
-@case("undone")
+@case("cache")
 def one_more_tensor_over_a_buffer() -> Any:
     b = Bench(nn.Sequential(nn.Linear(8, 4), nn.BatchNorm1d(4)))
     kept: list[Any] = [None]
@@ -330,7 +349,7 @@ def one_more_tensor_over_a_buffer() -> Any:
     return b.world(step, kept)
 
 
-@case("undone")
+@case("cache")
 def observers_of_quantization() -> Any:
     observe = torch.ao.quantization.FusedMovingAvgObsFakeQuantize()
     b = Bench()
@@ -341,7 +360,7 @@ def observers_of_quantization() -> Any:
     return b.world(step, observe)
 
 
-@case("undone")
+@case("cache")
 def a_quantized_tensor() -> Any:
     b = Bench()
 
@@ -352,7 +371,7 @@ def a_quantized_tensor() -> Any:
     return b.world(step)
 
 
-@case("undone")
+@case("cache")
 def a_returned_dict_that_the_caller_clears() -> Any:
     b = Bench(mlp())
     meters: dict[str, float] = {}

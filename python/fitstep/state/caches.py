@@ -43,8 +43,12 @@ class CacheState:
         if now.keys() == self._was.keys():
             return
         has_gone = any(key not in now for key in self._was)
+        before = set(map(id, self._held))
+        added = [held for held in values_in(self._cache) if id(held) not in before]
         # Elements that nobody looks up any more may hold hollow tensors.
-        has_links = self._cache.cache_parameters()["maxsize"] is not None
+        has_links = self._cache.cache_parameters()["maxsize"] is not None and not all(
+            map(_is_same_anew, added)
+        )
         if (has_gone or has_links) and all(
             _is_same_anew(held) or held is self._cache.__wrapped__ for held in self._held
         ):
