@@ -133,8 +133,8 @@ class Session:
 
     def home_of(self, tensor: torch.Tensor) -> Home | None:
         """The home that the tensor's storage has, if it is in this arena."""
-        if not self.is_open or not _core.has_storage(tensor):
-            return None
+        if not self.is_open or not _core.has_storage(tensor) or not _core.storage_bytes(tensor):
+            return None  # One without bytes has the address of its neighbour.
         place = self._homes.place_of(_core.storage_begin(tensor))
         return self.places.by_place.get(place)
 
