@@ -70,6 +70,7 @@ class PlannedAllocator final : public c10::Allocator {
     const auto size_bytes = static_cast<int64_t>(size);
     char* address = adopted->answer(size_bytes).address;
     if (address == nullptr) address = take_ordinary(size);
+    if (adopted->content()) std::memset(address, *adopted->content(), size);
     adopted->note_request(thread_number, address, size_bytes);
     return wrap(address);
   }

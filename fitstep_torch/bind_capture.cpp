@@ -110,7 +110,7 @@ void bind_capture(py::module_& module) {
       .def(py::init<>())
       .def("save", &Profile::save)
       .def("load", &Profile::load)
-      .def("correction_count", [](const Profile& profile) { return profile.corrections().size(); })
+      .def("correction_count", &Profile::correction_count)
       .def("begin_capture", &Profile::begin_capture);
   py::class_<StepProgram, std::shared_ptr<StepProgram>>(module, "StepProgram")
       .def("storages", &storages)

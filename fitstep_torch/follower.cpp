@@ -286,7 +286,7 @@ void Follower::handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
     }
     return;
   }
-  if (has_mask(op, *stack)) {
+  if (has_mask(op, *stack) || geometries_.are_unmeasured(op)) {
     dynamic(op, facts, keys, stack);
     return;
   }

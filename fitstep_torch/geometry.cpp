@@ -65,7 +65,7 @@ void keep_flags(const at::Tensor& from, const at::Tensor& to) {
 
 TensorRef geometry_of(const at::Tensor& tensor, c10::DeviceType device) {
   if (tensor.layout() != at::kStrided || tensor.is_nested() || tensor.is_quantized())
-    throw NotDense("not dense");
+    throw NotForeseen("not dense");
   return {.storage = -1,
           .sizes = tensor.sizes().vec(),
           .strides = tensor.strides().vec(),
@@ -261,14 +261,14 @@ std::vector<Value> Geometries::of(const TorchCall& call, const torch::jit::Stack
     results = by_meta_kernel(call, stack, device);
     if (const auto format = format_of_convolution(call, stack); format.has_value())
       use_format(results, *format, 2);  // The bias's gradient has one dimension.
-  } catch (const NotDense&) {
+  } catch (const NotForeseen&) {
     throw;
   } catch (const Resizes&) {
     throw;
   } catch (const std::exception&) {
     Trial trial = tried(call, stack);
-    if (trial.failure != nullptr && !is_own) throw NotKnown(kNotKnown);
-    if (trial.failure != nullptr) std::rethrow_exception(trial.failure);
+    if (trial.failure != nullptr && trial.is_sure && is_own) std::rethrow_exception(trial.failure);
+    if (trial.failure != nullptr) throw NotForeseen("refuses made-up data");
     results = std::move(trial.results);
   }
   correct(results, call, size_bytes, profile_.corrections());
@@ -319,8 +319,7 @@ Geometries::Trial Geometries::tried_with(const TorchCall& call, const torch::jit
 }
 
 Geometries::Trial Geometries::tried(const TorchCall& call, const torch::jit::Stack& stack) const {
-  TORCH_CHECK(operand_bytes(call) <= kMostMadeUpBytes, full_name(call.handle),
-              " has no meta kernel that works, and its arguments are too large to try it on");
+  if (operand_bytes(call) > kMostMadeUpBytes) throw NotForeseen("too large to try");
   std::unique_ptr<Serving> serving;
   const bool is_lent = room_.device != nullptr && !room_.bytes.empty();
   if (is_lent) {

@@ -24,8 +24,9 @@
 
 namespace fitstep::torch_side {
 
-// The operator makes a tensor that has no one storage.
-struct NotDense : std::runtime_error {
+// Nothing says what the operator makes before it has run on the step's own data: it has no one
+// storage, or no meta kernel, and its own kernel refuses all data that can be made up.
+struct NotForeseen : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
@@ -35,13 +36,7 @@ struct Resizes : std::runtime_error {
 };
 constexpr const char* kResizes = "changes the size of the tensor that it writes into (out=)";
 
-// The operator's kernel refuses all data that can be made up, and nothing else says what it makes.
-struct NotKnown : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-constexpr const char* kNotKnown = "has no fake kernel, and its own refuses made-up data";
-
-// One value per result on the stack, in tensors whose `storage` is -1. Throws NotDense.
+// One value per result on the stack, in tensors whose `storage` is -1. Throws NotForeseen.
 std::vector<Value> values_of(const torch::jit::Stack& results, c10::DeviceType device);
 
 class Geometries {
@@ -59,6 +54,11 @@ class Geometries {
   }
 
   // One value per result of `call`, in tensors whose `storage` is -1; constants as they are.
+  // Whether a kernel could not be measured: of no call of it results can be foretold.
+  bool are_unmeasured(const c10::OperatorHandle& op) const {
+    return profile_.has_unmeasured() && profile_.is_unmeasured(full_name(op));
+  }
+
   // `stack` has the arguments. Looks geometries up that are known, also where the profile has seen
   // the real kernel give another one than the meta kernel says.
   //

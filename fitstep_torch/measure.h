@@ -26,7 +26,8 @@ class Bench {
   // An argument where the one result of the call is put; none: the result has its own place.
   using Overwritten = std::optional<size_t>;
 
-  // Time, requests, real geometry, whether it repeats its bits. Draws no number from the user's
+  // Time, requests, real geometry, whether it repeats its bits, also where its scratch held other
+  // bytes before (on a CPU). Draws no number from the user's
   // generators. Arguments in `unread`, of which the kernel looks at the geometry alone, have no
   // bytes of their own. Errors: the kernel throws; it requests other memory from run to run; it
   // keeps some.

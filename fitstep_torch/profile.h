@@ -61,6 +61,12 @@ class Profile {
   // these. Filled by apply().
   const std::map<std::string, Measurement>& corrections() const { return corrections_; }
 
+  // Operators that could not be measured, as their kernels refuse all data that is made up for
+  // them: steps run them between segments. Capture again with these, too.
+  bool is_unmeasured(const std::string& name) const { return unmeasured_.contains(name); }
+  bool has_unmeasured() const { return !unmeasured_.empty(); }
+  size_t correction_count() const { return corrections_.size() + unmeasured_.size(); }
+
   // A capture begins: corrections that are known now are in what it records.
   void begin_capture();
 
@@ -75,6 +81,7 @@ class Profile {
   std::map<std::string, Measurement> known_;
   std::set<std::string> ran_;  // Signatures whose kernels a GPU has loaded for us.
   std::map<std::string, Measurement> corrections_;
+  std::set<std::string> unmeasured_;
   std::set<std::string> applied_;  // Signatures whose corrections were known when it began.
 };
 

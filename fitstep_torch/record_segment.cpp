@@ -203,14 +203,12 @@ void Follower::record(const c10::OperatorHandle& op, const OperatorFacts& facts,
                                       stack->end());
     try {
       call.results = geometries_.of(call, arguments, size_bytes_, device_of(arguments));
-    } catch (const NotDense&) {
+    } catch (const NotForeseen&) {
       trim(numbers);
       dynamic(op, facts, keys, stack);
       return;
     } catch (const Resizes&) {
       python_.refuse(full_name(op), kResizes);
-    } catch (const NotKnown&) {
-      python_.refuse(full_name(op), kNotKnown);
     }
     give_recorded(call, facts, stack);
   }

@@ -83,6 +83,10 @@ class Answers {
   }
   int64_t most_unforeseen_bytes() const { return most_unforeseen_bytes_; }
 
+  // What each byte holds that is handed out from here on; none: whatever it held before.
+  void set_content(std::optional<char> content) { content_ = content; }
+  std::optional<char> content() const { return content_; }
+
   // Lends free addresses: until take_back(), requests that no op expects are served from there
   // while they fit.
   // REQUIRES: nothing uses [base, base + size) meanwhile.
@@ -148,6 +152,7 @@ class Answers {
   std::span<const int64_t> spared_;
   std::optional<Loan> loan_;
   std::vector<MemoryEvent> log_;
+  std::optional<char> content_;
   AllocatorCounters counters_;
 };
 

@@ -16,7 +16,7 @@ from . import _core
 from .audits import Audits, Truth, audited
 from .codes import choose_codes, shall_look
 from .errors import FitstepError, StepFailed
-from .maker import Maker
+from .maker import FoundTooLate, Maker
 from .recordings import arguments_in, label_of, recorded_of
 from .results import detached
 from .seen_memory import forget_dead_arrays
@@ -109,7 +109,10 @@ class Call:
                 variant = self._with_numbers(self._step.variant_of(segment), ended)
             self._bring_home(variant, externals)
             inputs = [targets[k] for k in variant.sources]
-        except BaseException:
+        except BaseException as error:
+            if self._audits is not None and isinstance(error, FoundTooLate):
+                self._part += 1
+                return  # What plain PyTorch has made stays, and the next call will know.
             if self._audits is not None and self._has_raised:  # It is all there.
                 raise
             if self._audits is not None:  # Plain PyTorch has been further.

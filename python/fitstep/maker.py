@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 _CORRECTIONS = 16  # Previews again at most, when results had another geometry than was thought.
 
 
+class FoundTooLate(FitstepError):
+    """A call has shown what its own recording would have had to know."""
+
+
 @dataclass
 class Preview:
     """All variants that a preview found, in the order of the calls."""
@@ -80,7 +84,12 @@ class Maker:
         """
         for _ in range(_CORRECTIONS):
             known = self.cache.profile.correction_count()
-            found = self._bind(*self._record(args, kwargs))
+            try:
+                found = self._bind(*self._record(args, kwargs))
+            except CaptureError:  # Next time its operator runs between segments.
+                if self.cache.profile.correction_count() == known:
+                    raise
+                continue
             if self.cache.profile.correction_count() == known:
                 return found
         raise CaptureError(
@@ -140,13 +149,19 @@ class Maker:
         lent = [t for t in one.externals if _core.is_lent(t) and not _core.is_hollow(t)]
         forget_dead_arrays(lent)
         variant = Binder(self.session, self.keeps_grads).bind([one])[0]
-        lower(variant, one, self.session, self.cache)
+        failed: CaptureError | None = None
+        try:
+            lower(variant, one, self.session, self.cache)
+        except CaptureError as error:
+            failed = error
         if self.cache.profile.correction_count() != known:
-            raise FitstepError(
-                "an operator of this call gives a tensor of other strides than PyTorch says, which "
-                "was found too late for this call",
-                todo="compile the step with these arguments as its example",
-            )
+            raise FoundTooLate(
+                "an operator of this call gives a tensor of other strides than PyTorch says, or "
+                "cannot be measured, which was found too late for this call",
+                todo="call the step again, or compile it with these arguments as its example",
+            ) from failed
+        if failed is not None:
+            raise failed
         return variant
 
 

@@ -12,8 +12,6 @@ _TODO = {
     "the gradients in the step, as with optimizer.zero_grad()",
     "changes the size of the tensor that it writes into (out=)": "give it a tensor of the right "
     "size, or leave out=",
-    "has no fake kernel, and its own refuses made-up data": "say what it makes with "
-    "torch.library.register_fake",
     "needs the bytes of a tensor": "return the tensor and convert it after the step",
 }
 

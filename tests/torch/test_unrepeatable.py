@@ -76,3 +76,22 @@ def test_check_says_which_operator_makes_the_difference(
     with pytest.raises(fitstep.FitstepError, match=r"do not repeat their own bits: .*moody"):
         compiled.check()
     compiled.close()
+
+
+def test_what_reads_memory_that_nobody_wrote_is_named() -> None:
+    def computed(x: torch.Tensor) -> torch.Tensor:
+        return x + 0 * torch.empty(x.shape)  # Equal bits, until there is NaN in it.
+
+    op = torch.library.custom_op("fitstep_test::reads_unwritten", computed, mutates_args=())
+    op.register_fake(torch.empty_like)
+    op.register_autograd(lambda ctx, grad: grad)
+    layer = nn.Linear(8, 8)
+
+    def step(x: Tensor) -> Tensor:
+        loss = op(layer(x)).square().mean()
+        loss.backward()
+        return loss
+
+    compiled = fitstep.compile(step, example=(torch.randn(4, 8),), budget="1MiB")
+    assert [name.split()[0] for name in compiled.unrepeatable] == ["fitstep_test::reads_unwritten"]
+    compiled.close()
