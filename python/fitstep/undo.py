@@ -20,6 +20,7 @@ import ctypes
 import decimal
 import functools
 import gc
+import itertools
 import logging
 import os
 import sys
@@ -103,6 +104,7 @@ class Undo:
         self._generators = GeneratorStates()
         self._caches: list[CacheState] = []
         self._buffers: list[tuple[Any, Any]] = []
+        self._tables: list[tuple[Any, Any]] = []
         self._environment = dict(os.environ)
         self._ambient = ambient()
         self._settings = [get() for get, _ in _SETTINGS]
@@ -134,6 +136,7 @@ class Undo:
         self._generators.add(reach.generators)
         self._caches += [CacheState(cache) for cache in reach.caches]
         self._buffers += _find_buffers(entries)
+        self._tables += _tables_in(reach.huge)
         if self._is_holding:
             _hold(entries)
 
@@ -166,7 +169,13 @@ class Undo:
                 self._put_data,
                 self._put_hooks,
             ),
-            *(self._put_buffers, self._put_versions, self._put_process, self._put_caches),
+            *(
+                self._put_buffers,
+                self._put_tables,
+                self._put_versions,
+                self._put_process,
+                self._put_caches,
+            ),
         ):
             try:
                 part()
@@ -219,6 +228,16 @@ class Undo:
         for buffer, content in reversed(self._buffers):
             _write(buffer, content)
 
+    def _put_tables(self) -> None:
+        for table, was in reversed(self._tables):
+            pairs = zip(table, was, strict=False)
+            if isinstance(table, dict):
+                pairs = zip(_flat(table), _flat(was), strict=False)
+            if len(table) == len(was) and all(a is b for a, b in pairs):
+                continue
+            table.clear()
+            (table.update if isinstance(table, dict) else table.extend)(was)
+
     def _put_versions(self) -> None:
         moved = [(t, version) for t, version in reversed(self._versions) if t._version != version]
         if moved:
@@ -254,6 +273,22 @@ def _hold(all_entries: list[tuple[Node, list[Entry]]]) -> None:
         held = [(k, stand_in(v)) for k, v in entries]
         if any(a[1] is not b[1] for a, b in zip(entries, held, strict=True)):
             node.form.restore(node.container, held)
+
+
+def _tables_in(huge: list[Node]) -> Iterator[tuple[Any, Any]]:
+    """Lists, dicts and attributes that containers hold, or tuples in them, and copies of these."""
+    for node in huge:
+        for _, held in node.entries():
+            for value in held if type(held) is tuple else (held,):
+                table: Any = value if type(value) in (dict, list) else None
+                if type(value).__dictoffset__ and not isinstance(value, torch.Tensor | type):
+                    table = attributes_of(value)
+                if table is not None:
+                    yield table, table.copy()
+
+
+def _flat(table: dict[Any, Any]) -> Iterator[Any]:
+    return itertools.chain.from_iterable(table.items())
 
 
 def _find_buffers(all_entries: list[tuple[Node, list[Entry]]]) -> Iterator[tuple[Any, Any]]:

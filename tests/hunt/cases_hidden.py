@@ -345,3 +345,19 @@ def a_base_class() -> Any:
         return len(Child.history)
 
     return count, Outer.history
+
+
+@counting
+def one_of_very_many_objects() -> Any:
+    """As in a large buffer of transitions that have priorities."""
+    many: list[Any] = [None] * 100_000
+    many += [Holder(), ({"calls": 0}, 1.0), [0]]
+
+    def count() -> int:
+        holder, (numbers, _), counts = many[-3:]
+        holder.count += 1
+        numbers["calls"] += 1
+        counts[0] += 1
+        return min(holder.count, numbers["calls"], counts[0])
+
+    return count, many[-3:]

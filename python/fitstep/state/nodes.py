@@ -93,6 +93,7 @@ class Reach:
     generators: list[tuple[str, Any]] = field(default_factory=list)  # torch, random or numpy.
     caches: list[Any] = field(default_factory=list)  # functools.lru_cache wrappers.
     large: list[Node] = field(default_factory=list)  # Of what they hold not all was visited.
+    huge: list[Node] = field(default_factory=list)  # Of what they hold nothing was.
     names: dict[int, str] = field(default_factory=dict)  # id of a tensor -> its best path.
 
     def name(self, tensor: torch.Tensor) -> str:
@@ -116,7 +117,7 @@ class Reach:
 
 
 LARGE = 4096  # Of containers with more entries a walk visits only tensors and modules.
-HUGE = 100_000  # Those with more are data: nobody looks into what else they hold.
+HUGE = 100_000  # Of those with more, `undo.py` looks one level deep.
 
 
 def is_leaf(tensor: torch.Tensor) -> bool:

@@ -372,8 +372,8 @@ class Walk:
         self._keep.append(container)
         entries = node.entries()
         is_large = form.plain and len(entries) > LARGE
-        if is_large and len(entries) <= HUGE:
-            self.reach.large.append(node)
+        if is_large:
+            (self.reach.large if len(entries) <= HUGE else self.reach.huge).append(node)
         for key, value in entries:
             for held in (value,) if key is value else (key, value):
                 kind = self._kind(type(held))
