@@ -10,6 +10,14 @@
 namespace fitstep::torch_side {
 namespace {
 
+std::vector<std::string> names_of(const Variant& variant, const std::vector<StorageId>& storages) {
+  std::vector<std::string> names;
+  names.reserve(storages.size());
+  for (const StorageId storage : storages)
+    names.push_back(variant.step().program.storages[storage.index()].name);
+  return names;
+}
+
 // None, or (message, names of what Python can see and the step may have written).
 py::object run(Variant& variant, const std::vector<std::tuple<int32_t, int64_t>>& externals,
                const std::vector<at::Tensor>& tensors, bool is_interruptible) {
@@ -28,11 +36,7 @@ py::object run(Variant& variant, const std::vector<std::tuple<int32_t, int64_t>>
     if (interrupts.count() == 1 || (interrupts.count() > 1 && !stopped)) PyErr_SetInterrupt();
   }
   if (!stopped.has_value()) return py::none();
-  std::vector<std::string> written;
-  for (const StorageId storage : variant.written(*stopped)) {
-    written.push_back(variant.step().program.storages[storage.index()].name);
-  }
-  return py::make_tuple(stopped->error.message, written);
+  return py::make_tuple(stopped->error.message, names_of(variant, variant.written(*stopped)));
 }
 
 TensorRef geometry(const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides,
@@ -182,6 +186,7 @@ void bind_running(py::module_& module) {
             Variant::make(std::move(step), plan, std::move(homes), bottom_bytes, has_graph));
       }))
       .def("set_written", &Variant::set_written)
+      .def("written", [](const Variant& variant) { return names_of(variant, variant.written()); })
       .def("set_number",
            [](Variant& variant, size_t op, size_t number, const py::object& value) {
              variant.set_number(OpId(op), number, number_from_python(value));

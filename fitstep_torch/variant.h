@@ -3,6 +3,8 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -65,6 +67,10 @@ class Variant {
   // one.
   std::vector<StorageId> written(const Stopped& stopped) const {
     return kernels_->visible_writes(stopped.compute_position);
+  }
+  // By a step that came to its end.
+  std::vector<StorageId> written() const {
+    return kernels_->visible_writes(std::numeric_limits<int32_t>::max());
   }
 
   // Null where none was asked for.

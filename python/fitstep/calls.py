@@ -24,7 +24,7 @@ from .state.rng import GeneratorStates
 from .variants import Recorded, Variant, lower, roles_of, storage_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from .following import Ended, Following
     from .session import Session
@@ -52,10 +52,11 @@ class Call:
         self._may_interrupt = may_interrupt
         self._audits = audits  # Where this call is one of them.
         self._part = 0
+        self._changed: dict[str, None] | None = None  # By segments before this one, if there are.
         self._looked: list[Variant] = []
         self._has_failed = False
         self._has_raised = False  # The function, not what runs behind it.
-        self._numbers = [(of, dict(of)) for of in maker.numbers()]  # Put back if the step fails.
+        self._note_numbers()
 
     def run(self, following: Following) -> Any:
         """What the function returns; tensors detached."""
@@ -81,6 +82,10 @@ class Call:
             assert variant.planned is not None
             choose_codes(self._session, variant.planned)
         return result
+
+    def _note_numbers(self) -> None:
+        """They are put back if the step fails behind this."""
+        self._numbers = [(of, dict(of)) for of in self._maker.numbers()]
 
     # -- segments ----------------------------------------------------------------------------
 
@@ -205,7 +210,11 @@ class Call:
             following.is_running = False
         if failure is not None:
             self._abandon(following, survivors)
-            raise _step_failed(variant, *failure)
+            message, written = failure
+            raise _step_failed(self._session.homes, message, written, self._changed)
+        self._changed = {**(self._changed or {}), **dict.fromkeys(core.written())}
+        following.core.forget_writes()  # What has happened up to here stays.
+        self._note_numbers()
         seconds = time.perf_counter() - began
         self._step.note(variant, seconds)
         if self._audits is not None:
@@ -332,12 +341,12 @@ class Call:
         made = {storage_id(tensor) for _, tensor in survivors}
         for place in self._reach().leaves():
             grad = place.tensor.grad
-            if grad is not None and storage_id(grad) in made:
+            if grad is not None and _core.has_storage(grad) and storage_id(grad) in made:
                 place.tensor.grad = None
         for optimizer in following.stepped:
             for p, state in list(optimizer.state.items()):
                 held = [v for v in state.values() if isinstance(v, torch.Tensor)]
-                if any(storage_id(v) in made for v in held):
+                if any(_core.has_storage(v) and storage_id(v) in made for v in held):
                     del optimizer.state[p]
         for _, tensor in survivors:
             if _core.is_hollow(tensor):
@@ -361,10 +370,19 @@ def _overwritten() -> FitstepError:
     )
 
 
-def _step_failed(variant: Variant, message: str, written: list[str]) -> StepFailed:
-    """The error for a step that stopped half-way, by when it may have written what is named."""
-    homes = {name for _, name in variant.homes} & set(written)
-    if not written:
+def _step_failed(
+    at_home: Iterable[str], message: str, written: list[str], before: dict[str, None] | None
+) -> StepFailed:
+    """The error for a step that stopped half-way, by when it may have written what is named; before
+    this segment others have."""
+    changed = list(before or ())
+    if written:
+        written = list(dict.fromkeys([*changed, *written]))
+    homes = set(at_home) & set(written)
+    if not written and before is not None:
+        todo = "what the step had done before it asked for a tensor's value stays, as with plain "
+        todo += "PyTorch; nothing was changed behind that"
+    elif not written:
         todo = "nothing was changed: parameters, buffers and optimizer state are as before the step"
     elif not homes:
         todo = "what the caller has given it may be half new: give it anew"
@@ -372,4 +390,4 @@ def _step_failed(variant: Variant, message: str, written: list[str]) -> StepFail
         grads = any(name.endswith(".grad") for name in homes)
         todo = "load a checkpoint into the model and the optimizer"
         todo += f"{', and zero_grad(),' if grads else ''} before going on"
-    return StepFailed(message, unusable=written, todo=todo)
+    return StepFailed(message, unusable=written, changed=changed, todo=todo)

@@ -127,12 +127,21 @@ NAMED = 4  # Tensors that a StepFailed's text names; its attribute has all.
 class StepFailed(FitstepError):
     """A step stopped half-way (signal, device lost, disk full).
 
-    `unusable` names what holds neither the values from before the step nor those from after it;
-    when it is empty, everything is as it was before the step.
+    `unusable` names what holds neither the values from before the step nor those from after it.
+    When it is empty, everything is as it was before the step, or, where the step had asked for the
+    value of a tensor, as it was then, as with plain PyTorch: `changed` names what it had changed.
     """
 
-    def __init__(self, problem: str, *, unusable: Sequence[str] = (), todo: str) -> None:
+    def __init__(
+        self,
+        problem: str,
+        *,
+        unusable: Sequence[str] = (),
+        changed: Sequence[str] = (),
+        todo: str,
+    ) -> None:
         self.unusable = tuple(unusable)
+        self.changed = tuple(changed)
         if self.unusable:
             problem += "; not usable any more: " + ", ".join(self.unusable[:NAMED])
         if len(self.unusable) > NAMED:

@@ -26,7 +26,7 @@ def calls_back(x: Tensor) -> Tensor:
         try:
             inside[0]()
         except fitstep.FitstepError as error:
-            inside[0] = error
+            inside[0] = error.with_traceback(None)  # Its frames hold x.
     return x.clone()
 
 
@@ -180,3 +180,59 @@ def test_every_test_that_the_table_names_is_there() -> None:
             assert f"({name.replace('.', ', ')})" in text, name
         else:
             assert f"def {name}(" in text, name
+
+
+def test_behind_a_value_that_the_step_asked_for_what_came_before_has_happened() -> None:
+    def make() -> tuple[nn.Module, nn.Module, object]:
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8))
+        head = nn.Linear(8, 4)
+        optimizer = torch.optim.SGD([*model.parameters(), *head.parameters()], lr=0.1)
+
+        def step(x: Tensor, y: Tensor) -> Tensor:
+            optimizer.zero_grad()
+            hidden = model(x)
+            hidden.mean().item()
+            loss = nn.functional.cross_entropy(head(hidden), y)
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        return model, head, step
+
+    x, y = torch.linspace(-1, 1, 48).reshape(6, 8), torch.tensor([0, 1, 2, 3, 0, 1])
+    (model, head, function), (plain, plain_head, plain_step) = make(), make()
+    step = fitstep.compile(function, (x, y), audits="off")
+    step(x, y)
+    plain_step(x, y)
+    with pytest.raises(fitstep.StepFailed, match="asked for a tensor's value stays") as failed:
+        step(x, y + 99)
+    with pytest.raises(IndexError):
+        plain_step(x, y + 99)
+    assert failed.value.unusable == ()
+    assert any("running_mean" in name for name in failed.value.changed)
+    assert differences(fingerprint(it=model), fingerprint(it=plain)) == []
+    assert differences(fingerprint(it=head), fingerprint(it=plain_head)) == []
+    step.close()
+
+
+def test_a_step_that_fails_beside_a_sparse_gradient_says_so() -> None:
+    torch.manual_seed(0)
+    table, layer = nn.Embedding(10, 4, sparse=True), nn.Linear(4, 4)
+    optimizer = torch.optim.SGD([*layer.parameters(), *table.parameters()], lr=0.1)
+
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(layer(table(x)), y.clamp(max=3))
+        loss.backward()
+        beside = nn.functional.cross_entropy(layer.weight.detach(), y[:4])
+        optimizer.step()
+        return loss + beside
+
+    x, y = torch.arange(6), torch.tensor([0, 1, 2, 3, 0, 1])
+    compiled = fitstep.compile(step, (x, y), audits="off")
+    compiled(x, y)
+    with pytest.raises(fitstep.StepFailed, match="out of bounds"):
+        compiled(x, y + 99)
+    compiled(x, y)
+    compiled.close()
