@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <set>
 #include <span>
+#include <string>
 #include <utility>
 
 #include "fitstep/program/liveness.h"
@@ -110,6 +112,8 @@ void bind_capture(py::module_& module) {
       .def(py::init<>())
       .def("save", &Profile::save)
       .def("load", &Profile::load)
+      .def("note_unmeasured", &Profile::note_unmeasured)
+      .def("forget_others", &Profile::forget_others)
       .def("correction_count", &Profile::correction_count)
       .def("begin_capture", &Profile::begin_capture);
   py::class_<StepProgram, std::shared_ptr<StepProgram>>(module, "StepProgram")
@@ -156,6 +160,13 @@ void bind_capture(py::module_& module) {
         return py::make_tuple(of.name, of.source.module, of.source.file, of.source.line);
       });
   module.def("facts_of_program", &facts_of_program);
+  module.def("operators_of_others", [](const Segment& segment) {
+    std::set<std::string> names;
+    for (const auto& op : segment.tape.ops) {
+      if (is_of_others(op.call.handle)) names.insert(full_name(op.call.handle));
+    }
+    return names;
+  });
   module.def("lower", [](const Segment& segment) {
     return std::make_shared<StepProgram>(unwrap(lower(segment.tape, Claims())));
   });

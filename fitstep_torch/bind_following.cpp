@@ -69,12 +69,6 @@ class PythonFollowing final : public Following {
       return true;
     });
   }
-  void keep_generators(bool is_begin) override {
-    call([&] {
-      object_.attr("keep_generators")(is_begin);
-      return true;
-    });
-  }
   void refuse(const std::string& operator_name, const std::string& why) override {
     call([&] {
       object_.attr("refuse")(operator_name, why);

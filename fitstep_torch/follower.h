@@ -36,9 +36,7 @@ class Follower {
  public:
   using Known = std::vector<std::shared_ptr<Segment>>;
 
-  Follower(const Profile& profile, Following& python)
-      : python_(python),
-        geometries_(profile, [this](bool is_begin) { python_.keep_generators(is_begin); }) {}
+  Follower(const Profile& profile, Following& python) : python_(python), geometries_(profile) {}
   ~Follower() { stop(); }
   Follower(const Follower&) = delete;
   Follower& operator=(const Follower&) = delete;

@@ -32,8 +32,6 @@ class Following {
   virtual Source source() = 0;
   // Has Python drop what only cycles hold.
   virtual void collect() = 0;
-  // Around a trial of a kernel that may draw from any generator.
-  virtual void keep_generators(bool is_begin) = 0;
   // Raises the error for an operator that cannot be recorded.
   virtual void refuse(const std::string& operator_name, const std::string& why) = 0;
 };

@@ -21,6 +21,7 @@
 #include "fitstep_torch/generators.h"
 #include "fitstep_torch/hollow.h"
 #include "fitstep_torch/operator_facts.h"
+#include "fitstep_torch/python_values.h"
 #include "fitstep_torch/tensors.h"
 
 namespace fitstep::torch_side {
@@ -244,8 +245,8 @@ std::vector<Value> Geometries::of(const TorchCall& call, const torch::jit::Stack
   const BelowAutograd below;
   std::vector<Value> results;
   const OperatorFacts& facts = facts_of(call.handle);
-  const bool is_own = call.handle.operator_name().getNamespace() == "aten";
-  const bool may_try = !facts.is_random && facts.written.empty();
+  const bool is_others = is_of_others(call.handle);
+  const bool may_try = !is_others && !facts.is_random && facts.written.empty();
   const int64_t bytes = operand_bytes(call);
   const bool has_room =
       3 * bytes <= static_cast<int64_t>(room_.bytes.size()) || bytes <= kMostBesideBytes;
@@ -255,7 +256,7 @@ std::vector<Value> Geometries::of(const TorchCall& call, const torch::jit::Stack
       correct(trial.results, call, size_bytes, profile_.corrections());
       return known_.emplace(key, std::move(trial.results)).first->second;
     }
-    if (trial.is_sure && is_own) std::rethrow_exception(trial.failure);  // The user's mistake.
+    if (trial.is_sure) std::rethrow_exception(trial.failure);  // The user's mistake.
   }
   try {
     results = by_meta_kernel(call, stack, device);
@@ -265,9 +266,11 @@ std::vector<Value> Geometries::of(const TorchCall& call, const torch::jit::Stack
     throw;
   } catch (const Resizes&) {
     throw;
-  } catch (const std::exception&) {
+  } catch (const std::exception& error) {
+    if (is_beyond_exceptions(error)) throw;
+    if (is_others) throw NotForeseen("has no fake kernel");
     Trial trial = tried(call, stack);
-    if (trial.failure != nullptr && trial.is_sure && is_own) std::rethrow_exception(trial.failure);
+    if (trial.failure != nullptr && trial.is_sure) std::rethrow_exception(trial.failure);
     if (trial.failure != nullptr) throw NotForeseen("refuses made-up data");
     results = std::move(trial.results);
   }
@@ -326,8 +329,6 @@ Geometries::Trial Geometries::tried(const TorchCall& call, const torch::jit::Sta
     serving = room_.device->serve();
     room_.device->answers().lend(room_.bytes.data(), static_cast<int64_t>(room_.bytes.size()));
   }
-  const bool is_others = call.handle.operator_name().getNamespace() != "aten";
-  if (is_others) around_trials_(/*is_begin=*/true);
   Trial first = tried_with(call, stack, Fill::Zeros);
   first.is_sure = true;
   for (const Fill fill : {Fill::Ones, Fill::Ramp, Fill::Blank}) {
@@ -338,7 +339,6 @@ Geometries::Trial Geometries::tried(const TorchCall& call, const torch::jit::Sta
     if (other.failure == nullptr) first = std::move(other);
     first.is_sure = is_sure;
   }
-  if (is_others) around_trials_(/*is_begin=*/false);
   if (is_lent) room_.device->answers().take_back();
   return first;
 }

@@ -41,9 +41,7 @@ std::vector<Value> values_of(const torch::jit::Stack& results, c10::DeviceType d
 
 class Geometries {
  public:
-  // `around_trials` is called before and behind each trial of an operator that is not PyTorch's.
-  Geometries(const Profile& profile, std::function<void(bool)> around_trials)
-      : profile_(profile), around_trials_(std::move(around_trials)) {}
+  explicit Geometries(const Profile& profile) : profile_(profile) {}
 
   // Real kernels are tried with what they request served from `room`, which nothing else may use
   // meanwhile. With `is_final` they are asked first wherever there is room: Python runs once, so no
@@ -87,7 +85,6 @@ class Geometries {
   static at::Tensor made_up(const at::Tensor& like, Fill fill);
 
   const Profile& profile_;
-  std::function<void(bool)> around_trials_;
   struct Room {
     TorchDevice* device = nullptr;
     std::span<char> bytes;

@@ -1,4 +1,4 @@
-// A call whose kernels find memory that holds something known.
+// Around the trial of a call: what its kernels find in memory, and counters that it leaves alone.
 #pragma once
 
 #include "fitstep/run/answers.h"
@@ -19,6 +19,19 @@ class Holding {
 
  private:
   Answers& answers_;
+};
+
+// Puts the counters back when it goes: what is tried here is not a step's.
+class KeepCounters {
+ public:
+  explicit KeepCounters(Answers& answers) : answers_(answers), kept_(answers.counters()) {}
+  ~KeepCounters() { answers_.counters() = kept_; }
+  KeepCounters(const KeepCounters&) = delete;
+  KeepCounters& operator=(const KeepCounters&) = delete;
+
+ private:
+  Answers& answers_;
+  AllocatorCounters kept_;
 };
 
 }  // namespace fitstep::torch_side

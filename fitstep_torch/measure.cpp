@@ -81,19 +81,6 @@ Error kernel_error(const TorchCall& call, const std::string& why) {
                       full_name(call.handle), why)};
 }
 
-// Puts the counters back when it goes: what is tried here is not a step's.
-class KeepCounters {
- public:
-  explicit KeepCounters(Answers& answers) : answers_(answers), kept_(answers.counters()) {}
-  ~KeepCounters() { answers_.counters() = kept_; }
-  KeepCounters(const KeepCounters&) = delete;
-  KeepCounters& operator=(const KeepCounters&) = delete;
-
- private:
-  Answers& answers_;
-  AllocatorCounters kept_;
-};
-
 Status run(const TorchCall& call, const std::vector<int64_t>& size_bytes,
            const OfferedPlace& offered, torch::jit::Stack& stack) {
   const KeepCounters counters(offered.device().answers());
@@ -145,6 +132,8 @@ Status note_run(const TorchCall& call, const MadeUpInputs& inputs,
                 const std::vector<at::Tensor>& results, bool is_in_place, bool is_first,
                 Measurement& measured) {
   std::vector<MeasuredRequest> requests = requests_from(events, results);
+  if (is_of_others(call.handle) && has_kept(requests, events.size(), results))
+    return kernel_error(call, "it keeps memory after it has returned");
   const bool had_workers = measured.is_any_thread;
   measured.is_any_thread =
       had_workers || std::any_of(events.begin(), events.end(), [](const MemoryEvent& event) {
@@ -232,7 +221,7 @@ Status Bench::in_room(const TorchCall& call, const std::function<Status(Fill)>& 
                       Fill fill) const {
   // Before the room is lent: what this takes is kept.
   const std::unique_ptr<Serving> serving = place_.device.serve();
-  if (place_.room.empty()) return todo(fill);
+  if (place_.room.empty() || is_of_others(call.handle)) return todo(fill);
   Answers& answers = place_.device.answers();
   answers.lend(place_.room.data(), static_cast<int64_t>(place_.room.size()));
   const Status status = todo(fill);
@@ -264,7 +253,7 @@ Status Bench::run_timed(const TorchCall& call, Fill fill, Overwritten overwritte
     const auto end = std::chrono::steady_clock::now();
     const std::vector<MemoryEvent> events = place_.device.answers().stop_log();
     FITSTEP_TRY_STATUS(status);
-    const std::vector<at::Tensor> results = result_tensors(call, stack);
+    std::vector<at::Tensor> results = result_tensors(call, stack);
     FITSTEP_TRY_STATUS(note_run(call, inputs, place_.devices, events, results, offered.is_offered(),
                                 i <= 1, measured));
     if (works_on_the_same(call) && !offered.is_offered()) {
@@ -275,6 +264,10 @@ Status Bench::run_timed(const TorchCall& call, Fill fill, Overwritten overwritte
         measured.is_repeatable = measured.is_repeatable && bits == first_bits;
     }
     times.add(std::chrono::duration_cast<std::chrono::nanoseconds>(end - begin).count() * 1000);
+    results.clear();
+    stack.clear();
+    if (is_of_others(call.handle) && inputs.are_held())
+      return kernel_error(call, "it keeps its arguments");
   }
   if (works_on_the_same(call) && !offered.is_offered() && measured.is_repeatable) {
     const Holding holding(place_.device.answers(), Holding::kNotANumber);

@@ -89,6 +89,10 @@ void Profile::begin_capture() {
   for (const auto& [signature, measured] : corrections_) applied_.insert(signature);
 }
 
+void Profile::forget_others() {
+  std::erase_if(known_, [](const auto& one) { return one.second.is_of_others; });
+}
+
 // One call of apply().
 class Profile::Applying {
  public:
@@ -265,6 +269,7 @@ class Profile::Applying {
     auto measured = bench_.measure(call, saved.overwritten, saved.unread);
     if (!measured) return with_source(measured.error(), op);
     measured->refuted = refuted.value();
+    measured->is_of_others = is_of_others(call.handle);
     if (f > 0 && form.is_pure && !is_packed(step_, i, f)) {
       const TorchCall& original = step_.calls[op.forms[0].call.index()];
       const Result<bool> same = same_results(original, call, sizes_, place_);

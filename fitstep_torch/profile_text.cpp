@@ -15,6 +15,7 @@ namespace fitstep::torch_side {
 std::map<std::string, std::string> Profile::save() const {
   std::map<std::string, std::string> saved;
   for (const auto& [signature, measured] : known_) {
+    if (measured.is_of_others) continue;
     std::string text = fmt::format("{} {} {} {}", measured.time_ps, int{measured.draws},
                                    int{measured.is_repeatable}, int{measured.is_any_thread});
     const auto add = [&text](int64_t number) { text += fmt::format(" {}", number); };

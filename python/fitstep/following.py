@@ -27,7 +27,6 @@ from . import _core
 from .errors import CaptureError, user_location
 from .patches import Patches, watch_generators
 from .sources import Sources
-from .state.rng import GeneratorStates
 from .todo import todo_for
 
 if TYPE_CHECKING:
@@ -77,9 +76,6 @@ class _Door:
 
     def refuse(self, name: str, why: str) -> None:
         self._of().refuse(name, why)
-
-    def keep_generators(self, is_begin: bool) -> None:
-        self._of().keep_generators(is_begin)
 
 
 class Ended(NamedTuple):
@@ -229,13 +225,6 @@ class Following:
             raise
         finally:
             self.core.set_where(*self._where())
-
-    def keep_generators(self, is_begin: bool) -> None:
-        """Around a trial of a kernel that may draw from any."""
-        if is_begin:
-            self._generators = GeneratorStates()
-        else:
-            self._generators.restore()
 
     def refuse(self, name: str, why: str) -> None:
         """Raises CaptureError for an operator."""

@@ -19,7 +19,7 @@ from . import _core
 from .ambient import ambient
 from .device import open_device, settings_of
 from .errors import CaptureError
-from .state.rng import GeneratorStates
+from .trials import Trial
 
 if TYPE_CHECKING:
     from .session import Session
@@ -181,16 +181,26 @@ class ProfileCache:
             if self.progress is not None:
                 self.progress("profiling", done / max(every, 1))
 
-        generators = GeneratorStates()  # Kernels of custom operators may draw from any.
+        others = _core.operators_of_others(recorder)
         try:
-            return session.lower(recorder, self.profile, show)
+            if not others:
+                return session.lower(recorder, self.profile, show)
+            with Trial() as trial:
+                lowered = session.lower(recorder, self.profile, show)
+            if trial.has_changed and trial.has_imported:  # Perhaps only what imports change.
+                self.profile.forget_others()
+                with Trial() as trial:
+                    lowered = session.lower(recorder, self.profile, show)
         except _core.CoreError as error:
             raise CaptureError(
                 str(error.args[1]),
                 todo="this operator cannot be part of a compiled step; replace it, or report it",
             ) from None
-        finally:
-            generators.restore()
+        if trial.has_changed:  # Nobody knows by which of them.
+            for name in others:
+                self.profile.note_unmeasured(name)
+            raise CaptureError(f"{', '.join(others)} keeps state from call to call")
+        return lowered
 
     def write(self) -> None:
         """Keeps what is known now. A folder that cannot be written to costs time, nothing else."""

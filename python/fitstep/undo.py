@@ -37,7 +37,7 @@ from .stand_ins import stand_in
 from .state import Node, Reach
 from .state.caches import CacheState
 from .state.forms import Entry, SetForm, attributes_of
-from .state.nodes import is_array, is_leaf
+from .state.nodes import is_array, is_leaf, tables_in
 from .state.rng import GeneratorStates
 
 _CTYPES = (ctypes._SimpleCData, ctypes.Array, ctypes.Structure, ctypes.Union)
@@ -93,7 +93,16 @@ _SETTINGS: tuple[tuple[Callable[[], Any], Callable[[Any], Any]], ...] = (
 class Undo:
     """Everything within reach as it was when this was made."""
 
-    def __init__(self, reach: Reach, arguments: Iterable[torch.Tensor] = ()) -> None:
+    def __init__(
+        self,
+        reach: Reach,
+        arguments: Iterable[torch.Tensor] = (),
+        *,
+        keeps_contents: bool = False,
+    ) -> None:
+        """`keeps_contents`: of tensors, too, as operators run meanwhile and write for real."""
+        self._contents: list[tuple[torch.Tensor, torch.Tensor, int]] = []
+        self._keeps_contents = keeps_contents
         self._entries: list[tuple[Node, list[Entry]]] = []
         self._objects: list[tuple[object, type, dict[str, object] | None]] = []
         self._grads: list[tuple[torch.Tensor, Any]] = []
@@ -127,6 +136,10 @@ class Undo:
         self._versions += [(tensor, tensor._version) for tensor in tensors]
         with _core.NotFollowed():
             self._data += [(tensor, tensor.detach()) for tensor in tensors]
+            if self._keeps_contents:
+                self._contents += [
+                    (tensor, tensor.detach().clone(), tensor._version) for tensor in tensors
+                ]
         self._hooks += [
             (tensor, name, dict(getattr(tensor, name) or {}))
             for tensor in tensors
@@ -136,7 +149,7 @@ class Undo:
         self._generators.add(reach.generators)
         self._caches += [CacheState(cache) for cache in reach.caches]
         self._buffers += _find_buffers(entries)
-        self._tables += _tables_in(reach.huge)
+        self._tables += tables_in(reach.huge)
         if self._is_holding:
             _hold(entries)
 
@@ -150,6 +163,9 @@ class Undo:
         """Whether containers, generators, the environment or settings are not as they were."""
         return (
             any(not _same_entries(node.entries(), was) for node, was in self._entries)
+            or any(tensor._version != version for tensor, version in self._versions)
+            or any(cache.has_changed() for cache in self._caches)
+            or any(_bytes(_content(buffer)) != _bytes(was) for buffer, was in self._buffers)
             or self._generators.have_moved()
             or self._environment != dict(os.environ)
             or any(get() != was for (get, _), was in zip(_SETTINGS, self._settings, strict=True))
@@ -167,6 +183,7 @@ class Undo:
                 self._put_entries,
                 self._put_grads,
                 self._put_data,
+                self._put_contents,
                 self._put_hooks,
             ),
             *(
@@ -216,6 +233,12 @@ class Undo:
                 continue
             if tensor.data_ptr() != data.data_ptr() or tensor.shape != data.shape:
                 tensor.data = data  # As it was before `.data =` or resize_().
+
+    def _put_contents(self) -> None:
+        with torch.no_grad():
+            for tensor, content, version in reversed(self._contents):
+                if tensor._version != version:
+                    tensor.detach().copy_(content)
 
     def _put_hooks(self) -> None:
         for tensor, name, was in reversed(self._hooks):
@@ -273,18 +296,6 @@ def _hold(all_entries: list[tuple[Node, list[Entry]]]) -> None:
         held = [(k, stand_in(v)) for k, v in entries]
         if any(a[1] is not b[1] for a, b in zip(entries, held, strict=True)):
             node.form.restore(node.container, held)
-
-
-def _tables_in(huge: list[Node]) -> Iterator[tuple[Any, Any]]:
-    """Lists, dicts and attributes that containers hold, or tuples in them, and copies of these."""
-    for node in huge:
-        for _, held in node.entries():
-            for value in held if type(held) is tuple else (held,):
-                table: Any = value if type(value) in (dict, list) else None
-                if type(value).__dictoffset__ and not isinstance(value, torch.Tensor | type):
-                    table = attributes_of(value)
-                if table is not None:
-                    yield table, table.copy()
 
 
 def _flat(table: dict[Any, Any]) -> Iterator[Any]:
@@ -346,6 +357,11 @@ def _content(buffer: Any) -> Any:
     if is_array(buffer):
         return buffer.copy()
     return buffer.tobytes() if hasattr(buffer, "tobytes") else bytes(buffer)
+
+
+def _bytes(content: Any) -> bytes:
+    """Of what `_content` gives."""
+    return bytes(content.tobytes() if is_array(content) else content)
 
 
 def _write(buffer: Any, content: Any) -> None:

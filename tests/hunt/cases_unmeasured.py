@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -49,11 +50,18 @@ def in_parts() -> Any:
     return _registered("in_parts", compute)
 
 
-def _registered(name: str, compute: Callable[[Tensor], Tensor]) -> Any:
+_names = itertools.count()
+
+
+def _registered(name: str, compute: Callable[[Tensor], Tensor], *, has_fake: bool = False) -> Any:
+    name = f"{name}_{next(_names)}"
+
     def kernel(rows: torch.Tensor) -> torch.Tensor:
         return compute(rows)
 
     op = torch.library.custom_op(f"hunt_unmeasured::{name}", kernel, mutates_args=())
+    if has_fake:
+        op.register_fake(torch.empty_like)
     op.register_autograd(lambda _ctx, grad: grad * 2)
     return op
 
@@ -67,6 +75,40 @@ def _trained(op: Any) -> Any:
     return b.world(step)
 
 
+def with_a_table() -> Any:
+    """Keeps a table by length, as rotary embeddings do."""
+    tables: dict[int, Tensor] = {}
+
+    def compute(rows: Tensor) -> Tensor:
+        if rows.shape[1] not in tables:
+            tables[rows.shape[1]] = torch.linspace(1, 2, rows.shape[1])
+        return rows * tables[rows.shape[1]]
+
+    return _registered("with_a_table", compute, has_fake=True)
+
+
+def with_a_generator() -> Any:
+    """Draws from a generator of its own."""
+    generator = torch.Generator().manual_seed(3)
+
+    def compute(rows: Tensor) -> Tensor:
+        return rows * (1 + torch.rand(rows.shape, generator=generator))
+
+    return _registered("with_a_generator", compute, has_fake=True)
+
+
+def averaging() -> Any:
+    """Reads what it has kept."""
+    kept: list[Tensor] = []
+
+    def compute(rows: Tensor) -> Tensor:
+        made = rows * 2 + (kept[-1] if kept else 0)
+        kept[:] = [made]
+        return made
+
+    return _registered("averaging", compute, has_fake=True)
+
+
 @case("unmeasured")
 def an_operator_that_checks_its_rows() -> Any:
     return _trained(checked())
@@ -75,6 +117,21 @@ def an_operator_that_checks_its_rows() -> Any:
 @case("unmeasured")
 def an_operator_that_keeps_memory() -> Any:
     return _trained(keeping())
+
+
+@case("unmeasured")
+def an_operator_that_keeps_a_table() -> Any:
+    return _trained(with_a_table())
+
+
+@case("unmeasured")
+def an_operator_that_draws_from_a_generator_of_its_own() -> Any:
+    return _trained(with_a_generator())
+
+
+@case("unmeasured")
+def an_operator_that_reads_what_it_has_kept() -> Any:
+    return _trained(averaging())
 
 
 @case("unmeasured")

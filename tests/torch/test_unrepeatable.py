@@ -1,5 +1,7 @@
 """Operators that do not repeat their own bits are kept, never recomputed, and named."""
 
+import os
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -8,19 +10,23 @@ from torch import Tensor, nn
 
 import fitstep
 
-_calls = 0
+# A byte for each: a kernel that keeps its count in Python would be no part of a program.
+_calls = os.memfd_create("calls")
 
 
-def _next_noise(x: Tensor) -> Tensor:
-    global _calls
-    _calls += 1
-    return x + _calls
+def _noise(x: Tensor) -> Tensor:
+    os.write(_calls, b".")
+    return x + time.perf_counter_ns() % 1009
+
+
+def _count() -> int:
+    return os.fstat(_calls).st_size
 
 
 @pytest.fixture
 def moody() -> Iterator[torch.library.CustomOpDef]:
-    """An operator whose result depends on how often it was called."""
-    op = torch.library.custom_op("fitstep_test::moody", _typed(_next_noise), mutates_args=())
+    """An operator whose result depends on when it is called."""
+    op = torch.library.custom_op("fitstep_test::moody", _typed(_noise), mutates_args=())
     op.register_fake(torch.empty_like)
     op.register_autograd(lambda ctx, grad: grad)
     yield op
@@ -53,9 +59,9 @@ def test_it_is_named_and_runs_once_in_any_budget(moody: torch.library.CustomOpDe
     compiled = fitstep.compile(step, example=(example,), budget=refused.value.least_found_bytes)
     assert all("fitstep_test::moody" in name for name in compiled.unrepeatable)
     assert any(f"{__file__}:" in name for name in compiled.unrepeatable)
-    before = _calls
+    before = _count()
     compiled(example)
-    assert _calls == before + len(layers), "kept, not made again"
+    assert _count() == before + len(layers), "kept, not made again"
     compiled.close()
 
 
@@ -94,4 +100,57 @@ def test_what_reads_memory_that_nobody_wrote_is_named() -> None:
 
     compiled = fitstep.compile(step, example=(torch.randn(4, 8),), budget="1MiB")
     assert [name.split()[0] for name in compiled.unrepeatable] == ["fitstep_test::reads_unwritten"]
+    compiled.close()
+
+
+def test_a_kernel_that_keeps_a_count_runs_once_per_call_and_in_its_turn() -> None:
+    counts: list[int] = []
+
+    def counting(x: torch.Tensor) -> torch.Tensor:
+        counts.append(len(counts))
+        return x * (1 + len(counts))
+
+    op = torch.library.custom_op("fitstep_test::counting", counting, mutates_args=())
+    op.register_fake(torch.empty_like)
+    op.register_autograd(lambda ctx, grad: grad)
+    layer = nn.Linear(8, 8)
+
+    def step(x: Tensor) -> Tensor:
+        loss = op(layer(x)).square().mean()
+        loss.backward()
+        return loss
+
+    compiled = fitstep.compile(step, example=(torch.randn(4, 8),))
+    assert counts == []
+    compiled(torch.randn(4, 8))
+    compiled(torch.randn(4, 8))
+    assert counts == [0, 1]
+    assert compiled.unrepeatable == []
+    compiled.close()
+
+
+def test_a_kernel_that_keeps_memory_of_the_step_now_and_then_is_found() -> None:
+    kept: list[Tensor] = []
+
+    def keeping(x: torch.Tensor) -> torch.Tensor:
+        made = x * 2
+        if float(x.abs().max()) > 100:  # No made-up data is so large.
+            kept.append(made)
+        return made
+
+    op = torch.library.custom_op("fitstep_test::keeping", keeping, mutates_args=())
+    op.register_fake(torch.empty_like)
+    op.register_autograd(lambda ctx, grad: grad * 2)
+    layer = nn.Linear(8, 8)
+
+    def step(x: Tensor) -> Tensor:
+        loss = op(layer(x)).square().mean()
+        loss.backward()
+        return loss
+
+    compiled = fitstep.compile(step, example=(torch.randn(4, 8),), audits="off")
+    compiled(torch.randn(4, 8))
+    with pytest.raises(fitstep.StepFailed, match=r"keeps memory of the step .* a clone"):
+        compiled(torch.full((4, 8), 1e6))
+    kept.clear()
     compiled.close()

@@ -34,6 +34,10 @@ class CacheState:
         tables = (held for held in gc.get_referents(self._cache) if type(held) is dict)
         return next((table for table in tables if table is not of), {})
 
+    def has_changed(self) -> bool:
+        """Whether it has other keys."""
+        return self._table().keys() != self._was.keys()
+
     def restore(self) -> None:
         """Takes out what was added. Raises CaptureError where something has gone for it."""
         if self._is_new:

@@ -15,7 +15,17 @@ SCHEDULERS = (
     torch.optim.lr_scheduler.ReduceLROnPlateau,
 )
 _CLOSED_LIBRARIES = frozenset(sys.stdlib_module_names) | {
-    *("pandas", "matplotlib", "sympy", "tqdm", "rich", "wandb", "tensorboard", "tensorboardX"),
+    *(
+        "pandas",
+        "matplotlib",
+        "sympy",
+        "mpmath",
+        "tqdm",
+        "rich",
+        "wandb",
+        "tensorboard",
+        "tensorboardX",
+    ),
     *("mlflow", "triton", "functorch", "torchgen", "PIL", "pytest", "_pytest", "IPython"),
     *("ipykernel", "fitstep"),
 }

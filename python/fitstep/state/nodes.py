@@ -11,13 +11,14 @@ entry of the node that holds the tuple.
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import EnumMeta
 from typing import Any, Literal
 
 import torch
 
-from fitstep.state.forms import Entry, Form, SetForm
+from fitstep.state.forms import Entry, Form, SetForm, attributes_of
 
 Role = Literal["parameter", "buffer", "optimizer_state", "group", "grad", "attribute", "other"]
 Style = Literal["attribute", "item", "modules"]
@@ -114,6 +115,18 @@ class Reach:
         known = {id(place.tensor) for place in first}
         others = (p for p in self.unique() if id(p.tensor) not in known)
         return first + [p for p in others if is_leaf(p.tensor) and _may_have_grad(p.tensor)]
+
+
+def tables_in(huge: list[Node]) -> Iterator[tuple[Any, Any]]:
+    """Lists, dicts and attributes that containers hold, or tuples in them, and copies of these."""
+    for node in huge:
+        for _, held in node.entries():
+            for value in held if type(held) is tuple else (held,):
+                table: Any = value if type(value) in (dict, list) else None
+                if type(value).__dictoffset__ and not isinstance(value, torch.Tensor | type):
+                    table = attributes_of(value)
+                if table is not None:
+                    yield table, table.copy()
 
 
 LARGE = 4096  # Of containers with more entries a walk visits only tensors and modules.
