@@ -100,13 +100,14 @@ class Maker:
 
     def _record(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[list[Recorded], int, dict[int, torch.Tensor]]:
+    ) -> tuple[list[Recorded], int, Recordings]:
         """What a preview gives in which the step imports nothing for the first time."""
         while True:
             self.cache.profile.begin_capture()
             recordings = Recordings(self, args, kwargs)
             try:
-                return (*recordings.run(), recordings.dropping)
+                recorded, calls = recordings.run()
+                return recorded, calls, recordings
             except FirstImport as first:
                 name, undo = first.name, first.undo
             self._import(name, undo)
@@ -128,11 +129,9 @@ class Maker:
                 todo=f"import {name} before compile",
             )
 
-    def _bind(
-        self, recorded: list[Recorded], calls: int, dropping: dict[int, torch.Tensor]
-    ) -> Preview:
+    def _bind(self, recorded: list[Recorded], calls: int, of: Recordings) -> Preview:
         self.session.staying += seen_past_tensors(self.find_reach(), recorded, self.session)
-        binder = Binder(self.session, self.keeps_grads)
+        binder = Binder(self.session, self.keeps_grads or of.was_cut)
         variants = binder.bind(recorded)
         kept: list[Variant] = []
         for one, variant in zip(recorded, variants, strict=True):
@@ -141,7 +140,7 @@ class Maker:
             with under(variant.ambient):
                 lower(variant, one, self.session, self.cache)
             kept.append(variant)
-        return Preview(kept, calls, binder.grads_in_use(recorded), dropping)
+        return Preview(kept, calls, binder.grads_in_use(recorded), of.dropping)
 
     def take_up(self, one: Recorded) -> Variant:
         """The variant of a segment that a call has, lowered."""

@@ -55,6 +55,7 @@ class Recordings:
         self._existing = Existing()
         self._first: Undo | None = None
         self.dropping: dict[int, torch.Tensor] = {}  # Parameters whose gradients calls drop.
+        self.was_cut = False  # Before the first call's end: nobody knows what later ones read.
 
     def run(self) -> tuple[list[Recorded], int]:
         """Raises CaptureError where what a recording does cannot be put back."""
@@ -200,11 +201,13 @@ class Recordings:
             if not self._made_up and not call:
                 raise
             self._give_up(error)
+            self.was_cut |= not call
             return False
         if following.error is not None and not self._made_up and not call:
             raise following.error
         if following.error is not None:
             self._give_up(following.error)
+            self.was_cut |= not call
             return False
         return True
 

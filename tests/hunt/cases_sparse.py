@@ -38,6 +38,24 @@ def a_graph_in_compressed_rows() -> Any:
 
 
 @case("sparse")
+def gradients_that_two_calls_add_up_beside_sparse_ones() -> Any:
+    b = Bench(model=nn.Linear(8, 4), make=sgd)
+    table = nn.Embedding(6, 8, sparse=True)
+    own = sgd([*b.model.parameters(), *table.parameters()])
+
+    def step(_x: Tensor, y: Tensor) -> Tensor:
+        loss = F.cross_entropy(b.model(table(y)), y)
+        loss.backward()
+        b.log.append(len(b.log))
+        if len(b.log) % 2 == 0:
+            own.step()
+            own.zero_grad(set_to_none=False)
+        return loss
+
+    return b.world(step, own)
+
+
+@case("sparse")
 def another_graph_at_each_call() -> Any:
     b = Bench()
     graphs = [graph(seed=i).to_sparse() for i in range(5)]
