@@ -160,7 +160,7 @@ class Profile::Applying {
     if (!profile_.known_.contains(signature)) {
       Result<Measurement> made = measure_anew(i, f);
       if (!made && leave_out_call(signature, made.error().message)) return Done{};
-      if (!made && f == 0 && !op.name.starts_with("fitstep::"))
+      if (!made && f == 0 && !is_of_others(call.handle) && !op.name.starts_with("fitstep::"))
         profile_.unmeasured_.insert(full_name(call.handle));
       if (!made) return made.error();
       profile_.known_.emplace(signature, std::move(made).value());

@@ -63,7 +63,8 @@ class Profile {
   const std::map<std::string, Measurement>& corrections() const { return corrections_; }
 
   // Operators that could not be measured, as their kernels refuse all data that is made up for
-  // them: steps run them between segments. Capture again with these, too.
+  // them: steps run them between segments. Capture again with these, too. Of those of others the
+  // caller notes them.
   bool is_unmeasured(const std::string& name) const { return unmeasured_.contains(name); }
   void forget_others();  // To be measured anew.
   void note_unmeasured(const std::string& name) { unmeasured_.insert(name); }
