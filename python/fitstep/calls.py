@@ -21,6 +21,7 @@ from .recordings import arguments_in, label_of, recorded_of
 from .results import detached
 from .seen_memory import forget_dead_arrays
 from .state.rng import GeneratorStates
+from .uninterrupted import RUN_PROGRAMS
 from .variants import Recorded, Variant, lower, roles_of, storage_id
 
 if TYPE_CHECKING:
@@ -355,6 +356,9 @@ class Call:
                     zeros = torch.zeros(size, dtype=torch.uint8, device=tensor.device)
                 _core.fill_hollow(tensor, zeros)
         self._take_ghosts()
+
+
+RUN_PROGRAMS.append(Call._execute.__code__)
 
 
 def _is_like(ghost: torch.Tensor, p: torch.Tensor) -> bool:

@@ -15,7 +15,7 @@ import threading
 # long: there is one for each signal in every step.
 from _signal import getsignal  # type: ignore[import-not-found]
 from collections.abc import Callable, Iterator
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 from .errors import StepFailed
@@ -85,7 +85,7 @@ class _Held:
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         if self.is_holding:
-            self.frames.setdefault(number, frame)
+            self.frames.setdefault(number, _outside(frame))
         else:
             self.handlers[number](number, frame)
 
@@ -128,4 +128,15 @@ def _note(number: int, raised: BaseException) -> str:
     )
 
 
+def _outside(frame: FrameType | None) -> FrameType | None:
+    """Of a kernel's frame the one that runs the program: a kernel's would hold its arguments."""
+    found = at = frame
+    while at is not None:
+        if at.f_code in RUN_PROGRAMS:
+            found = at
+        at = at.f_back
+    return found
+
+
+RUN_PROGRAMS: list[CodeType] = []  # Functions that do.
 _stack: list[_Held] = []  # Of the main thread; the last is the innermost.
