@@ -12,6 +12,7 @@
 #include "fitstep_torch/generators.h"
 #include "fitstep_torch/interrupts.h"
 #include "fitstep_torch/references.h"
+#include "fitstep_torch/stack_tensors.h"
 #include "fitstep_torch/tensors.h"
 #include "fitstep_torch/thrown.h"
 
@@ -59,21 +60,22 @@ void check_as_planned(const at::Tensor& planned, const at::Tensor& result) {
 constexpr const char* kKeeps =
     "it keeps memory of the step after it has returned: let it keep a clone()";
 
-// How many hold the storages of arguments; and whether somebody else holds one of the tensors.
+// How many hold the storages of arguments.
 size_t storage_uses_of(const torch::jit::Stack& arguments) {
   size_t uses = 0;
-  for (const c10::IValue& value : arguments) {
-    if (value.isTensor() && value.toTensor().defined())
-      uses += value.toTensor().storage().use_count();
-  }
+  for (const c10::IValue& value : arguments)
+    each_tensor(value, [&](const at::Tensor& one) { uses += one.storage().use_count(); });
   return uses;
 }
 
 bool are_held(const torch::jit::Stack& arguments) {
-  return std::ranges::any_of(arguments, [](const c10::IValue& value) {
-    return value.isTensor() && value.toTensor().defined() &&
-           is_tensor_held_by_others(value.toTensor(), /*own=*/1);
-  });
+  bool found = false;
+  for (const c10::IValue& value : arguments) {
+    const size_t own = value.isTensor() ? 1 : 2;  // Those of lists are seen as copies.
+    each_tensor(
+        value, [&](const at::Tensor& one) { found = found || is_tensor_held_by_others(one, own); });
+  }
+  return found;
 }
 
 // To Python, between steps.
@@ -315,8 +317,10 @@ bool PlannedKernels::has_kept(const PreparedRun& prepared) const {
   const Answers& answers = device_.answers();
   return std::ranges::any_of(prepared.scratch, [&](size_t i) { return answers.is_held(i); }) ||
          std::ranges::any_of(prepared.made, [&](const PreparedRun::Made& made) {
-           if (made.entry >= 0 || !stack_[made.result].isTensor()) return false;
-           const at::Tensor& result = stack_[made.result].toTensor();
+           const c10::IValue& returned = stack_[made.result];
+           const at::Tensor& result =
+               made.entry < 0 ? returned.toTensor()
+                              : returned.toListRef()[static_cast<size_t>(made.entry)].toTensor();
            return result.defined() &&
                   (is_tensor_held_by_others(result, /*own=*/1) || result.storage().use_count() > 1);
          });

@@ -53,7 +53,7 @@ class Call:
         self._may_interrupt = may_interrupt
         self._audits = audits  # Where this call is one of them.
         self._part = 0
-        self._changed: dict[str, None] | None = None  # By segments before this one, if there are.
+        self._ran: list[Any] = []  # Programs of this call that have come to their end.
         self._looked: list[Variant] = []
         self._has_failed = False
         self._has_raised = False  # The function, not what runs behind it.
@@ -212,8 +212,8 @@ class Call:
         if failure is not None:
             self._abandon(following, survivors)
             message, written = failure
-            raise _step_failed(self._session.homes, message, written, self._changed)
-        self._changed = {**(self._changed or {}), **dict.fromkeys(core.written())}
+            raise _step_failed(self._session.homes, message, written, self._ran)
+        self._ran.append(core)
         following.core.forget_writes()  # What has happened up to here stays.
         self._note_numbers()
         seconds = time.perf_counter() - began
@@ -375,15 +375,15 @@ def _overwritten() -> FitstepError:
 
 
 def _step_failed(
-    at_home: Iterable[str], message: str, written: list[str], before: dict[str, None] | None
+    at_home: Iterable[str], message: str, written: list[str], before: list[Any]
 ) -> StepFailed:
-    """The error for a step that stopped half-way, by when it may have written what is named; before
-    this segment others have."""
-    changed = list(before or ())
+    """The error for a step that stopped half-way, by when it may have written what is named; these
+    programs had come to their end before."""
+    changed = list(dict.fromkeys(name for program in before for name in program.written()))
     if written:
         written = list(dict.fromkeys([*changed, *written]))
     homes = set(at_home) & set(written)
-    if not written and before is not None:
+    if not written and before:
         todo = "what the step had done before it asked for a tensor's value stays, as with plain "
         todo += "PyTorch; nothing was changed behind that"
     elif not written:

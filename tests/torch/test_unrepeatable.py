@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
@@ -84,21 +84,27 @@ def test_check_says_which_operator_makes_the_difference(
     compiled.close()
 
 
-def test_what_reads_memory_that_nobody_wrote_is_named() -> None:
-    def computed(x: torch.Tensor) -> torch.Tensor:
-        return x + 0 * torch.empty(x.shape)  # Equal bits, until there is NaN in it.
-
-    op = torch.library.custom_op("fitstep_test::reads_unwritten", computed, mutates_args=())
+def step_with(compute: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    """A step through an operator that computes so; its name is the function's."""
+    name = f"fitstep_test::{compute.__name__}"
+    op = torch.library.custom_op(name, compute, mutates_args=())
     op.register_fake(torch.empty_like)
     op.register_autograd(lambda ctx, grad: grad)
     layer = nn.Linear(8, 8)
 
     def step(x: Tensor) -> Tensor:
-        loss = op(layer(x)).square().mean()
+        loss: Tensor = op(layer(x)).square().mean()
         loss.backward()
         return loss
 
-    compiled = fitstep.compile(step, example=(torch.randn(4, 8),), budget="1MiB")
+    return step
+
+
+def test_what_reads_memory_that_nobody_wrote_is_named() -> None:
+    def reads_unwritten(x: torch.Tensor) -> torch.Tensor:
+        return x + 0 * torch.empty(x.shape)  # Equal bits, until there is NaN in it.
+
+    compiled = fitstep.compile(step_with(reads_unwritten), (torch.randn(4, 8),), budget="1MiB")
     assert [name.split()[0] for name in compiled.unrepeatable] == ["fitstep_test::reads_unwritten"]
     compiled.close()
 
@@ -110,17 +116,7 @@ def test_a_kernel_that_keeps_a_count_runs_once_per_call_and_in_its_turn() -> Non
         counts.append(len(counts))
         return x * (1 + len(counts))
 
-    op = torch.library.custom_op("fitstep_test::counting", counting, mutates_args=())
-    op.register_fake(torch.empty_like)
-    op.register_autograd(lambda ctx, grad: grad)
-    layer = nn.Linear(8, 8)
-
-    def step(x: Tensor) -> Tensor:
-        loss = op(layer(x)).square().mean()
-        loss.backward()
-        return loss
-
-    compiled = fitstep.compile(step, example=(torch.randn(4, 8),))
+    compiled = fitstep.compile(step_with(counting), (torch.randn(4, 8),))
     assert counts == []
     compiled(torch.randn(4, 8))
     compiled(torch.randn(4, 8))
@@ -138,19 +134,22 @@ def test_a_kernel_that_keeps_memory_of_the_step_now_and_then_is_found() -> None:
             kept.append(made)
         return made
 
-    op = torch.library.custom_op("fitstep_test::keeping", keeping, mutates_args=())
-    op.register_fake(torch.empty_like)
-    op.register_autograd(lambda ctx, grad: grad * 2)
-    layer = nn.Linear(8, 8)
-
-    def step(x: Tensor) -> Tensor:
-        loss = op(layer(x)).square().mean()
-        loss.backward()
-        return loss
-
-    compiled = fitstep.compile(step, example=(torch.randn(4, 8),), audits="off")
+    compiled = fitstep.compile(step_with(keeping), (torch.randn(4, 8),), audits="off")
     compiled(torch.randn(4, 8))
     with pytest.raises(fitstep.StepFailed, match=r"keeps memory of the step .* a clone"):
         compiled(torch.full((4, 8), 1e6))
     kept.clear()
     compiled.close()
+
+
+def test_a_kernel_that_keeps_memory_where_nothing_can_be_put_back_is_refused() -> None:
+    def keeping_unseen(x: torch.Tensor) -> torch.Tensor:
+        made = x * 2
+        torch.kept_by_a_test = made  # PyTorch's own state is not looked into.
+        return made
+
+    try:
+        with pytest.raises(fitstep.CaptureError, match="it keeps memory after it has returned"):
+            fitstep.compile(step_with(keeping_unseen), (torch.randn(4, 8),))
+    finally:
+        del torch.kept_by_a_test

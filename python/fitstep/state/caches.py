@@ -57,6 +57,7 @@ class CacheState:
             _is_same_anew(held) or held is self._cache.__wrapped__ for held in self._held
         ):
             self._cache.cache_clear()
+            self._was = {}
             return
         for key in [key for key in now if key not in self._was]:
             del now[key]
