@@ -15,7 +15,7 @@ import threading
 import warnings
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import torch
 from torch.optim.optimizer import (
@@ -31,6 +31,8 @@ from .todo import todo_for
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+_T = TypeVar("_T")
 
 _lock = threading.RLock()
 _active: list[Following] = []  # Of the thread that has the lock.
@@ -54,6 +56,12 @@ def end_in_child() -> None:
         _active.pop().leave()
 
 
+def _living(reference: Callable[[], _T | None]) -> _T:
+    it = reference()
+    assert it is not None
+    return it
+
+
 class _Door:
     """What the C++ follower calls. Does not keep the following alive."""
 
@@ -61,9 +69,7 @@ class _Door:
         self._following = weakref.ref(following)
 
     def _of(self) -> Following:
-        following = self._following()
-        assert following is not None
-        return following
+        return _living(self._following)
 
     def flush(self, name: str) -> bool:
         return self._of().flush(name)
@@ -98,7 +104,8 @@ class Following:
     """One step function, followed from call to call.
 
     `on_flush(name)` runs what is recorded; it returns False in a preview, where nothing can run.
-    `where()` is the device, the arena if it is open, and where its homes end.
+    `where()` is the device, the arena if it is open, and where its homes end. Both are methods of
+    objects that hold this one, so that these, and the arena, end when nobody holds them any more.
     """
 
     def __init__(
@@ -114,8 +121,8 @@ class Following:
         self.error: BaseException | None = None  # Also if user code has caught it.
         self.was_touched = False
         self.is_running = False  # A program, and not Python.
-        self._on_flush = on_flush
-        self._where = where
+        self._on_flush = weakref.WeakMethod(on_flush)
+        self._where_of = weakref.WeakMethod(where)
         self._regions = 0
         self._hooks: list[Any] = []
         self.patches = Patches(self)
@@ -159,6 +166,9 @@ class Following:
         self._threads = torch.autograd.set_multithreading_enabled(False)
         self.core.start(self._known(), self._mode, *self._where())
 
+    def _where(self) -> tuple[Any, Any, int]:
+        return _living(self._where_of)()
+
     def tell(self) -> None:
         """Warns of what has run otherwise than without fitstep."""
         if self._compiled_at:
@@ -186,6 +196,7 @@ class Following:
             self._stance.__exit__(None, None, None)
             self._stance = None
         self.patches.take_back()
+        self._known = list
         for hook in self._hooks:
             hook.remove()
         self._hooks = []
@@ -219,7 +230,7 @@ class Following:
         if self.error is not None:
             raise self.error
         try:
-            return self._on_flush(name)
+            return _living(self._on_flush)(name)
         except BaseException as error:
             self.error = error  # Raised again at the end, if user code catches it.
             raise

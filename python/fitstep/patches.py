@@ -13,6 +13,7 @@ import ctypes
 import functools
 import gc
 import sys
+import weakref
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -68,7 +69,7 @@ class Patches:
     """Those of one following."""
 
     def __init__(self, following: Following) -> None:
-        self._following = following
+        self._following: Following = weakref.proxy(following)
         self._all = list(self._make())
         self._sees_compiled = False
         self._put: list[_Patch] = []
@@ -78,7 +79,11 @@ class Patches:
         """Until `take_back` Python's calls are seen."""
         frames = sys.modules.get("torch._dynamo.eval_frame")
         if hasattr(frames, "_callback_from_stance") and not self._sees_compiled:
-            see = self._following.see_compiled
+            following = self._following
+
+            def see(callback: Any) -> Any:
+                return following.see_compiled(callback)
+
             self._all.append(_Patch(frames, "_callback_from_stance", lambda _: see))
             self._sees_compiled = True
         for patch in self._all:

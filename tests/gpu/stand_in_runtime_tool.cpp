@@ -3,8 +3,8 @@
 //
 // To be loaded before the runtime's own library, whose calls these then replace. The environment
 // says by which dice, what fails and what a kernel's code takes: FITSTEP_STAND_IN_SEED,
-// _FAILING_CALL, _FAILING_COPY, _FAILING_ALLOCATION, _KERNEL_BYTES, and what one call page-locks,
-// _PINNED_BYTES.
+// _FAILING_CALL, _FAILING_COPY, _FAILING_ALLOCATION, _KERNEL_BYTES, how much memory there is,
+// _MEMORY_BYTES, and what one call page-locks, _PINNED_BYTES.
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
@@ -44,7 +44,7 @@ FakeCuda& fake() {
        .failing_allocation =
            static_cast<int32_t>(number("FITSTEP_STAND_IN_FAILING_ALLOCATION", -1)),
        .pinned_bytes = number("FITSTEP_STAND_IN_PINNED_BYTES", kMemoryBytes),
-       .memory_bytes = kMemoryBytes,
+       .memory_bytes = number("FITSTEP_STAND_IN_MEMORY_BYTES", kMemoryBytes),
        .runs_recordings = true});
   return made;
 }

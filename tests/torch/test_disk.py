@@ -2,7 +2,6 @@
 
 import errno
 import faulthandler
-import gc
 import os
 import resource
 from collections.abc import Callable
@@ -157,7 +156,6 @@ def test_a_step_that_is_forgotten_closes_its_file(mlp_plan: Path, tmp_path: Path
     ours.train(step, 2)
     assert len(open_files(tmp_path)) == 1
     del step
-    gc.collect()
     assert open_files(tmp_path) == []
     assert ours.step(ours.x, ours.y).isfinite(), "the model stays usable"
 

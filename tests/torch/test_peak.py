@@ -6,6 +6,7 @@ The long form, with resident memory, is benchmarks/peak_promise.py.
 import gc
 import sys
 import threading
+import weakref
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,10 @@ import torch
 from cases import CASES, build
 from equal_bits import Watched, close_all, compile_all, plain_peak, share_of_plain_peak
 from fitstep.state import discover
+from torch import nn
 from touched import touched
+
+import fitstep
 
 # Variants are mixed: a short batch every fourth step, validation after every second. Kernels in
 # bfloat16 request scratch from their worker threads.
@@ -57,6 +61,34 @@ def test_what_a_walk_finds_goes_with_it() -> None:
     assert reach.tensors
     del reach
     assert gc.collect() == 0
+
+
+@pytest.mark.parametrize("is_left_by_an_error", [False, True])
+def test_a_step_that_nobody_holds_gives_its_memory_back_at_once(is_left_by_an_error: bool) -> None:
+    """And not when Python next looks for cycles."""
+    model = nn.Linear(64, 64)
+
+    def train(x: torch.Tensor) -> torch.Tensor:
+        loss = model(x).square().mean()
+        loss.backward()
+        if len(x) == 3:
+            raise KeyError(loss.item())
+        return loss
+
+    gc.disable()
+    try:
+        step = fitstep.compile(train, (torch.ones(8, 64),), budget="1MiB")
+        step(torch.ones(8, 64)).item()
+        step(torch.ones(8, 64))
+        if is_left_by_an_error:
+            with pytest.raises(KeyError):
+                step(torch.ones(3, 64))
+        session = weakref.ref(step._session)
+        del step
+        assert session() is None
+    finally:
+        gc.enable()
+    assert model(torch.ones(8, 64)).isfinite().all()
 
 
 @pytest.mark.parametrize("case", MIXED)
