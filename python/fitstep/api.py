@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from torch.utils._pytree import keystr, tree_flatten_with_path
 from . import _core
 from .arguments import arguments_of, runs_later
 from .audits import check_audits
+from .collector import all_objects
 from .device import device_of
 from .errors import CaptureError, PlanFileError, not_prepared, user_location
 from .following import current
@@ -110,7 +110,7 @@ def _check_one_process(reach: Reach) -> None:
     if not (found.is_available() and found.is_initialized() and found.get_world_size() > 1):
         return
     inside = {id(module) for _, root in reach.modules for module in root.modules()}
-    for one in gc.get_objects():
+    for one in all_objects():
         is_parallel = issubclass(type(one), torch.nn.parallel.DistributedDataParallel)
         if is_parallel and id(one.module) in inside:
             raise CaptureError(

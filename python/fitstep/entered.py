@@ -11,7 +11,6 @@ of installed packages, registries, names that are made up) is met when it is ent
 from __future__ import annotations
 
 import contextlib
-import gc
 import sys
 import threading
 import types
@@ -20,6 +19,7 @@ from importlib.machinery import ModuleSpec
 from typing import Any
 
 from . import _core
+from .collector import all_objects
 from .errors import CaptureError
 from .muted import LeavesTheProcess
 from .state import Node, Reach
@@ -59,7 +59,7 @@ class Existing:
     """What there is before a preview."""
 
     def __init__(self) -> None:
-        objects = gc.get_objects()
+        objects = all_objects()
         self.ids = frozenset(map(id, objects))
         self.closures: dict[int, list[types.FunctionType]] = {}  # By id of their code.
         for one in objects:

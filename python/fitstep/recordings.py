@@ -17,6 +17,7 @@ import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
 from . import _core
+from .collector import collecting_new
 from .entered import Existing, FirstImport, entering, importing_nothing, look_into_large
 from .errors import CaptureError
 from .following import Ended, Following, one_at_a_time
@@ -52,6 +53,7 @@ class Recordings:
         self._arguments = arguments_in(args, kwargs)
         self._calls = 0
         self._made_up = False
+        self._repeats = False
         self._existing = Existing()
         self._first: Undo | None = None
         self.dropping: dict[int, torch.Tensor] = {}  # Parameters whose gradients calls drop.
@@ -65,7 +67,7 @@ class Recordings:
                 "values of all gradients",
                 todo="compile outside it, or use detect_anomaly(check_nan=False)",
             )
-        with one_at_a_time():  # Streams and doors are replaced for the whole process.
+        with one_at_a_time(), collecting_new():  # Streams are replaced for the whole process.
             return self._run()
 
     def _run(self) -> tuple[list[Recorded], int]:
@@ -91,12 +93,13 @@ class Recordings:
         if self._may_find_grads(reach):
             self._undoing(reach, lambda: self._record_calls(_AHEAD, puts_grads=True))
         first = [one for one in self._recorded if one.call == 0]
-        contents = [_contents(one) for one in first]
+        places = [_made_of_numbers(one) for one in first]
+        contents = [_contents(one, at) for one, at in zip(first, places, strict=True)]
         recorded, calls = self._recorded, self._calls
-        self._recorded = []
+        self._recorded, self._repeats = [], True
         self._undoing(reach, lambda: self._record_call(0))
         self._calls = calls
-        self._check_same(first, contents)
+        self._check_same(first, places, contents)
         return recorded
 
     def _check_gone(self, recorded: list[Recorded]) -> None:
@@ -251,6 +254,8 @@ class Recordings:
 
     def _name_tensors(self) -> None:
         """What the call's tensors are, by where they are at its begin and at its end."""
+        if self._repeats:  # They are those of the first time.
+            return
         now = roles_of(self._reach(), self._maker.session)
         for one in self._recorded:
             if one.call != self._call:
@@ -264,11 +269,13 @@ class Recordings:
             one.label = label_of(one, self._args, self._kwargs)
         self._roles = now  # The next call begins where this one has ended.
 
-    def _check_same(self, first: list[Recorded], contents: list[list[bytes]]) -> None:
+    def _check_same(
+        self, first: list[Recorded], places: list[list[int]], contents: list[list[bytes]]
+    ) -> None:
         """What the first call does once more, after everything was put back, must be the same."""
         for i, (a, b) in enumerate(zip(first, self._recorded, strict=False)):
             at = a.segment.difference(b.segment)
-            if at < 0 and contents[i] == _contents(b):
+            if at < 0 and contents[i] == _contents(b, places[i]):
                 continue
             name, _module, file, line = a.segment.call_text(max(at, 0))
             raise CaptureError(
@@ -321,14 +328,24 @@ def recorded_of(
     return Recorded(segment, externals, survivors, found, arguments)
 
 
-def _contents(one: Recorded) -> list[bytes]:
-    """Of small tensors that Python has made of numbers."""
+def _made_of_numbers(one: Recorded) -> list[int]:
+    """Which externals are small tensors that Python has made."""
+    return [
+        i
+        for i, tensor in enumerate(one.externals)
+        if tensor.numel() <= _SMALL
+        and tensor.device.type == "cpu"
+        and storage_id(tensor) not in one.roles
+        and storage_id(tensor) not in one.arguments
+        and not _core.is_hollow(tensor)
+    ]
+
+
+def _contents(one: Recorded, places: list[int]) -> list[bytes]:
     found = []
-    for tensor in one.externals:
-        is_small = tensor.numel() <= _SMALL and tensor.device.type == "cpu"
-        is_own = storage_id(tensor) in one.roles or storage_id(tensor) in one.arguments
-        if not is_small or is_own or _core.is_hollow(tensor):
-            continue
+    for tensor in (one.externals[i] for i in places):
+        if _core.is_hollow(tensor):
+            return []
         flat = tensor.detach().clone(memory_format=torch.contiguous_format).reshape(-1)
         found.append(flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b"")
     return found

@@ -8,7 +8,6 @@ Tensors over the same storage move with it; a numpy array, a DLPack capsule or a
 
 from __future__ import annotations
 
-import gc
 import sys
 from collections import Counter
 from collections.abc import Callable, Container, Iterator
@@ -18,6 +17,7 @@ from typing import Any
 import torch
 
 from . import _core
+from .collector import all_objects
 from .errors import FitstepError, user_location
 from .state import Reach
 
@@ -116,7 +116,7 @@ def _locals_of_frames() -> Iterator[Any]:
 
 def _all_tensors() -> list[torch.Tensor]:
     """That Python knows."""
-    return [t for t in gc.get_objects() if issubclass(type(t), torch.Tensor)]
+    return [t for t in all_objects() if issubclass(type(t), torch.Tensor)]
 
 
 def _is_over(value: Any, storages: Container[int]) -> bool:
