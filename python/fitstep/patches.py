@@ -65,6 +65,29 @@ class _Patch:
             delattr(self._owner, self._name)
 
 
+class _StandIn:
+    """Memory like that of a storage: tensors that share theirs share this, and have one address."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self._of = _core.WeakStorage(tensor)  # No other has its number.
+        self._bytes = torch.zeros(
+            _core.storage_bytes(tensor), dtype=torch.uint8, device=tensor.device
+        )
+        self._filled: set[object] = set()
+
+    def show(self, tensor: torch.Tensor, *, is_there: bool) -> torch.Tensor:
+        """What stands in for a tensor there, filled from it once if its bytes are there."""
+        geometry = tensor.size(), tensor.stride(), tensor.storage_offset()
+        whole = len(self._bytes) // tensor.element_size() * tensor.element_size()
+        made = self._bytes[:whole].view(tensor.dtype).as_strided(*geometry)
+        made = made.conj() if tensor.is_conj() else made
+        made = torch._neg_view(made) if tensor.is_neg() else made
+        if is_there and (tensor.dtype, geometry) not in self._filled:
+            self._filled.add((tensor.dtype, geometry))
+            made.copy_(tensor.detach())
+        return made.requires_grad_(tensor.requires_grad)
+
+
 class Patches:
     """Those of one following."""
 
@@ -73,7 +96,7 @@ class Patches:
         self._all = list(self._make())
         self._sees_compiled = False
         self._put: list[_Patch] = []
-        self._stand_ins: list[torch.Tensor] = []
+        self._stand_ins: dict[int, _StandIn] = {}
 
     def put(self) -> None:
         """Until `take_back` Python's calls are seen."""
@@ -94,7 +117,7 @@ class Patches:
         """All is as it was before `put`, also if that failed half-way."""
         while self._put:
             self._put.pop().take_back()
-        self._stand_ins = []
+        self._stand_ins = {}
 
     def _make(self) -> Iterator[_Patch]:
         for name in (*READERS, "__deepcopy__", "__reduce_ex__"):
@@ -216,13 +239,12 @@ class Patches:
             if not is_there:
                 self._following.refuse(name, "needs the bytes of a tensor")
             return tensor
-        if is_there and tensor.layout is not torch.strided:
-            return tensor
-        made = torch.zeros(tensor.shape, dtype=tensor.dtype, device=tensor.device)
-        if is_there:
-            made.copy_(tensor.detach())
-        self._stand_ins.append(made.requires_grad_(tensor.requires_grad))
-        return self._stand_ins[-1]
+        if tensor.layout is not torch.strided:
+            return tensor if is_there else torch.zeros(tensor.shape, dtype=tensor.dtype)
+        key = _core.storage_id(tensor)
+        if key not in self._stand_ins:
+            self._stand_ins[key] = _StandIn(tensor)
+        return self._stand_ins[key].show(tensor, is_there=is_there)
 
 
 @functools.cache
