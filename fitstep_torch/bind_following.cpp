@@ -304,10 +304,10 @@ void bind_following(py::module_& module) {
   py::class_<Bound>(module, "Follower")
       .def(py::init<const Profile&, py::object>(), py::keep_alive<1, 2>())
       .def("start",
-           [](Bound& bound, Follower::Known known, Follower::Mode mode,
+           [](Bound& bound, Follower::Known known, Follower::Mode mode, bool may_add,
               const std::shared_ptr<TorchDevice>& device, const std::shared_ptr<Homes>& homes,
               int64_t bottom_bytes) {
-             bound.follower.start(std::move(known), mode,
+             bound.follower.start(std::move(known), mode, may_add,
                                   where(bound, device, homes, bottom_bytes));
            })
       .def("set_where",

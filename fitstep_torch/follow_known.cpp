@@ -21,7 +21,8 @@ namespace fitstep::torch_side {
 bool Follower::match(const c10::OperatorHandle& op, const OperatorFacts& facts,
                      c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   const auto fits = [&](const Segment& segment) { return match_with(segment, op, facts, *stack); };
-  // If need be, tensors that have been replaced trade places with those at home.
+  // If need be, tensors that have been replaced trade places with those at home; and those of two
+  // homes with each other where there are too many segments to record one more.
   is_strict_ = true;
   bool is_found = fits(*followed_) || take_other(position_, fits);
   if (!is_found) {
@@ -194,8 +195,9 @@ bool Follower::is_same_tensor(const Segment& segment, const std::optional<Tensor
     if (!is_as_large || now.storage_offset() != expected->offset) return false;
     // Two layers may be alike in everything but in which they are.
     const auto address = reinterpret_cast<uintptr_t>(storage_of(now)->data());
-    if (is_strict_ && segment.home_address[at] != 0 && segment.home_address[at] != address)
-      return false;
+    const bool is_other = segment.home_address[at] != 0 && segment.home_address[at] != address;
+    const bool may_not_move = may_add_ && where_.is_home(storage_of(now)->data());
+    if (is_other && (is_strict_ || may_not_move)) return false;
   }
   return now.storage_offset() * size - met_at_bytes_[at] ==
          expected->offset * size - segment.first_bytes[at];

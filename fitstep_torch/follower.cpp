@@ -27,7 +27,6 @@ using Kind = OperatorFacts::Kind;
 
 constexpr int64_t kMostKnownElements = int64_t{1} << 16;
 constexpr int64_t kMostUnfilledElements = int64_t{1} << 10;
-
 constexpr const char* kStranger = "reads a gradient that an earlier step has used";
 
 Follower* listening = nullptr;  // The only one: Python's lock sees to it.
@@ -52,10 +51,11 @@ void Follower::set_where(Where where) {
   where_ = std::move(where);
 }
 
-void Follower::start(Known known, Mode mode, Where where) {
+void Follower::start(Known known, Mode mode, bool may_add, Where where) {
   FITSTEP_CHECK(listening == nullptr, "somebody follows a step already");
   known_ = std::move(known);
   mode_ = mode;
+  may_add_ = may_add;
   set_where(std::move(where));
   recorded_ = ran_ = 0;
   region_ = -1;

@@ -50,7 +50,7 @@ class Follower {
 
   // From now on the operators that this thread calls come here.
   enum class Mode : uint8_t { Preview, Call, Audit };
-  void start(Known known, Mode mode, Where where);
+  void start(Known known, Mode mode, bool may_add, Where where);  // Segments to those known.
   void stop();
   void set_where(Where where);
 
@@ -157,6 +157,7 @@ class Follower {
   Mode mode_ = Mode::Call;
   Where where_;
   bool is_listening_ = false;
+  bool may_add_ = true;
   int32_t region_ = -1;
   int64_t recorded_ = 0;
   int64_t ran_ = 0;

@@ -55,6 +55,7 @@ class Follower:
         self,
         known: list[Segment],
         mode: FollowMode,
+        may_add: bool,
         device: Device,
         homes: Homes | None,
         bottom_bytes: int,

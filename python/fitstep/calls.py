@@ -64,7 +64,7 @@ class Call:
         self._put_ghosts()
         forget_dead_arrays(self._session.lent())
         mode = _core.FollowMode.CALL if self._audits is None else _core.FollowMode.AUDIT
-        with following.listen(self._step.known, mode):
+        with following.listen(self._step.known, mode, may_add=self._step.has_room):
             try:
                 result = self._maker.function(*self._args, **self._kwargs)
             except BaseException as error:

@@ -131,9 +131,12 @@ class Following:
         self._compiled_at = ""  # Where the step has called code that torch.compile has compiled.
         watch_generators(current)
 
-    def listen(self, known: Callable[[], list[Any]], mode: _core.FollowMode) -> Self:
-        """To be entered as a context: operators of this thread are followed in its body."""
-        self._known, self._mode = known, mode
+    def listen(
+        self, known: Callable[[], list[Any]], mode: _core.FollowMode, *, may_add: bool = True
+    ) -> Self:
+        """To be entered as a context: operators of this thread are followed in its body. Unless
+        segments may be added, tensors change their homes where a known one is for others."""
+        self._known, self._mode, self._may_add = known, mode, may_add
         return self
 
     def __enter__(self) -> Self:
@@ -164,7 +167,7 @@ class Following:
             self._stance = torch.compiler.set_stance("force_eager")
         self.patches.put()
         self._threads = torch.autograd.set_multithreading_enabled(False)
-        self.core.start(self._known(), self._mode, *self._where())
+        self.core.start(self._known(), self._mode, self._may_add, *self._where())
 
     def _where(self) -> tuple[Any, Any, int]:
         return _living(self._where_of)()

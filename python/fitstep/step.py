@@ -176,9 +176,18 @@ class Step:
             variant.tensors = {}
         return tensors
 
+    @property
+    def _most(self) -> int:
+        return max(self._most_variants, 2 * self._previewed)  # Each may take another branch.
+
+    @property
+    def has_room(self) -> bool:
+        """For one more variant, with none forgotten."""
+        return len(self._variants) < self._most
+
     def _make_room(self) -> None:
         """Forgets the variants that were used least recently, where there are too many."""
-        spare = len(self._variants) - max(self._most_variants, self._previewed)
+        spare = len(self._variants) - self._most
         if spare <= 0:
             return
         for old in sorted(self._variants, key=lambda variant: variant.last_used)[:spare]:
