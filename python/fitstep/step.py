@@ -14,11 +14,12 @@ from typing import Any
 import torch
 
 from . import _core
+from .addresses import check_no_address
 from .ambient import ambient
 from .audits import Audits
 from .calls import Call
 from .describe import describe_op
-from .errors import BudgetTooSmall, not_prepared
+from .errors import BudgetTooSmall, CaptureError, not_prepared
 from .following import Following, current
 from .homes import Homes
 from .maker import Maker
@@ -136,6 +137,7 @@ class Step:
             for v in variants
         ]
         try:
+            self._check_no_address({n: t for n, t in tensors.items() if not session.home_of(t)})
             grown = session.bottom_bytes > bottom and not first
             plans = session.plan(new, replan=grown)
         except BudgetTooSmall as error:
@@ -144,7 +146,8 @@ class Step:
                 raise
             try:
                 check_not_lent(session.lent(), lambda t: session.name_of(t, "a tensor"))
-            except ArrayIsAlive:
+                self._check_no_address(self._at_home())
+            except (ArrayIsAlive, CaptureError):
                 session.places.back_to(mark)
                 raise
             with uninterrupted():
@@ -164,6 +167,14 @@ class Step:
                 session.places.back_to(mark)
                 raise
             self._settle(variants, plans, grown)
+
+    def _check_no_address(self, moving: dict[str, torch.Tensor]) -> None:
+        if moving:
+            check_no_address(self._find_reach(), moving)
+
+    def _at_home(self) -> dict[str, torch.Tensor]:
+        homes = self._session.homes
+        return {name: home.tensor for name, home in homes.items() if home.tensor is not None}
 
     def add_homes(self, variants: list[Variant]) -> dict[str, torch.Tensor]:
         """Makes places for all that has to be at home. Returns what is there already."""
@@ -217,6 +228,7 @@ class Step:
         try:
             self.add([variant])
         except ArrayIsAlive:  # What it shows stays where it is; all programs are to be made anew.
+            self._check_no_address(self._at_home())
             for step in self._session.steps:
                 step._variants, step._previewed = [], 0
             self._following.core.set_known([])

@@ -1,0 +1,167 @@
+"""Addresses of tensors in Python, and steps that ask for a value once for each parameter."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from kit import case
+from torch import Tensor
+from worlds import Bench
+
+
+def _first(b: Bench) -> Tensor:
+    return b.model[0].weight
+
+
+def _pointer(t: Tensor) -> Any:
+    return ctypes.cast(t.data_ptr(), ctypes.POINTER(ctypes.c_float))
+
+
+# Kept before compile, and whether it is that of a parameter.
+KEPT: dict[str, tuple[Callable[[Bench], Any], Callable[[Any, Tensor], bool]]] = {
+    "int": (lambda b: _first(b).data_ptr(), lambda kept, p: p.data_ptr() == kept),
+    "set": (lambda b: {_first(b).data_ptr()}, lambda kept, p: p.data_ptr() in kept),
+    "keys": (
+        lambda b: {p.data_ptr(): n for n, p in b.model.named_parameters()},
+        lambda kept, p: kept.get(p.data_ptr()) == "0.weight",
+    ),
+    "of_storage": (
+        lambda b: _first(b).untyped_storage().data_ptr(),
+        lambda kept, p: p.untyped_storage().data_ptr() == kept,
+    ),
+    "within": (
+        lambda b: _first(b)[1:].data_ptr(),
+        lambda kept, p: p.data_ptr() <= kept < p.data_ptr() + p.nbytes,
+    ),
+    "tuple": (lambda b: (_first(b).data_ptr(), 3), lambda kept, p: p.data_ptr() == kept[0]),
+    "array": (
+        lambda b: np.array([p.data_ptr() for p in b.model.parameters()]),
+        lambda kept, p: p.data_ptr() == int(kept[0]),
+    ),
+    "table": (
+        lambda b: torch.tensor([p.data_ptr() for p in b.model.parameters()]),
+        lambda kept, p: p.data_ptr() == kept[0].item(),
+    ),
+    "void": (
+        lambda b: ctypes.c_void_p(_first(b).data_ptr()),
+        lambda kept, p: p.data_ptr() == kept.value,
+    ),
+    "ctypes": (
+        lambda b: _pointer(_first(b)),
+        lambda kept, p: p.data_ptr() == ctypes.addressof(kept.contents),
+    ),
+}
+
+
+def _told_apart(name: str) -> Callable[[], Any]:
+    def address() -> Any:
+        keep, is_it = KEPT[name]
+        b = Bench()
+        kept = keep(b)
+
+        def step(x: Tensor, y: Tensor) -> Tensor:
+            loss = F.cross_entropy(b.model(x), y)
+            loss.backward()
+            with torch.no_grad():
+                for p in b.model.parameters():
+                    p.sub_((0.5 if is_it(kept, p) else 0.01) * p.grad)
+                    p.grad = None
+            return loss.detach()
+
+        return b.world(step)
+
+    address.__name__ = f"address_{name}"
+    return address
+
+
+for _name in KEPT:
+    case("address")(_told_apart(_name))
+
+
+@case("address")
+def address_of_parameters_in_the_step() -> Any:
+    b = Bench()
+
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        seen = set()
+        loss = F.cross_entropy(b.model(x), y)
+        for p in [*b.model.parameters(), *b.model.parameters()]:
+            if p.data_ptr() not in seen:
+                loss = loss + 0.01 * p.square().sum()
+            seen.add(p.data_ptr())
+        return b.update(loss)
+
+    return b.world(step)
+
+
+@case("address")
+def address_of_views_and_copies() -> Any:
+    b = Bench()
+
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        loss = b.usual(x, y)
+        with torch.no_grad():
+            for p in b.model.parameters():
+                flat = p.t().reshape(-1)
+                flat.mul_(0.9)
+                if flat.data_ptr() != p.data_ptr():
+                    p.copy_(flat.view(p.t().shape).t())
+        return loss
+
+    return b.world(step)
+
+
+@case("address")
+def address_kept_from_call_to_call() -> Any:
+    b, kept = Bench(), {}
+
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        loss = F.cross_entropy(b.model(x), y)
+        at = kept.setdefault("at", b.model[0].weight.data_ptr())
+        if b.model[0].weight.data_ptr() == at:
+            loss = loss * 2
+        return b.update(loss)
+
+    return b.world(step)
+
+
+def _clip(x: Tensor, y: Tensor, b: Bench, least: float) -> Tensor:
+    loss = F.cross_entropy(b.model(x), y)
+    loss.backward()
+    with torch.no_grad():
+        for p in b.model.parameters():
+            norm = p.grad.norm().item()
+            b.log.append(norm)
+            if norm > least:
+                p.grad.mul_(least / norm)
+            else:
+                p.grad.add_(1e-3)
+            p.sub_(0.1 * p.grad)
+            p.grad = None
+    return loss.detach()
+
+
+@case("address")
+def address_of_alike_parameters_on_two_branches() -> Any:
+    b = Bench()
+    return b.world(lambda x, y: _clip(x, y, b, 0.3))
+
+
+@case("address")
+def address_of_alike_buffers_that_go_round() -> Any:
+    b = Bench()
+    ring = [torch.full((4,), float(i)) for i in range(4)]
+
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        ring.append(ring.pop(0))
+        loss = F.cross_entropy(b.model(x) * (1 + ring[0].mean()), y)
+        ring[1].mul_(0.9).add_(loss.detach())
+        ring[2].copy_(ring[0])
+        return b.update(loss)
+
+    return b.world(step, ring)
