@@ -1,7 +1,5 @@
 #include <algorithm>
-#include <set>
 #include <span>
-#include <string>
 #include <utility>
 
 #include "fitstep/program/liveness.h"
@@ -9,6 +7,7 @@
 #include "fitstep_torch/bindings.h"
 #include "fitstep_torch/homes.h"
 #include "fitstep_torch/in_place.h"
+#include "fitstep_torch/operators_of_others.h"
 #include "fitstep_torch/profile.h"
 #include "fitstep_torch/segment.h"
 
@@ -112,8 +111,6 @@ void bind_capture(py::module_& module) {
       .def(py::init<>())
       .def("save", &Profile::save)
       .def("load", &Profile::load)
-      .def("note_unmeasured", &Profile::note_unmeasured)
-      .def("forget_others", &Profile::forget_others)
       .def("correction_count", &Profile::correction_count)
       .def("begin_capture", &Profile::begin_capture);
   py::class_<StepProgram, std::shared_ptr<StepProgram>>(module, "StepProgram")
@@ -160,13 +157,9 @@ void bind_capture(py::module_& module) {
         return py::make_tuple(of.name, of.source.module, of.source.file, of.source.line);
       });
   module.def("facts_of_program", &facts_of_program);
-  module.def("operators_of_others", [](const Segment& segment) {
-    std::set<std::string> names;
-    for (const auto& op : segment.tape.ops) {
-      if (is_of_others(op.call.handle)) names.insert(full_name(op.call.handle));
-    }
-    return names;
-  });
+  module.def("note_pytorchs_folder", &note_pytorchs_folder);
+  module.def("declare_pure", &declare_pure);
+  module.def("look_at_operators_again", &look_at_operators_again);
   module.def("lower", [](const Segment& segment) {
     return std::make_shared<StepProgram>(unwrap(lower(segment.tape, Claims())));
   });

@@ -5,9 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <sstream>
-#include <string_view>
 
 namespace fitstep::torch_side {
 namespace {
@@ -78,14 +76,6 @@ bool covers(const TensorRef& tensor, int64_t storage_bytes) {
 std::string full_name(const c10::OperatorHandle& handle) {
   const auto& name = handle.operator_name();
   return name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
-}
-
-bool is_of_others(const c10::OperatorHandle& handle) {
-  static constexpr std::array<std::string_view, 14> kOwn = {
-      "aten",     "fitstep",  "prims",  "quantized", "_quantized",       "mkldnn",   "mkl",
-      "profiler", "rngprims", "sparse", "onednn",    "mkldnn_prepacked", "inductor", "c10d"};
-  const auto space = handle.operator_name().getNamespace();
-  return space.has_value() && std::ranges::find(kOwn, *space) == kOwn.end();
 }
 
 std::string signature_of(const TorchCall& call, const std::vector<int64_t>& size_bytes) {

@@ -59,10 +59,6 @@ struct TorchCall {
 // "aten::add_.Tensor"
 std::string full_name(const c10::OperatorHandle& handle);
 
-// Whether the operator is neither PyTorch's nor ours. Its kernel may be written in Python, keep
-// what it took or was given, and make what no other kernel foretells.
-bool is_of_others(const c10::OperatorHandle& handle);
-
 // All that decides what the kernel does except the bytes: operator, constants, geometries, devices
 // other than the CPU, which tensors share a storage and how large it is, grad mode, most scratch.
 // Equal text means equal calls, but for floating-point numbers of an optimizer, which are not in

@@ -17,6 +17,7 @@
 #include "fitstep/base/check.h"
 #include "fitstep_torch/generators.h"
 #include "fitstep_torch/op_rules.h"
+#include "fitstep_torch/operators_of_others.h"
 #include "fitstep_torch/stack_tensors.h"
 #include "fitstep_torch/tensors.h"
 
@@ -27,7 +28,6 @@ using Kind = OperatorFacts::Kind;
 
 constexpr int64_t kMostKnownElements = int64_t{1} << 16;
 constexpr int64_t kMostUnfilledElements = int64_t{1} << 10;
-constexpr const char* kStranger = "reads a gradient that an earlier step has used";
 
 Follower* listening = nullptr;  // The only one: Python's lock sees to it.
 
@@ -143,13 +143,16 @@ Follower::Bytes Follower::bytes_of(const torch::jit::Stack& stack, size_t count)
   return found;
 }
 
-// Hollow tensors that this step has not made: gradients that an earlier step has used up.
-bool Follower::has_strangers(const torch::jit::Stack& stack, size_t count) const {
+// Whether it has taken hollow tensors that this step has not made: gradients that an earlier step
+// has used up. In a preview nobody looks at them.
+bool Follower::refuses_strangers(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
   bool found = false;
-  each_argument(stack, count, [&](const at::Tensor& one) {
+  each_argument(stack, op.schema().arguments().size(), [&](const at::Tensor& one) {
     found |= one.has_storage() && is_hollow(*storage_of(one)) &&
              numbers_.find(storage_of(one)) == numbers_.end();
   });
+  found &= mode_ != Mode::Preview;
+  if (found) python_.refuse(full_name(op), "reads a gradient that an earlier step has used");
   return found;
 }
 
@@ -248,6 +251,10 @@ void Follower::handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
   }
   const c10::impl::ExcludeDispatchKeyGuard not_here(c10::DispatchKey::Fake);
   const size_t count = op.schema().arguments().size();
+  if (is_of_others(op) && !device_of(*stack).is_meta()) {
+    between(op, keys, stack);
+    return;
+  }
   switch (facts.kind) {
     case Kind::View:
     case Kind::Query:
@@ -294,10 +301,7 @@ void Follower::handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
     run_and_note(op, facts, keys, stack);
     return;
   }
-  if (mode_ != Mode::Preview && has_strangers(*stack, count)) {
-    python_.refuse(full_name(op), kStranger);
-    return;
-  }
+  if (refuses_strangers(op, *stack)) return;
   if (facts.is_random && was_seeded(generator_of(op, *stack))) {
     python_.flush(full_name(op));
     was_seeded(generator_of(op, *stack));
@@ -315,28 +319,6 @@ void Follower::ask(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
     return;
   }
   make_up(op, stack);
-}
-
-// In a preview nobody knows the value. One is as good as another: it only leads to a program that
-// is planned ahead, and what Python does with it is undone.
-void Follower::make_up(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  const auto count = static_cast<std::ptrdiff_t>(op.schema().arguments().size());
-  at::ScalarType dtype = at::kFloat;
-  each_argument(*stack, static_cast<size_t>(count),
-                [&](const at::Tensor& one) { dtype = one.scalar_type(); });
-  stack->erase(stack->end() - count, stack->end());
-  for (const c10::Argument& result : op.schema().returns()) {
-    const c10::TypeKind kind = result.real_type()->kind();
-    const bool is_flag = kind == c10::TypeKind::BoolType;
-    const bool is_whole = kind == c10::TypeKind::IntType;
-    if (is_flag || (!is_whole && dtype == at::kBool)) {
-      stack->emplace_back(true);
-    } else if (is_whole || c10::isIntegralType(dtype, /*includeBool=*/false)) {
-      stack->emplace_back(int64_t{1});
-    } else {
-      stack->emplace_back(1.0);
-    }
-  }
 }
 
 void Follower::dynamic(const c10::OperatorHandle& op, const OperatorFacts& facts,

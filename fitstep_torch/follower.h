@@ -79,7 +79,7 @@ class Follower {
   enum class Bytes : uint8_t { Known, Readable, Hollow };
 
   bool is_pending(const c10::StorageImpl* storage) const;
-  bool has_strangers(const torch::jit::Stack& stack, size_t count) const;
+  bool refuses_strangers(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
   bool has_written_lent() const;
   bool is_apart(const torch::jit::Stack& stack, size_t count) const;
   bool was_overwritten() const;
@@ -97,6 +97,7 @@ class Follower {
   void make_up(const c10::OperatorHandle& op, torch::jit::Stack* stack);
   void dynamic(const c10::OperatorHandle& op, const OperatorFacts& facts, c10::DispatchKeySet keys,
                torch::jit::Stack* stack);
+  void between(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
 
   // Following a known segment.
   bool match(const c10::OperatorHandle& op, const OperatorFacts& facts, c10::DispatchKeySet keys,

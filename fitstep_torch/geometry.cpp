@@ -21,6 +21,7 @@
 #include "fitstep_torch/generators.h"
 #include "fitstep_torch/hollow.h"
 #include "fitstep_torch/operator_facts.h"
+#include "fitstep_torch/operators_of_others.h"
 #include "fitstep_torch/python_values.h"
 #include "fitstep_torch/tensors.h"
 

@@ -11,7 +11,6 @@
 #include "fitstep/base/check.h"
 #include "fitstep_torch/generators.h"
 #include "fitstep_torch/interrupts.h"
-#include "fitstep_torch/references.h"
 #include "fitstep_torch/stack_tensors.h"
 #include "fitstep_torch/tensors.h"
 #include "fitstep_torch/thrown.h"
@@ -55,27 +54,6 @@ void check_as_planned(const at::Tensor& planned, const at::Tensor& result) {
   TORCH_CHECK(result.sizes() == planned.sizes() && result.scalar_type() == planned.scalar_type(),
               "it made a ", result.scalar_type(), " of shape ", result.sizes(), ", and a ",
               planned.scalar_type(), " of shape ", planned.sizes(), " was recorded");
-}
-
-constexpr const char* kKeeps =
-    "it keeps memory of the step after it has returned: let it keep a clone()";
-
-// How many hold the storages of arguments.
-size_t storage_uses_of(const torch::jit::Stack& arguments) {
-  size_t uses = 0;
-  for (const c10::IValue& value : arguments)
-    each_tensor(value, [&](const at::Tensor& one) { uses += one.storage().use_count(); });
-  return uses;
-}
-
-bool are_held(const torch::jit::Stack& arguments) {
-  bool found = false;
-  for (const c10::IValue& value : arguments) {
-    const size_t own = value.isTensor() ? 1 : 2;  // Those of lists are seen as copies.
-    each_tensor(
-        value, [&](const at::Tensor& one) { found = found || is_tensor_held_by_others(one, own); });
-  }
-  return found;
 }
 
 // To Python, between steps.
@@ -189,7 +167,6 @@ Status PlannedKernels::prepare_expected(const Run& run, const Form& form, Prepar
     if (!is_external) {
       FITSTEP_TRY(answer.address, arena_.address(run.request_offset_bytes[i], request.size_bytes));
     }
-    if (request.output.is_none()) prepared.scratch.push_back(i);
     prepared.expected.push_back(std::move(answer));
   }
   add_reuse(form, prepared.expected);
@@ -203,7 +180,6 @@ Status PlannedKernels::prepare_run(const Run& run, PreparedRun& prepared) {
   prepared.grad_mode = call.grad_mode;
   prepared.most_unforeseen_bytes = call.most_scratch_bytes.value_or(Answers::kNoMost);
   prepared.op = run.op;
-  prepared.is_of_others = is_of_others(call.handle);
   prepared.arguments = make_stack(call, [&](const TensorRef& ref) {
     return tensor_over(storage_for(run, form, ref.storage), ref);
   });
@@ -292,7 +268,6 @@ Status PlannedKernels::run(int32_t position) {
     return Error{ErrorCode::Device, "the step was stopped half-way by a second interrupt"};
   }
   PreparedRun& prepared = prepared_[static_cast<size_t>(position)];
-  const size_t uses_before = prepared.is_of_others ? storage_uses_of(prepared.arguments) : 0;
   // Kernels take their arguments off the stack, so each run works on a copy.
   stack_.assign(prepared.arguments.begin(), prepared.arguments.end());
   char kept[kGeneratorStateBytes];
@@ -305,44 +280,19 @@ Status PlannedKernels::run(int32_t position) {
   const Status called = call(prepared);
   if (prepared.restores) load_generator(*prepared.restores, kept);
   stack_.clear();
-  if (called && prepared.is_of_others &&
-      (storage_uses_of(prepared.arguments) > uses_before || are_held(prepared.arguments)))
-    return failed(prepared, kKeeps);
   return called;
-}
-
-// Whether somebody holds scratch or results of a call that has returned: others will use their
-// bytes.
-bool PlannedKernels::has_kept(const PreparedRun& prepared) const {
-  const Answers& answers = device_.answers();
-  return std::ranges::any_of(prepared.scratch, [&](size_t i) { return answers.is_held(i); }) ||
-         std::ranges::any_of(prepared.made, [&](const PreparedRun::Made& made) {
-           const c10::IValue& returned = stack_[made.result];
-           const at::Tensor& result =
-               made.entry < 0 ? returned.toTensor()
-                              : returned.toListRef()[static_cast<size_t>(made.entry)].toTensor();
-           return result.defined() &&
-                  (is_tensor_held_by_others(result, /*own=*/1) || result.storage().use_count() > 1);
-         });
-}
-
-Error PlannedKernels::failed(const PreparedRun& prepared, const std::string& why) const {
-  const Op& op = step_.program.ops[prepared.op.index()];
-  return {ErrorCode::Device,
-          fmt::format("{} ({}:{}) failed: {}", op.name, op.source.file, op.source.line, why)};
 }
 
 // Whatever it throws: lanes are still running.
 Status PlannedKernels::call(PreparedRun& prepared) {
   Answers& answers = device_.answers();
   answers.set_most_unforeseen(prepared.most_unforeseen_bytes);
-  answers.begin_op(prepared.expected, /*may_use_reserve=*/!prepared.is_of_others);
+  answers.begin_op(prepared.expected);
   std::string what;
   try {
     prepared.handle->callBoxed(stack_);
     answers.end_op();
     answers.set_most_unforeseen(Answers::kNoMost);
-    TORCH_CHECK(!prepared.is_of_others || !has_kept(prepared), kKeeps);
     place_results(prepared);
     return Done{};
   } catch (const std::exception& error) {
@@ -352,7 +302,9 @@ Status PlannedKernels::call(PreparedRun& prepared) {
   }
   answers.end_op();
   answers.set_most_unforeseen(Answers::kNoMost);
-  return failed(prepared, what);
+  const Op& op = step_.program.ops[prepared.op.index()];
+  return Error{ErrorCode::Device,
+               fmt::format("{} ({}:{}) failed: {}", op.name, op.source.file, op.source.line, what)};
 }
 
 // The only copies of the compute lane save a generator's state; the others are made by the lanes.

@@ -41,8 +41,6 @@ struct PreparedRun {
   std::optional<at::Generator> restores;  // Generator to set back before the call.
   const char* state = nullptr;            // The saved state.
   OpId op;
-  bool is_of_others = false;    // Its kernel may keep what is not its own.
-  std::vector<size_t> scratch;  // Which of `expected` are no results.
 };
 
 class PlannedKernels final : public Kernels {
@@ -86,8 +84,6 @@ class PlannedKernels final : public Kernels {
   Status prepare_expected(const Run& run, const Form& form, PreparedRun& prepared);
   c10::Storage storage_for(const Run& run, const Form& form, int32_t storage) const;
   Status call(PreparedRun& prepared);
-  bool has_kept(const PreparedRun& prepared) const;
-  Error failed(const PreparedRun& prepared, const std::string& why) const;
   void place_results(PreparedRun& prepared);
   void place_result(PreparedRun::Made& made, const at::Tensor& result);
 

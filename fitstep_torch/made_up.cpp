@@ -114,10 +114,6 @@ bool MadeUpInputs::owns(const void* address) const {
   });
 }
 
-bool MadeUpInputs::are_held() const {
-  return std::ranges::any_of(storages_, [](const auto& one) { return one.second.use_count() > 1; });
-}
-
 std::span<char> MadeUpInputs::bytes_of(const TensorRef& ref) const {
   const c10::Storage& storage = storages_.at(ref.storage);
   return {static_cast<char*>(storage.mutable_data()), storage.nbytes()};

@@ -35,7 +35,6 @@ class MadeUpInputs {
   torch::jit::Stack stack(const TorchCall& call) const;
   at::Tensor tensor(const TensorRef& ref) const;
   bool owns(const void* address) const;
-  bool are_held() const;                                 // By somebody else, too.
   std::span<char> bytes_of(const TensorRef& ref) const;  // Of the storage that the tensor lies in.
 
  private:

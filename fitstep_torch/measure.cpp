@@ -132,8 +132,6 @@ Status note_run(const TorchCall& call, const MadeUpInputs& inputs,
                 const std::vector<at::Tensor>& results, bool is_in_place, bool is_first,
                 Measurement& measured) {
   std::vector<MeasuredRequest> requests = requests_from(events, results);
-  if (is_of_others(call.handle) && has_kept(requests, events.size(), results))
-    return kernel_error(call, "it keeps memory after it has returned");
   const bool had_workers = measured.is_any_thread;
   measured.is_any_thread =
       had_workers || std::any_of(events.begin(), events.end(), [](const MemoryEvent& event) {
@@ -221,7 +219,7 @@ Status Bench::in_room(const TorchCall& call, const std::function<Status(Fill)>& 
                       Fill fill) const {
   // Before the room is lent: what this takes is kept.
   const std::unique_ptr<Serving> serving = place_.device.serve();
-  if (place_.room.empty() || is_of_others(call.handle)) return todo(fill);
+  if (place_.room.empty()) return todo(fill);
   Answers& answers = place_.device.answers();
   answers.lend(place_.room.data(), static_cast<int64_t>(place_.room.size()));
   const Status status = todo(fill);
@@ -253,7 +251,7 @@ Status Bench::run_timed(const TorchCall& call, Fill fill, Overwritten overwritte
     const auto end = std::chrono::steady_clock::now();
     const std::vector<MemoryEvent> events = place_.device.answers().stop_log();
     FITSTEP_TRY_STATUS(status);
-    std::vector<at::Tensor> results = result_tensors(call, stack);
+    const std::vector<at::Tensor> results = result_tensors(call, stack);
     FITSTEP_TRY_STATUS(note_run(call, inputs, place_.devices, events, results, offered.is_offered(),
                                 i <= 1, measured));
     if (works_on_the_same(call) && !offered.is_offered()) {
@@ -264,10 +262,6 @@ Status Bench::run_timed(const TorchCall& call, Fill fill, Overwritten overwritte
         measured.is_repeatable = measured.is_repeatable && bits == first_bits;
     }
     times.add(std::chrono::duration_cast<std::chrono::nanoseconds>(end - begin).count() * 1000);
-    results.clear();
-    stack.clear();
-    if (is_of_others(call.handle) && inputs.are_held())
-      return kernel_error(call, "it keeps its arguments");
   }
   if (works_on_the_same(call) && !offered.is_offered() && measured.is_repeatable) {
     const Holding holding(place_.device.answers(), Holding::kNotANumber);

@@ -20,6 +20,7 @@ namespace {
 using Sizes = std::vector<int64_t>;
 
 const TensorRef* tensor_of(const TorchCall& call, size_t argument) {
+  if (argument >= call.arguments.size()) return nullptr;
   const Value& value = call.arguments[argument];
   if (value.kind != Value::Kind::Tensor || !value.tensors.front()) return nullptr;
   return &*value.tensors.front();

@@ -89,10 +89,6 @@ void Profile::begin_capture() {
   for (const auto& [signature, measured] : corrections_) applied_.insert(signature);
 }
 
-void Profile::forget_others() {
-  std::erase_if(known_, [](const auto& one) { return one.second.is_of_others; });
-}
-
 // One call of apply().
 class Profile::Applying {
  public:
@@ -160,7 +156,7 @@ class Profile::Applying {
     if (!profile_.known_.contains(signature)) {
       Result<Measurement> made = measure_anew(i, f);
       if (!made && leave_out_call(signature, made.error().message)) return Done{};
-      if (!made && f == 0 && !is_of_others(call.handle) && !op.name.starts_with("fitstep::"))
+      if (!made && f == 0 && !op.name.starts_with("fitstep::"))
         profile_.unmeasured_.insert(full_name(call.handle));
       if (!made) return made.error();
       profile_.known_.emplace(signature, std::move(made).value());
@@ -269,7 +265,6 @@ class Profile::Applying {
     auto measured = bench_.measure(call, saved.overwritten, saved.unread);
     if (!measured) return with_source(measured.error(), op);
     measured->refuted = refuted.value();
-    measured->is_of_others = is_of_others(call.handle);
     if (f > 0 && form.is_pure && !is_packed(step_, i, f)) {
       const TorchCall& original = step_.calls[op.forms[0].call.index()];
       const Result<bool> same = same_results(original, call, sizes_, place_);

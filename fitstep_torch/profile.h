@@ -34,7 +34,6 @@ struct Measurement {
   bool draws = false;          // Moved its generator.
   bool is_repeatable = true;   // The same bits in two runs.
   bool is_any_thread = false;  // Some request came from a worker thread.
-  bool is_of_others = false;   // Their kernels may be others tomorrow.
   std::vector<MeasuredRequest> requests;
   std::vector<TensorRef> results;     // Real geometry; `storage` is -1.
   std::vector<int64_t> result_bytes;  // Size of each result's storage.
@@ -63,11 +62,8 @@ class Profile {
   const std::map<std::string, Measurement>& corrections() const { return corrections_; }
 
   // Operators that could not be measured, as their kernels refuse all data that is made up for
-  // them: steps run them between segments. Capture again with these, too. Of those of others the
-  // caller notes them.
+  // them: steps run them between segments. Capture again with these, too.
   bool is_unmeasured(const std::string& name) const { return unmeasured_.contains(name); }
-  void forget_others();  // To be measured anew.
-  void note_unmeasured(const std::string& name) { unmeasured_.insert(name); }
   bool has_unmeasured() const { return !unmeasured_.empty(); }
   size_t correction_count() const { return corrections_.size() + unmeasured_.size(); }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "fitstep_torch/operators_of_others.h"
 #include "fitstep_torch/profile.h"
 
 namespace fitstep::torch_side {
@@ -15,7 +16,7 @@ namespace fitstep::torch_side {
 std::map<std::string, std::string> Profile::save() const {
   std::map<std::string, std::string> saved;
   for (const auto& [signature, measured] : known_) {
-    if (measured.is_of_others) continue;
+    if (!has_own_name(signature)) continue;  // Tomorrow its kernel may be another.
     std::string text = fmt::format("{} {} {} {}", measured.time_ps, int{measured.draws},
                                    int{measured.is_repeatable}, int{measured.is_any_thread});
     const auto add = [&text](int64_t number) { text += fmt::format(" {}", number); };

@@ -6,8 +6,6 @@
 #include <map>
 #include <utility>
 
-#include "fitstep_torch/references.h"
-
 namespace fitstep::torch_side {
 
 std::vector<MeasuredRequest> requests_from(const std::vector<MemoryEvent>& events,
@@ -40,19 +38,6 @@ std::vector<MeasuredRequest> requests_from(const std::vector<MemoryEvent>& event
     }
   }
   return requests;
-}
-
-bool has_kept(const std::vector<MeasuredRequest>& requests, size_t events,
-              const std::vector<at::Tensor>& results) {
-  const auto end = static_cast<Tick>(events);
-  const auto is_scratch_left = [&](const MeasuredRequest& request) {
-    return request.result < 0 && request.live.end == end;
-  };
-  const auto is_held = [](const at::Tensor& result) {
-    return result.defined() &&
-           (is_tensor_held_by_others(result, /*own=*/2) || result.storage().use_count() > 1);
-  };
-  return std::ranges::any_of(requests, is_scratch_left) || std::ranges::any_of(results, is_held);
 }
 
 std::vector<MeasuredRequest> requests_of_all_threads(const std::vector<MeasuredRequest>& of_owner,

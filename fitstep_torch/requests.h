@@ -14,11 +14,6 @@ namespace fitstep::torch_side {
 std::vector<MeasuredRequest> requests_from(const std::vector<MemoryEvent>& events,
                                            const std::vector<at::Tensor>& results);
 
-// Whether somebody holds requests or results of a call that has returned; results are here and on
-// its stack.
-bool has_kept(const std::vector<MeasuredRequest>& requests, size_t events,
-              const std::vector<at::Tensor>& results);
-
 // Where worker threads ask too, who asks when differs from run to run. So every result has its
 // block, and beside them each thread may at any time hold as many blocks of a size as one thread
 // was seen to hold at once.

@@ -13,11 +13,11 @@
 
 namespace fitstep {
 
-void Answers::begin_op(std::span<const Expected> expected, bool may_use_reserve) {
+void Answers::begin_op(std::span<const Expected> expected) {
   expected_ = expected;
   next_ = 0;
   state_.assign(expected.size(), 0);
-  reserve_used_ = may_use_reserve ? 0 : reserve_bytes_;
+  reserve_used_ = 0;
   is_active_ = true;
 }
 

@@ -66,13 +66,10 @@ class Answers {
   Answers(const Answers&) = delete;
   Answers& operator=(const Answers&) = delete;
 
-  // From here to end_op(), requests are answered by `expected`, in order; those that are unforeseen
-  // from the reserve, if it may be used.
+  // From here to end_op(), requests are answered by `expected`, in order.
   // REQUIRES: `expected` outlives the op; no op is under way.
-  void begin_op(std::span<const Expected> expected, bool may_use_reserve = true);
+  void begin_op(std::span<const Expected> expected);
   void end_op();
-  // Whether an expected request of the last op was answered and not released in it.
-  bool is_held(size_t request) const { return state_[request] == 1; }
 
   // The reserve that unforeseen requests of an op are served from; empty again at each begin_op().
   void set_reserve(char* address, int64_t size_bytes);

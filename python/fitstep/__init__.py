@@ -21,6 +21,7 @@ from .errors import (
     SettingError,
     StepFailed,
 )
+from .pure import declare_pure
 from .report import Report
 from .step import Step
 
@@ -40,5 +41,6 @@ __all__ = [
     "StepFailed",
     "compile",
     "curve",
+    "declare_pure",
 ]
 __version__ = "0.1.0"

@@ -61,10 +61,19 @@ class Existing:
     def __init__(self) -> None:
         objects = all_objects()
         self.ids = frozenset(map(id, objects))
-        self.closures: dict[int, list[types.FunctionType]] = {}  # By id of their code.
+        self.functions: dict[int, list[types.FunctionType]] = {}  # With state, by id of their code.
         for one in objects:
-            if type(one) is types.FunctionType and one.__closure__:
-                self.closures.setdefault(id(one.__code__), []).append(one)
+            if type(one) is types.FunctionType and (one.__closure__ or _has_defaults(one)):
+                self.functions.setdefault(id(one.__code__), []).append(one)
+
+
+_INERT = frozenset((int, float, bool, str, bytes, complex, type(None), type, type(...)))
+
+
+def _has_defaults(function: types.FunctionType) -> bool:
+    """Whose content may change."""
+    given = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
+    return not _INERT.issuperset(map(type, given))
 
 
 @contextlib.contextmanager
@@ -89,11 +98,11 @@ def entering(
         modules = [module] if module is not None else frame.f_locals.values()
         inner.update((id(c), c) for c in code.co_consts if isinstance(c, types.CodeType))
         try:
-            if code.co_freevars and id(code) not in inner:
-                walk.visit_closures(code, existing.closures.get(id(code), ()))
+            if id(code) not in inner:
+                walk.visit_functions(code, existing.functions.get(id(code), ()))
             walk.visit_globals(frame.f_globals, code)
-            if module is None and code.co_argcount:
-                walk.visit_owner(frame.f_locals[code.co_varnames[0]], existing.ids)
+            if module is None:
+                walk.visit_arguments(_arguments(frame), existing.ids)
             for one in modules:
                 walk.visit_module(one, code)
             walk.go()
@@ -106,6 +115,13 @@ def entering(
 
     with _core.Watch(look):
         yield
+
+
+def _arguments(frame: types.FrameType) -> list[object]:
+    """Of a function that has just begun."""
+    code = frame.f_code
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    return [frame.f_locals[name] for name in names if name in frame.f_locals]
 
 
 def forget_modules(before: Container[str]) -> list[str]:

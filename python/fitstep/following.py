@@ -10,6 +10,7 @@ One step is followed at a time in a process.
 from __future__ import annotations
 
 import gc
+import os
 import sys
 import threading
 import warnings
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
+_core.note_pytorchs_folder(os.path.dirname(torch.__file__))
+_registered = -1  # Kernels written in Python, when operators were looked at last.
 _lock = threading.RLock()
 _active: list[Following] = []  # Of the thread that has the lock.
 
@@ -60,6 +63,15 @@ def _living(reference: Callable[[], _T | None]) -> _T:
     it = reference()
     assert it is not None
     return it
+
+
+def _look_at_operators() -> None:
+    """Who has a kernel that is not PyTorch's is looked up once; if there are more now, again."""
+    global _registered
+    now = len(getattr(torch.library, "_impls", ()))
+    if now != _registered:
+        _registered = now
+        _core.look_at_operators_again()
 
 
 class _Door:
@@ -154,6 +166,7 @@ class Following:
         _lock.release()
 
     def _begin(self) -> None:
+        _look_at_operators()
         _active.append(self)
         self.thread = threading.get_ident()
         self.stepped, self.error, self._regions = [], None, 0

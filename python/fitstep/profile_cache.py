@@ -19,7 +19,6 @@ from . import _core
 from .ambient import ambient
 from .device import open_device, settings_of
 from .errors import CaptureError
-from .trials import Trial
 
 if TYPE_CHECKING:
     from .session import Session
@@ -181,37 +180,13 @@ class ProfileCache:
             if self.progress is not None:
                 self.progress("profiling", done / max(every, 1))
 
-        others = _core.operators_of_others(recorder)
-        trial = Trial()
         try:
-            if not others:
-                return session.lower(recorder, self.profile, show)
-            with trial:
-                lowered = session.lower(recorder, self.profile, show)
-            if trial.has_changed and trial.has_imported:  # Perhaps only what imports change.
-                self.profile.forget_others()
-                trial = Trial()
-                with trial:
-                    lowered = session.lower(recorder, self.profile, show)
+            return session.lower(recorder, self.profile, show)
         except _core.CoreError as error:
-            why = str(error.args[1])
-            failed = {name for name in others if why.startswith(f"{name} ")}
-            todo = "this operator cannot be part of a compiled step; replace it, or report it"
-            if trial.has_changed or "it keeps" not in why:
-                self._leave_out(failed)
-            elif failed:  # Not in Python, where it would have been put back.
-                todo = "what it keeps has changed while it was measured: keep it in Python, in a "
-                todo += "list or an attribute, or leave the operator out of the step"
-            raise CaptureError(why, todo=todo) from None
-        if trial.has_changed:  # Nobody knows by which of them.
-            self._leave_out(others)
-            raise CaptureError(f"{', '.join(others)} keeps state from call to call")
-        return lowered
-
-    def _leave_out(self, names: set[str]) -> None:
-        """These operators run between segments from now on."""
-        for name in names:
-            self.profile.note_unmeasured(name)
+            raise CaptureError(
+                str(error.args[1]),
+                todo="this operator cannot be part of a compiled step; replace it, or report it",
+            ) from None
 
     def write(self) -> None:
         """Keeps what is known now. A folder that cannot be written to costs time, nothing else."""

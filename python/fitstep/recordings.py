@@ -93,13 +93,12 @@ class Recordings:
         if self._may_find_grads(reach):
             self._undoing(reach, lambda: self._record_calls(_AHEAD, puts_grads=True))
         first = [one for one in self._recorded if one.call == 0]
-        places = [_made_of_numbers(one) for one in first]
-        contents = [_contents(one, at) for one, at in zip(first, places, strict=True)]
+        contents = [self._contents(one) for one in first]
         recorded, calls = self._recorded, self._calls
         self._recorded, self._repeats = [], True
         self._undoing(reach, lambda: self._record_call(0))
         self._calls = calls
-        self._check_same(first, places, contents)
+        self._check_same(first, contents)
         return recorded
 
     def _check_gone(self, recorded: list[Recorded]) -> None:
@@ -269,13 +268,11 @@ class Recordings:
             one.label = label_of(one, self._args, self._kwargs)
         self._roles = now  # The next call begins where this one has ended.
 
-    def _check_same(
-        self, first: list[Recorded], places: list[list[int]], contents: list[list[bytes]]
-    ) -> None:
+    def _check_same(self, first: list[Recorded], contents: list[list[bytes]]) -> None:
         """What the first call does once more, after everything was put back, must be the same."""
         for i, (a, b) in enumerate(zip(first, self._recorded, strict=False)):
             at = a.segment.difference(b.segment)
-            if at < 0 and contents[i] == _contents(b, places[i]):
+            if at < 0 and contents[i] == self._contents(b):
                 continue
             name, _module, file, line = a.segment.call_text(max(at, 0))
             raise CaptureError(
@@ -293,6 +290,18 @@ class Recordings:
                 "second time it does something else",
                 todo="keep state that changes from step to step where fitstep can see it",
             )
+
+    def _contents(self, one: Recorded) -> list[bytes]:
+        """Of small tensors that the first call has made of numbers in Python."""
+        found = []
+        for tensor in one.externals:
+            is_small = tensor.numel() <= _SMALL and tensor.device.type == "cpu"
+            was_there = storage_id(tensor) in self._begin or storage_id(tensor) in one.arguments
+            if not is_small or was_there or _core.is_hollow(tensor):
+                continue
+            flat = tensor.detach().clone(memory_format=torch.contiguous_format).reshape(-1)
+            found.append(flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b"")
+        return found
 
 
 def tensors_in(args: Any, kwargs: Any) -> list[torch.Tensor]:
@@ -326,26 +335,3 @@ def recorded_of(
     ids = [storage_id(t) for t in externals] + [storage_id(t) for _, t in survivors]
     found = {i: roles[i] for i in ids if i in roles}
     return Recorded(segment, externals, survivors, found, arguments)
-
-
-def _made_of_numbers(one: Recorded) -> list[int]:
-    """Which externals are small tensors that Python has made."""
-    return [
-        i
-        for i, tensor in enumerate(one.externals)
-        if tensor.numel() <= _SMALL
-        and tensor.device.type == "cpu"
-        and storage_id(tensor) not in one.roles
-        and storage_id(tensor) not in one.arguments
-        and not _core.is_hollow(tensor)
-    ]
-
-
-def _contents(one: Recorded, places: list[int]) -> list[bytes]:
-    found = []
-    for tensor in (one.externals[i] for i in places):
-        if _core.is_hollow(tensor):
-            return []
-        flat = tensor.detach().clone(memory_format=torch.contiguous_format).reshape(-1)
-        found.append(flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b"")
-    return found

@@ -21,9 +21,12 @@ import decimal
 import functools
 import gc
 import itertools
+import locale
 import logging
 import os
+import socket
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -58,6 +61,15 @@ def _set_precision(wanted: tuple[int, str]) -> None:
     decimal.getcontext().prec, decimal.getcontext().rounding = wanted
 
 
+def _umask() -> int | None:
+    """As Linux shows it: os.umask() would have to set another one to say it."""
+    with contextlib.suppress(OSError), open("/proc/self/status", encoding="ascii") as status:
+        for line in status:
+            if line.startswith("Umask:"):
+                return int(line.split()[1], 8)
+    return None
+
+
 # Settings of the process beside those of kernels (ambient.py): how each is read and set.
 _SETTINGS: tuple[tuple[Callable[[], Any], Callable[[Any], Any]], ...] = (
     (torch.is_grad_enabled, torch.set_grad_enabled),
@@ -83,7 +95,17 @@ _SETTINGS: tuple[tuple[Callable[[], Any], Callable[[Any], Any]], ...] = (
     (lambda: sys.excepthook, lambda was: setattr(sys, "excepthook", was)),
     (lambda: gc.callbacks[:], lambda was: gc.callbacks.__setitem__(slice(None), was)),
     (gc.isenabled, lambda was: gc.enable() if was else gc.disable()),
+    (gc.get_threshold, lambda was: gc.set_threshold(*was)),
+    (gc.get_debug, gc.set_debug),
     (sys.getrecursionlimit, sys.setrecursionlimit),
+    (sys.getswitchinterval, sys.setswitchinterval),
+    (threading.stack_size, threading.stack_size),
+    (socket.getdefaulttimeout, socket.setdefaulttimeout),
+    (
+        lambda: locale.setlocale(locale.LC_ALL),
+        lambda was: locale.setlocale(locale.LC_ALL, was),
+    ),
+    (_umask, lambda was: was is None or os.umask(was)),
     (os.getcwd, os.chdir),
     (lambda: list(sys.path), lambda was: sys.path.__setitem__(slice(None), was)),
     (_precision, _set_precision),
@@ -93,16 +115,7 @@ _SETTINGS: tuple[tuple[Callable[[], Any], Callable[[Any], Any]], ...] = (
 class Undo:
     """Everything within reach as it was when this was made."""
 
-    def __init__(
-        self,
-        reach: Reach,
-        arguments: Iterable[torch.Tensor] = (),
-        *,
-        keeps_contents: bool = False,
-    ) -> None:
-        """`keeps_contents`: of tensors, too, as operators run meanwhile and write for real."""
-        self._contents: list[tuple[torch.Tensor, torch.Tensor, int]] = []
-        self._keeps_contents = keeps_contents
+    def __init__(self, reach: Reach, arguments: Iterable[torch.Tensor] = ()) -> None:
         self._entries: list[tuple[Node, list[Entry]]] = []
         self._objects: list[tuple[object, type, dict[str, object] | None]] = []
         self._grads: list[tuple[torch.Tensor, Any]] = []
@@ -136,10 +149,6 @@ class Undo:
         self._versions += [(tensor, tensor._version) for tensor in tensors]
         with _core.NotFollowed():
             self._data += [(tensor, tensor.detach()) for tensor in tensors]
-            if self._keeps_contents:
-                self._contents += [
-                    (tensor, tensor.detach().clone(), tensor._version) for tensor in tensors
-                ]
         self._hooks += [
             (tensor, name, dict(getattr(tensor, name) or {}))
             for tensor in tensors
@@ -183,7 +192,6 @@ class Undo:
                 self._put_entries,
                 self._put_grads,
                 self._put_data,
-                self._put_contents,
                 self._put_hooks,
             ),
             *(
@@ -233,12 +241,6 @@ class Undo:
                 continue
             if tensor.data_ptr() != data.data_ptr() or tensor.shape != data.shape:
                 tensor.data = data  # As it was before `.data =` or resize_().
-
-    def _put_contents(self) -> None:
-        with torch.no_grad():
-            for tensor, content, version in reversed(self._contents):
-                if tensor._version != version:
-                    tensor.detach().copy_(content)
 
     def _put_hooks(self) -> None:
         for tensor, name, was in reversed(self._hooks):

@@ -57,6 +57,7 @@ def _(x: Tensor) -> Tensor:
 
 
 signals.register_autograd(lambda _ctx, grad: grad)
+fitstep.declare_pure(signals)  # It shall run in programs.
 
 
 @pytest.fixture(autouse=True)

@@ -36,6 +36,7 @@ def _(x: Tensor) -> Tensor:
 
 
 calls_back.register_autograd(lambda _ctx, grad: grad)
+fitstep.declare_pure(calls_back)  # It shall run in programs.
 
 
 class CallsBack(nn.Module):

@@ -29,6 +29,7 @@ def moody() -> Iterator[torch.library.CustomOpDef]:
     op = torch.library.custom_op("fitstep_test::moody", _typed(_noise), mutates_args=())
     op.register_fake(torch.empty_like)
     op.register_autograd(lambda ctx, grad: grad)
+    fitstep.declare_pure("fitstep_test::moody")  # It is not, and shall be found.
     yield op
 
 
@@ -104,7 +105,9 @@ def test_what_reads_memory_that_nobody_wrote_is_named() -> None:
     def reads_unwritten(x: torch.Tensor) -> torch.Tensor:
         return x + 0 * torch.empty(x.shape)  # Equal bits, until there is NaN in it.
 
-    compiled = fitstep.compile(step_with(reads_unwritten), (torch.randn(4, 8),), budget="1MiB")
+    step = step_with(reads_unwritten)
+    fitstep.declare_pure("fitstep_test::reads_unwritten")
+    compiled = fitstep.compile(step, (torch.randn(4, 8),), budget="1MiB")
     assert [name.split()[0] for name in compiled.unrepeatable] == ["fitstep_test::reads_unwritten"]
     compiled.close()
 
@@ -125,31 +128,23 @@ def test_a_kernel_that_keeps_a_count_runs_once_per_call_and_in_its_turn() -> Non
     compiled.close()
 
 
-def test_a_kernel_that_keeps_memory_of_the_step_now_and_then_is_found() -> None:
-    kept: list[Tensor] = []
+def test_what_is_declared_pure_is_a_part_of_programs() -> None:
+    def doubled_twice(x: torch.Tensor) -> torch.Tensor:
+        return x * 2 * 2
 
-    def keeping(x: torch.Tensor) -> torch.Tensor:
-        made = x * 2
-        if float(x.abs().max()) > 100:  # No made-up data is so large.
-            kept.append(made)
-        return made
-
-    compiled = fitstep.compile(step_with(keeping), (torch.randn(4, 8),), audits="off")
-    compiled(torch.randn(4, 8))
-    with pytest.raises(fitstep.StepFailed, match=r"keeps memory of the step .* a clone"):
-        compiled(torch.full((4, 8), 1e6))
-    kept.clear()
-    compiled.close()
+    step = step_with(doubled_twice)
+    apart = fitstep.compile(step, (torch.randn(4, 8),))
+    assert "doubled_twice" not in apart.program.text
+    apart.close()
+    fitstep.declare_pure("fitstep_test::doubled_twice", torch.ops.fitstep_test.doubled_twice)
+    together = fitstep.compile(step, (torch.randn(4, 8),))
+    assert "doubled_twice" in together.program.text
+    x = torch.randn(4, 8)
+    assert torch.equal(together(x), step(x).detach())
+    together.close()
 
 
-def test_a_kernel_that_keeps_memory_where_nothing_can_be_put_back_is_refused() -> None:
-    def keeping_unseen(x: torch.Tensor) -> torch.Tensor:
-        made = x * 2
-        torch.kept_by_a_test = made  # PyTorch's own state is not looked into.
-        return made
-
-    try:
-        with pytest.raises(fitstep.CaptureError, match="it keeps memory after it has returned"):
-            fitstep.compile(step_with(keeping_unseen), (torch.randn(4, 8),))
-    finally:
-        del torch.kept_by_a_test
+@pytest.mark.parametrize("name", ["fitstep_test::nobody", "nobody", 3, torch.add])
+def test_what_is_no_operator_cannot_be_declared(name: object) -> None:
+    with pytest.raises(fitstep.FitstepError, match="is no operator"):
+        fitstep.declare_pure(name)

@@ -48,6 +48,9 @@ MAX_NODES = 300_000
 _ATTRIBUTES, _SLOTS = forms.AttributesForm(), forms.SlotsForm()
 
 
+_CONTAINERS = frozenset((list, dict, set, deque))
+
+
 class Walk:
     """One walk; the result is in `reach`. Paths are filled in by `discover`."""
 
@@ -265,21 +268,26 @@ class Walk:
         if is_user_file(function.__code__.co_filename):
             self.visit_globals(function.__globals__, function.__code__)
 
-    def visit_closures(self, code: types.CodeType, functions: Iterable[types.FunctionType]) -> None:
-        """What the functions of this code, of which a frame tells no more, have closed over."""
+    def visit_functions(
+        self, code: types.CodeType, functions: Iterable[types.FunctionType]
+    ) -> None:
+        """What the functions of this code, of which a frame tells no more, hold."""
         if id(code) not in self._codes:
             self._codes.add(id(code))
             for function in functions:
                 self._queue.append((function, None, function.__qualname__))
 
-    def visit_owner(self, value: object, existing: Container[int]) -> None:
-        """The first argument of a function, which may be a method: its class, and the object itself
-        if it is one of the existing ones, by id."""
-        kind = value if isinstance(value, type) else type(value)
-        self._queue.append((kind, None, kind.__qualname__))
-        is_object = is_seen_class(kind) and not isinstance(value, type | tuple | torch.Tensor)
-        if is_object and id(value) in existing:
-            self._queue.append((value, None, kind.__qualname__))
+    def visit_arguments(self, values: list[object], existing: Container[int]) -> None:
+        """Of a function: those that are among the existing objects, by id; and the class of the
+        first, which may be a method's."""
+        for i, value in enumerate(values):
+            kind = value if isinstance(value, type) else type(value)
+            if i == 0:
+                self._queue.append((kind, None, kind.__qualname__))
+            is_object = is_seen_class(kind) or (i > 0 and kind in _CONTAINERS)
+            is_object &= not isinstance(value, type | tuple | torch.Tensor)
+            if is_object and id(value) in existing:
+                self._queue.append((value, None, kind.__qualname__))
 
     def visit_globals(self, scope: dict[str, Any], code: types.CodeType) -> None:
         """What a function's code names, and what it imports when it runs."""
