@@ -376,6 +376,7 @@ void bind_following(py::module_& module) {
     return grads;
   });
   module.def("references_past_containers", &references_past_containers);
+  module.def("track_anew", &track_anew);
   module.def("forget_lender", [](const at::Tensor& tensor) {
     tensor.storage().unsafeGetStorageImpl()->set_resizable(tensor.storage().allocator() != nullptr);
   });

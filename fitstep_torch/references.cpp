@@ -1,11 +1,6 @@
 #include "fitstep_torch/references.h"
 
-#include <ATen/ops/empty.h>
-#include <torch/csrc/autograd/python_variable.h>
-
 #include <unordered_map>
-
-#include "fitstep_torch/tensors.h"
 
 namespace fitstep::torch_side {
 namespace {
@@ -18,20 +13,6 @@ int count(PyObject* held, void* counts) {
   const auto found = static_cast<Counts*>(counts)->find(held);
   if (found != static_cast<Counts*>(counts)->end()) ++found->second;
   return 0;
-}
-
-// Of a tensor that Python has an object for.
-struct Counted {
-  Py_ssize_t references = 0;
-  size_t uses = 0;
-};
-
-// Makes the object if there is none: versions of PyTorch differ in what it adds to the counts.
-Counted counts_of(const at::Tensor& tensor) {
-  Counted found;
-  found.references = Py_REFCNT(py::reinterpret_steal<py::object>(THPVariable_Wrap(tensor)).ptr());
-  found.uses = tensor.use_count();
-  return found;
 }
 
 }  // namespace
@@ -51,14 +32,12 @@ std::vector<int64_t> references_past_containers(const py::list& objects) {
   return past;
 }
 
-bool is_tensor_held_by_others(const at::Tensor& tensor, size_t own) {
-  const py::gil_scoped_acquire acquire;
-  static const Counted alone = [] {
-    const BelowAutograd below;
-    return counts_of(at::empty({1}));
-  }();
-  const Counted found = counts_of(tensor);
-  return found.references > alone.references || found.uses > alone.uses - 1 + own;
+void track_anew(const py::list& objects) {
+  for (const py::handle one : objects) {
+    if (PyObject_GC_IsTracked(one.ptr()) == 0) continue;
+    PyObject_GC_UnTrack(one.ptr());
+    PyObject_GC_Track(one.ptr());
+  }
 }
 
 }  // namespace fitstep::torch_side

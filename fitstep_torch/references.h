@@ -18,7 +18,8 @@ namespace fitstep::torch_side {
 // pass over all objects of the process, however many are asked for.
 std::vector<int64_t> references_past_containers(const pybind11::list& objects);
 
-// Whether somebody holds the tensor besides `own` handles of C++'s. Takes the GIL.
-bool is_tensor_held_by_others(const at::Tensor& tensor, size_t own);
+// Puts objects that the collector follows among its youngest, also those that gc.freeze() has
+// hidden from it.
+void track_anew(const pybind11::list& objects);
 
 }  // namespace fitstep::torch_side

@@ -7,17 +7,19 @@ import gc
 from collections.abc import Iterator
 from typing import Any
 
+from . import _core
+
 
 def all_objects() -> list[Any]:
     """That the collector knows, those included that gc.freeze() has hidden from it."""
+    free = gc.get_objects()
     if gc.get_freeze_count() == 0:
-        return gc.get_objects()
-    gc.collect()  # What is garbage now would be frozen with the rest.
+        return free
     gc.unfreeze()
-    try:
-        return gc.get_objects()
-    finally:
-        gc.freeze()
+    every = gc.get_objects()
+    gc.freeze()
+    _core.track_anew(free)  # Or what is garbage among them would never be collected.
+    return every
 
 
 @contextlib.contextmanager

@@ -75,31 +75,26 @@ def interruptible() -> Iterator[None]:
 
 
 class _Held:
-    """Stands where handlers stood, and notes what they are called for; from one moment on it calls
-    them, so that they may come while they are being put back."""
+    """Notes what handlers are called for; from one moment on it calls them, so that they may come
+    while they are being put back."""
 
     def __init__(self) -> None:
         self.handlers: dict[int, Handler] = {}
         self.frames: dict[int, FrameType | None] = {}  # Of the first of each.
         self.is_holding = True
 
-    def __call__(self, number: int, frame: FrameType | None) -> None:
-        if self.is_holding:
-            self.frames.setdefault(number, _outside(frame))
-        else:
-            self.handlers[number](number, frame)
-
     def take(self) -> None:
         for number in _SIGNALS:
             handler = getsignal(number)
             if callable(handler):
                 self.handlers[number] = handler
-                signal.signal(number, self)
+                signal.signal(number, _Standing(self, handler))
 
     def give_back(self) -> None:
         self.is_holding = False
         for number, handler in self.handlers.items():
-            if getsignal(number) is self:
+            now = getsignal(number)
+            if type(now) is _Standing and now.held is self:
                 signal.signal(number, handler)
 
     def act(self, failure: StepFailed | None) -> None:
@@ -117,6 +112,34 @@ class _Held:
             failure.add_note(_note(number, raised))
         finally:
             self.act(failure)
+
+
+class _Standing:
+    """Stands where a handler stood. Who asks Python for the handler is told that one."""
+
+    def __init__(self, held: _Held, handler: Handler) -> None:
+        self.held, self.handler = held, handler
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        if self.held.is_holding:
+            self.held.frames.setdefault(number, _outside(frame))
+        else:
+            self.handler(number, frame)
+
+
+def _show_handlers() -> None:
+    """signal.signal() and getsignal() pass what they answer through a function of that module."""
+    answer = signal._int_to_enum  # type: ignore[attr-defined]
+
+    def shown(value: Any, kind: Any) -> Any:
+        while type(value) is _Standing:
+            value = value.handler
+        return answer(value, kind)
+
+    signal._int_to_enum = shown  # type: ignore[attr-defined]
+
+
+_show_handlers()
 
 
 def _note(number: int, raised: BaseException) -> str:
