@@ -159,6 +159,7 @@ void bind_capture(py::module_& module) {
   module.def("facts_of_program", &facts_of_program);
   module.def("note_pytorchs_folder", &note_pytorchs_folder);
   module.def("declare_pure", &declare_pure);
+  module.def("has_own_name", &has_own_name);
   module.def("look_at_operators_again", &look_at_operators_again);
   module.def("lower", [](const Segment& segment) {
     return std::make_shared<StepProgram>(unwrap(lower(segment.tape, Claims())));

@@ -131,6 +131,7 @@ class Following:
         self.thread = 0
         self.stepped: list[torch.optim.Optimizer] = []
         self.error: BaseException | None = None  # Also if user code has caught it.
+        self.between: set[str] = set()  # Custom operators that ran between segments.
         self.was_touched = False
         self.is_running = False  # A program, and not Python.
         self._on_flush = weakref.WeakMethod(on_flush)
@@ -245,6 +246,8 @@ class Following:
         """Runs what is recorded. Raises what running raises, and again at the end of the call."""
         if self.error is not None:
             raise self.error
+        if "::" in name and not _core.has_own_name(name):
+            self.between.add(name.partition(".")[0])
         try:
             return _living(self._on_flush)(name)
         except BaseException as error:

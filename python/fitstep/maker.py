@@ -43,6 +43,7 @@ class Preview:
     recorded_calls: int
     grads_in_use: bool
     dropping: dict[int, torch.Tensor]  # Parameters whose gradients a call drops, by id.
+    between: frozenset[str]  # Custom operators between the programs.
 
 
 class Maker:
@@ -140,7 +141,7 @@ class Maker:
             with under(variant.ambient):
                 lower(variant, one, self.session, self.cache)
             kept.append(variant)
-        return Preview(kept, calls, binder.grads_in_use(recorded), of.dropping)
+        return Preview(kept, calls, binder.grads_in_use(recorded), of.dropping, of.between)
 
     def take_up(self, one: Recorded) -> Variant:
         """The variant of a segment that a call has, lowered."""

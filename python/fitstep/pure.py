@@ -34,6 +34,15 @@ def declare_pure(*operators: Any) -> None:
         _core.declare_pure(name)
 
 
+def unplanned(names: frozenset[str]) -> str:
+    """What who asks for less than is planned hears of operators that are not."""
+    return (
+        f"{', '.join(sorted(names))} run between the programs of the step, and what lives there is "
+        "kept: fitstep.declare_pure() has operators planned whose results follow from their "
+        "arguments alone."
+    )
+
+
 def _name_of(operator: Any) -> str:
     name = operator if isinstance(operator, str) else ""
     if isinstance(operator, CustomOpDef):

@@ -59,6 +59,11 @@ class Recordings:
         self.dropping: dict[int, torch.Tensor] = {}  # Parameters whose gradients calls drop.
         self.was_cut = False  # Before the first call's end: nobody knows what later ones read.
 
+    @property
+    def between(self) -> frozenset[str]:
+        """Custom operators that run between segments."""
+        return frozenset(self._following.between)
+
     def run(self) -> tuple[list[Recorded], int]:
         """Raises CaptureError where what a recording does cannot be put back."""
         if torch.is_anomaly_enabled() and torch.is_anomaly_check_nan_enabled():

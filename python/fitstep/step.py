@@ -24,6 +24,7 @@ from .following import Following, current
 from .homes import Homes
 from .maker import Maker
 from .planned import Planned
+from .pure import unplanned
 from .report import Measured, Report, SavedText, make_report
 from .results import detached
 from .seen_memory import ArrayIsAlive, check_not_lent, fill_hollow_tensors
@@ -114,7 +115,12 @@ class Step:
         self.recorded_calls = found.recorded_calls
         self._session.grads_in_use |= found.grads_in_use
         self.dropping = found.dropping
-        self.add(found.variants, plan)
+        try:
+            self.add(found.variants, plan)
+        except BudgetTooSmall as error:
+            if found.between and hasattr(error, "add_note"):  # Python 3.10 has none.
+                error.add_note(unplanned(found.between))
+            raise
         self._previewed = len(self._variants)
         planned = time.perf_counter()
         self.compile_seconds = {"capture": captured - began, "plan": planned - captured}
