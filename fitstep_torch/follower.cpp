@@ -251,7 +251,8 @@ void Follower::handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
   }
   const c10::impl::ExcludeDispatchKeyGuard not_here(c10::DispatchKey::Fake);
   const size_t count = op.schema().arguments().size();
-  if (is_of_others(op) && !device_of(*stack).is_meta()) {
+  const bool is_collective = facts.kind == Kind::Collective;
+  if (is_of_others(op) && !is_collective && !device_of(*stack).is_meta()) {
     between(op, keys, stack);
     return;
   }

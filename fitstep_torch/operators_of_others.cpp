@@ -1,7 +1,7 @@
 #include "fitstep_torch/operators_of_others.h"
 
-#include <algorithm>
-#include <array>
+#include <fmt/format.h>
+
 #include <cstddef>
 #include <mutex>
 #include <set>
@@ -13,9 +13,14 @@
 namespace fitstep::torch_side {
 namespace {
 
-constexpr std::array<std::string_view, 14> kOwn = {
-    "aten",     "fitstep",  "prims",  "quantized", "_quantized",       "mkldnn",   "mkl",
-    "profiler", "rngprims", "sparse", "onednn",    "mkldnn_prepacked", "inductor", "c10d"};
+// Namespaces, with a space before and behind each.
+constexpr std::string_view kOwn =
+    " aten fitstep prim prims debugprims rngprims inductor_prims inductor quantized _quantized "
+    "quantization mkldnn mkldnn_prepacked mkl onednn sparse profiler c10d _c10d_functional "
+    "_c10d_functional_autograd c10d_functional symm_mem fsdp _dtensor _native static_runtime "
+    "export debug_mode_ops streams ";
+// Where torch.library.custom_op registers kernels, PyTorch's own prims among them.
+constexpr std::string_view kCustom = "/_library/custom_ops.py";
 constexpr std::string_view kRegisteredAt = "registered at ";
 
 struct Looked {
@@ -61,14 +66,15 @@ bool says_geometry(std::string_view line) {
 
 bool has_kernel_of_others(const c10::OperatorHandle& op, const std::string& folder) {
   if (build_folder().empty()) return false;  // Built in a way that leaves no trace.
+  const bool is_prim = op.operator_name().name.find("prims::") != std::string::npos;
   std::istringstream lines(op.dumpState());
   std::string line;
   while (std::getline(lines, line)) {
     const std::string_view place = place_in(line);
     if (place.empty() || says_geometry(line)) continue;
-    const bool is_own =
-        place.starts_with(build_folder()) || (!folder.empty() && place.starts_with(folder));
-    if (!is_own) return true;
+    const bool is_python = !folder.empty() && place.starts_with(folder);
+    const bool may_be_others = place.find(kCustom) != std::string_view::npos && !is_prim;
+    if (!place.starts_with(build_folder()) && (!is_python || may_be_others)) return true;
   }
   return false;
 }
@@ -87,7 +93,8 @@ bool is_of_others(const c10::OperatorHandle& op) {
 
 bool has_own_name(std::string_view name) {
   const std::string_view begin = name.substr(0, name.find("::"));
-  return std::ranges::find(kOwn, begin.substr(begin.rfind(' ') + 1)) != kOwn.end();
+  const std::string_view space = begin.substr(begin.rfind(' ') + 1);
+  return kOwn.find(fmt::format(" {} ", space)) != std::string_view::npos;
 }
 
 void declare_pure(const std::string& name) {

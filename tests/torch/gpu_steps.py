@@ -383,12 +383,12 @@ def main(folder: str, *wanted: str) -> None:
     """All cases, or those that are named."""
     torch.cuda._lazy_init = lambda: None  # There is nothing to initialise.
     fitstep.__path__.append(folder)
+    own = "aten::copy_", "aten::_slow_conv2d_forward", "aten::_slow_conv2d_backward"
+    fitstep.declare_pure(*own)  # The stand-in registers these.
     found: dict[str, Any] = {}
     for name, case in cases():
-        if wanted and name not in wanted:
-            continue
         try:
-            found[name] = case()
+            found |= {name: case()} if not wanted or name in wanted else {}
         except Exception as error:
             traceback.print_exc()
             found[name] = {"error": f"{type(error).__name__}: {error}"}
