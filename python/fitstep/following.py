@@ -65,6 +65,11 @@ def _living(reference: Callable[[], _T | None]) -> _T:
     return it
 
 
+def is_asked_for_values(name: str) -> bool:
+    """Of what is recorded; or whether what has this name is a custom operator."""
+    return "::" not in name or _core.has_own_name(name)
+
+
 def _look_at_operators() -> None:
     """Who has a kernel that is not PyTorch's is looked up once; if there are more now, again."""
     global _registered
@@ -246,7 +251,7 @@ class Following:
         """Runs what is recorded. Raises what running raises, and again at the end of the call."""
         if self.error is not None:
             raise self.error
-        if "::" in name and not _core.has_own_name(name):
+        if not is_asked_for_values(name):
             self.between.add(name.partition(".")[0])
         try:
             return _living(self._on_flush)(name)

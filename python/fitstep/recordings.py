@@ -20,7 +20,7 @@ from . import _core
 from .collector import collecting_new
 from .entered import Existing, FirstImport, entering, importing_nothing, look_into_large
 from .errors import CaptureError
-from .following import Ended, Following, one_at_a_time
+from .following import Ended, Following, is_asked_for_values, one_at_a_time
 from .muted import LeavesTheProcess, muted
 from .results import detached
 from .seen_memory import forget_dead_arrays
@@ -232,7 +232,7 @@ class Recordings:
         if not name:  # Nobody has asked: an array shows what was written.
             return False
         self._made_up = True
-        self._asked += 1
+        self._asked += is_asked_for_values(name)
         if self._asked > _MOST_MADE_UP:  # It may wait for a value that never comes.
             raise LeavesTheProcess(name)
         return False
