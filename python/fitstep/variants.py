@@ -162,15 +162,17 @@ class Binder:
             home = homes[place]
             if maker is not None and name in [of for _, of in by_segment[id(maker[0])].homes]:
                 is_own = True  # It was made beside what was at home there.
+            is_new = maker is None and _core.is_hollow(tensor)  # A custom operator has made it.
             stays = home is None and stays_where_it_is(tensor, self._session)
             is_home = home is not None or (
                 _core.storage_bytes(tensor) > 0
                 and not stays
-                and ((role in KINDS) or (number in written and storage not in one.arguments))
+                and (role in KINDS or (number in written and storage not in one.arguments))
+                and (role in KINDS or not is_new)
                 and not is_own
             )
             if not is_home:
-                is_input = storage in one.arguments or maker is not None or stays
+                is_input = storage in one.arguments or maker is not None or stays or is_new
                 kind = "input" if is_input else "constant"
                 one.segment.set_external(number, name or f"{kind} {place}", kind, False)
                 if stays and role in KINDS:  # Else arrays may be written while the step runs.

@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from kit import case
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 from worlds import Bench, sgd
 
 _names = itertools.count()
@@ -165,3 +166,97 @@ def custom_without_arguments() -> Any:
         return b.update(F.cross_entropy(b.model(x) * op(), y))
 
     return b.world(step, counts)
+
+
+class _Product(torch.autograd.Function):
+    """A matrix product whose three kernels are custom operators."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, w: Tensor) -> Tensor:
+        ctx.save_for_backward(x, w)
+        return _multiplied(x, w.t())
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
+        x, w = ctx.saved_tensors
+        return _multiplied(grad, w), _multiplied(grad.t().contiguous(), x)
+
+
+@torch.library.custom_op("hunt_registered::multiplied", mutates_args=())
+def _multiplied(a: Tensor, b: Tensor) -> Tensor:
+    return a @ b
+
+
+_multiplied.register_fake(lambda a, b: a.new_empty(a.shape[0], b.shape[1]))
+
+
+def _clipped(b: Bench, loss: Tensor) -> Tensor:
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(b.model.parameters(), 0.1)
+    b.opt.step()
+    b.opt.zero_grad()
+    return loss.detach()
+
+
+def _accumulated(b: Bench, loss: Tensor) -> Tensor:
+    loss.backward()
+    b.log.append(len(b.log))
+    if len(b.log) % 2 == 0:
+        b.opt.step()
+        b.opt.zero_grad(set_to_none=False)
+    return loss.detach()
+
+
+def _projected(b: Bench, loss: Tensor) -> Tensor:
+    loss.backward()
+    for p in b.model.parameters():
+        if p.dim() == 2:
+            p.grad = _multiplied(p.grad, torch.eye(p.shape[1]))
+    b.opt.step()
+    b.opt.zero_grad()
+    return loss.detach()
+
+
+_ENDS: dict[str, Callable[[Bench, Tensor], Tensor]] = {
+    "usual": Bench.update,
+    "clipped": _clipped,
+    "accumulated": _accumulated,
+    "projected": _projected,
+}
+
+
+def _trained(end: str, *, is_checkpointed: bool) -> Callable[[], Any]:
+    def custom() -> Any:
+        b = Bench()
+        weight = b.model[2].weight
+
+        def layer(x: Tensor) -> Tensor:
+            return _Product.apply(b.model[:2](x), weight)
+
+        def step(x: Tensor, y: Tensor) -> Tensor:
+            out = checkpoint(layer, x, use_reentrant=False) if is_checkpointed else layer(x)
+            return _ENDS[end](b, F.cross_entropy(out + b.model[2].bias, y))
+
+        return b.world(step)
+
+    custom.__name__ = f"custom_gradients_{end}" + "_checkpointed" * is_checkpointed
+    return custom
+
+
+for _end, _is_checkpointed in itertools.product(_ENDS, (False, True)):
+    case("custom")(_trained(_end, is_checkpointed=_is_checkpointed))
+
+
+@case("custom")
+def custom_with_another_tensor_over_its_argument() -> Any:
+    b, kept, name = Bench(make=sgd), torch.ones(4), f"op_{next(_names)}"
+    library = _library()
+    library.define(f"{name}(Tensor(a) x) -> Tensor(a)")
+    library.impl(name, lambda x: x.view(-1), "CompositeExplicitAutograd")
+
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        with torch.no_grad():
+            getattr(torch.ops.hunt_registered, name)(kept).mul_(1.1)
+        return b.update(F.cross_entropy(b.model(x) * kept, y))
+
+    return b.world(step, kept)
