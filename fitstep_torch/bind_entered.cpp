@@ -1,4 +1,6 @@
-// Which functions a thread enters for the first time, told to Python before they run.
+// Frames of Python: which functions a thread enters for the first time, told to Python before they
+// run, and where the user's code is.
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
@@ -66,9 +68,32 @@ class Watch {
   py::object object_before_;
 };
 
+// File and line of the innermost frame whose file `is_users` says is the user's; ("", 0) if there
+// is none. It is asked once for each file. In every recorded call: in Python this took a tenth of
+// them.
+py::tuple user_frame(const py::function& is_users) {
+  static auto* const known = new std::unordered_map<PyObject*, bool>;  // Names of files, held.
+  auto frame = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(PyEval_GetFrame()));
+  while (frame) {
+    auto* const at = reinterpret_cast<PyFrameObject*>(frame.ptr());
+    const auto code =
+        py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(PyFrame_GetCode(at)));
+    PyObject* const file = reinterpret_cast<PyCodeObject*>(code.ptr())->co_filename;
+    auto found = known->find(file);
+    if (found == known->end()) {
+      Py_INCREF(file);
+      found = known->emplace(file, is_users(py::handle(file)).cast<bool>()).first;
+    }
+    if (found->second) return py::make_tuple(py::handle(file), PyFrame_GetLineNumber(at));
+    frame = py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(PyFrame_GetBack(at)));
+  }
+  return py::make_tuple("", 0);
+}
+
 }  // namespace
 
 void bind_entered(py::module_& module) {
+  module.def("user_frame", &user_frame);
   py::class_<Watch>(module, "Watch")
       .def(py::init<py::function>())
       .def("__enter__", &Watch::enter)

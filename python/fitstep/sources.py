@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
-import sys
 from collections.abc import Iterator
 from typing import Any
 
 import torch
+
+from . import _core
 
 _TORCH_DIR = os.path.dirname(torch.__file__)
 _OWN_DIR = os.path.dirname(__file__)
@@ -18,7 +18,6 @@ _Source = tuple[str, str, int]
 _NOWHERE: _Source = ("", "", 0)
 
 
-@functools.cache
 def _is_users(file: str) -> bool:
     is_own = file.startswith(_OWN_DIR) and not file.startswith(_ZOO_DIR)
     return not (is_own or file.startswith((_TORCH_DIR, "<")) or file == contextlib.__file__)
@@ -27,13 +26,7 @@ def _is_users(file: str) -> bool:
 def user_frame() -> tuple[str, int]:
     """File and line of the innermost Python frame outside torch, the standard library's
     `contextlib` and fitstep; ("", 0) if there is none."""
-    frame = sys._getframe(1)
-    while frame is not None:
-        file = frame.f_code.co_filename
-        if _is_users(file):
-            return file, frame.f_lineno
-        frame = frame.f_back  # type: ignore[assignment]
-    return "", 0
+    return _core.user_frame(_is_users)
 
 
 class Sources:
