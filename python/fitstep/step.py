@@ -152,7 +152,7 @@ class Step:
                 raise
             try:
                 check_not_lent(session.lent(), lambda t: session.name_of(t, "a tensor"))
-                self._check_no_address(self._at_home())
+                check_no_address(self._find_reach(), self._at_home(), is_growing=True)
             except (ArrayIsAlive, CaptureError):
                 session.places.back_to(mark)
                 raise

@@ -24,6 +24,7 @@ import itertools
 import locale
 import logging
 import os
+import signal
 import socket
 import sys
 import threading
@@ -98,6 +99,10 @@ _SETTINGS: tuple[tuple[Callable[[], Any], Callable[[Any], Any]], ...] = (
     (gc.get_threshold, lambda was: gc.set_threshold(*was)),
     (gc.get_debug, gc.set_debug),
     (sys.getrecursionlimit, sys.setrecursionlimit),
+    (
+        lambda: signal.pthread_sigmask(signal.SIG_BLOCK, ()),
+        lambda was: signal.pthread_sigmask(signal.SIG_SETMASK, was),
+    ),
     (sys.getswitchinterval, sys.setswitchinterval),
     (threading.stack_size, threading.stack_size),
     (socket.getdefaulttimeout, socket.setdefaulttimeout),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import array
 import ctypes
+import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -20,6 +22,29 @@ def _first(b: Bench) -> Tensor:
 
 def _pointer(t: Tensor) -> Any:
     return ctypes.cast(t.data_ptr(), ctypes.POINTER(ctypes.c_float))
+
+
+class Named(NamedTuple):
+    """An address, and what it is of."""
+
+    at: int
+    name: str
+
+
+class _Struct(ctypes.Structure):
+    _fields_ = (("at", ctypes.c_void_p),)
+
+
+def _cached(b: Bench) -> Callable[[int], int]:
+    calls: list[int] = []
+
+    @functools.cache
+    def place(at: int) -> int:
+        calls.append(at)
+        return len(calls)
+
+    place(_first(b).data_ptr())
+    return place
 
 
 # Kept before compile, and whether it is that of a parameter.
@@ -46,6 +71,29 @@ KEPT: dict[str, tuple[Callable[[Bench], Any], Callable[[Any, Tensor], bool]]] = 
     "table": (
         lambda b: torch.tensor([p.data_ptr() for p in b.model.parameters()]),
         lambda kept, p: p.data_ptr() == kept[0].item(),
+    ),
+    "named": (
+        lambda b: Named(_first(b).data_ptr(), "first"),
+        lambda kept, p: p.data_ptr() == kept.at,
+    ),
+    "text": (lambda b: {str(_first(b).data_ptr())}, lambda kept, p: str(p.data_ptr()) in kept),
+    "hex": (lambda b: hex(_first(b).data_ptr()), lambda kept, p: hex(p.data_ptr()) == kept),
+    "cache": (_cached, lambda kept, p: kept(p.data_ptr()) == 1),
+    "parameter": (
+        lambda b: torch.nn.Parameter(torch.tensor([_first(b).data_ptr()]), requires_grad=False),
+        lambda kept, p: p.data_ptr() == kept.item(),
+    ),
+    "objects": (
+        lambda b: np.array([_first(b).data_ptr(), None], dtype=object),
+        lambda kept, p: p.data_ptr() == kept[0],
+    ),
+    "typed": (
+        lambda b: array.array("Q", [_first(b).data_ptr()]),
+        lambda kept, p: p.data_ptr() == kept[0],
+    ),
+    "struct": (
+        lambda b: _Struct(_first(b).data_ptr()),
+        lambda kept, p: p.data_ptr() == kept.at,
     ),
     "void": (
         lambda b: ctypes.c_void_p(_first(b).data_ptr()),
