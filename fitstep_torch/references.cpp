@@ -17,15 +17,14 @@ int count(PyObject* held, void* counts) {
 
 }  // namespace
 
-std::vector<int64_t> references_past_containers(const py::list& objects) {
+std::vector<int64_t> references_past_containers(const py::list& objects, const py::list& followed) {
   Counts counts;
   for (const py::handle object : objects) counts.emplace(object.ptr(), 0);
-  const py::list followed = py::module_::import("gc").attr("get_objects")();
   for (const py::handle object : followed) {
     const traverseproc traverse = Py_TYPE(object.ptr())->tp_traverse;
     if (traverse != nullptr) traverse(object.ptr(), &count, &counts);
   }
-  constexpr int64_t kInFollowed = 1;  // That list does not list itself.
+  constexpr int64_t kInFollowed = 1;  // That list does not list itself, but each of these.
   std::vector<int64_t> past;
   for (const py::handle object : objects)
     past.push_back(Py_REFCNT(object.ptr()) - counts.at(object.ptr()) - kInFollowed);

@@ -14,9 +14,10 @@
 
 namespace fitstep::torch_side {
 
-// For each of `objects`, the references to it that nothing holds which the collector follows. One
-// pass over all objects of the process, however many are asked for.
-std::vector<int64_t> references_past_containers(const pybind11::list& objects);
+// For each of `objects`, the references to it that nothing of `followed` holds: all objects that
+// the collector follows, these among them. One pass over those, however many are asked for.
+std::vector<int64_t> references_past_containers(const pybind11::list& objects,
+                                                const pybind11::list& followed);
 
 // Puts objects that the collector follows among its youngest, also those that gc.freeze() has
 // hidden from it.

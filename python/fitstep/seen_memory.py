@@ -48,7 +48,7 @@ def seen_past_tensors(reach: Reach, recorded: list[Any], session: Any) -> list[_
     known |= {id(t) for one in recorded for t in one.externals}
     known |= {id(t) for one in recorded for _, t in one.survivors}
     over = [t for t in _all_tensors() if id(t) not in known and _is_over(t, suspects)]
-    past = _core.references_past_containers(over)
+    past = _core.references_past_containers(over, all_objects())
     own.update(_core.storage_id(t) for t, held in zip(over, past, strict=True) if not held)
     return [_core.WeakStorage(t) for t in suspects.values() if is_suspect(t)]
 
@@ -70,7 +70,7 @@ def forget_dead_arrays(lent: list[torch.Tensor]) -> list[torch.Tensor]:
     own = {id(tensor) for tensor in lent}
     others = [t for t in over if id(t) not in own]
     del every, over
-    past = _core.references_past_containers(others)
+    past = _core.references_past_containers(others, all_objects())
     for tensor, references in zip(others, past, strict=True):
         cores = _core.tensor_use_count(tensor) - 1  # Each a capsule, or the leaf of a gradient.
         by_array = references - held[id(tensor)] - (1 if cores else 0)

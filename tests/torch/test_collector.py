@@ -86,3 +86,35 @@ def test_closures_of_frozen_functions_are_seen() -> None:
             gc.unfreeze()
         models.append(model)
     assert torch.equal(models[0].weight, models[1].weight)
+
+
+def test_arrays_over_frozen_tensors_are_seen() -> None:
+    """Who holds a tensor that an array shows is counted over frozen objects, too."""
+    found = []
+    for freezes in (False, True):
+        torch.manual_seed(0)
+        model = nn.Linear(4, 4)
+        shown = model.weight.detach().numpy()
+        sums: list[float] = []
+
+        def train(
+            x: torch.Tensor, model: nn.Linear = model, shown: object = shown, sums: list = sums
+        ) -> None:
+            model(x).sum().backward()
+            with torch.no_grad():
+                for p in model.parameters():
+                    p -= 0.01 * p.grad
+                    p.grad = None
+            sums.append(float(shown.sum()))
+
+        if freezes:
+            gc.collect()
+            gc.freeze()
+        try:
+            step = fitstep.compile(train, (torch.ones(2, 4),), budget="1MiB") if freezes else train
+            for _ in range(4):
+                step(torch.ones(2, 4))
+        finally:
+            gc.unfreeze()
+        found.append(sums)
+    assert found[0] == found[1]
