@@ -77,7 +77,7 @@ def test_a_preview_gives_tensors_that_share_memory_one_address() -> None:
     step.close()
 
 
-def test_parameters_that_are_alike_do_not_change_places(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parameters_that_are_alike_do_not_change_places() -> None:
     """Each takes a branch of its own: no program of one is used for another by moving both."""
     nets = model(), model()
 

@@ -1,7 +1,8 @@
 """Compile where Python's collector of cycles has been told to leave objects alone."""
 
 import gc
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
@@ -55,10 +56,48 @@ def count_calls() -> object:
     return scale
 
 
+def test_garbage_from_behind_a_freeze_is_collected(frozen: None) -> None:
+    """To list what is frozen freezes nothing more."""
+    cycle = Cycle()
+    ended = weakref.ref(cycle)
+    all_objects()
+    del cycle
+    gc.collect()
+    assert ended() is None
+
+
+class Cycle:
+    """Holds itself."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def train_four_times(train: Callable[..., None], *, is_compiled: bool) -> None:
+    """Plain, or compiled with all frozen that there is."""
+    if is_compiled:
+        gc.collect()
+        gc.freeze()
+    try:
+        example = (torch.ones(2, 4),)
+        step = fitstep.compile(train, example, budget="1MiB") if is_compiled else train
+        for _ in range(4):
+            step(*example)
+    finally:
+        gc.unfreeze()
+
+
+def descend(model: nn.Module) -> None:
+    with torch.no_grad():
+        for p in model.parameters():
+            p -= 0.01 * p.grad
+            p.grad = None
+
+
 def test_closures_of_frozen_functions_are_seen() -> None:
     """Met by a made-up name, so that only the collector knows who else holds their variables."""
     models = []
-    for freezes in (False, True):
+    for is_compiled in (False, True):
         torch.manual_seed(0)
         model = nn.Linear(4, 4)
         holder = type("Holder", (), {"__slots__": ("scale",)})()
@@ -68,22 +107,10 @@ def test_closures_of_frozen_functions_are_seen() -> None:
         def train(
             x: torch.Tensor, model: nn.Module = model, holder: object = holder, name: str = name
         ) -> None:
-            loss = (model(x) * getattr(holder, name)()).sum()
-            loss.backward()
-            with torch.no_grad():
-                for p in model.parameters():
-                    p -= 0.01 * p.grad
-                    p.grad = None
+            (model(x) * getattr(holder, name)()).sum().backward()
+            descend(model)
 
-        if freezes:
-            gc.collect()
-            gc.freeze()
-        try:
-            step = fitstep.compile(train, (torch.ones(2, 4),), budget="1MiB") if freezes else train
-            for _ in range(4):
-                step(torch.ones(2, 4))
-        finally:
-            gc.unfreeze()
+        train_four_times(train, is_compiled=is_compiled)
         models.append(model)
     assert torch.equal(models[0].weight, models[1].weight)
 
@@ -91,7 +118,7 @@ def test_closures_of_frozen_functions_are_seen() -> None:
 def test_arrays_over_frozen_tensors_are_seen() -> None:
     """Who holds a tensor that an array shows is counted over frozen objects, too."""
     found = []
-    for freezes in (False, True):
+    for is_compiled in (False, True):
         torch.manual_seed(0)
         model = nn.Linear(4, 4)
         shown = model.weight.detach().numpy()
@@ -101,20 +128,9 @@ def test_arrays_over_frozen_tensors_are_seen() -> None:
             x: torch.Tensor, model: nn.Linear = model, shown: object = shown, sums: list = sums
         ) -> None:
             model(x).sum().backward()
-            with torch.no_grad():
-                for p in model.parameters():
-                    p -= 0.01 * p.grad
-                    p.grad = None
+            descend(model)
             sums.append(float(shown.sum()))
 
-        if freezes:
-            gc.collect()
-            gc.freeze()
-        try:
-            step = fitstep.compile(train, (torch.ones(2, 4),), budget="1MiB") if freezes else train
-            for _ in range(4):
-                step(torch.ones(2, 4))
-        finally:
-            gc.unfreeze()
+        train_four_times(train, is_compiled=is_compiled)
         found.append(sums)
     assert found[0] == found[1]

@@ -177,8 +177,8 @@ def test_memory_that_is_refused_is_an_error_and_changes_nothing() -> None:
         found = run("sgd offloading", failing_allocation=failing)["sgd offloading"]
         assert found["differs"] == [], found
     errors = 0
-    for memory_bytes in (1 << n for n in range(16, 25)):
+    for memory_bytes in (1 << n for n in range(16, 25, 2)):
         found = run("sgd offloading", memory_bytes=memory_bytes)["sgd offloading"]
         errors += "error" in found
         assert found["differs"] == [], found
-    assert 0 < errors < 9
+    assert 0 < errors < 5

@@ -103,3 +103,23 @@ def test_a_step_that_fails_is_what_is_raised_whatever_a_handler_raises() -> None
     step.close()
     assert calls == [signal.SIGINT]
     assert any("its handler raised Preempted" in note for note in failed.value.__notes__)
+
+
+def test_a_step_finds_handlers_as_they_are_and_blocks_no_signal_in_compile() -> None:
+    job = Job()
+    found: list[Any] = []
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+    def train() -> Tensor:
+        found.append((signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)))
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+        return job.step(job.x, job.y)
+
+    with handled(signal.SIGTERM):
+        step = fitstep.compile(train, example=(), budget=BUDGET)
+        assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == blocked
+        step()
+        assert signal.pthread_sigmask(signal.SIG_SETMASK, blocked) == {*blocked, signal.SIGUSR1}
+        expected = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
+    step.close()
+    assert found == [expected]
