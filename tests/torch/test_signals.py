@@ -65,12 +65,13 @@ def test_a_signal_whose_handler_raises_waits_for_the_end_of_the_step() -> None:
             seen = 0
             calls.clear()
             sys.setprofile(at_nth)
-            try:
-                step()
+            try:  # The last event is the call that ends the profile.
+                try:
+                    step()
+                finally:
+                    sys.setprofile(None)
             except Preempted:
                 pass
-            finally:
-                sys.setprofile(None)
             found = states[0]()
             if not same(found, states[1]()):
                 train(plain, of_plain)
