@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <numeric>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -287,11 +288,7 @@ void Follower::handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
     return;
   }
   if (changes_memory(op)) {
-    if (is_apart(*stack, count)) {
-      run(op, keys, stack);
-    } else {
-      python_.refuse(full_name(op), "changes which memory a tensor uses");
-    }
+    resize(op, keys, stack);
     return;
   }
   if (has_mask(op, *stack) || geometries_.are_unmeasured(op)) {

@@ -81,7 +81,6 @@ class Follower {
   bool is_pending(const c10::StorageImpl* storage) const;
   bool refuses_strangers(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
   bool has_written_lent() const;
-  bool is_apart(const torch::jit::Stack& stack, size_t count) const;
   bool was_overwritten() const;
   bool meets_twin(const torch::jit::Stack& stack, size_t count) const;
   bool is_small(const at::Tensor& tensor) const;
@@ -89,6 +88,7 @@ class Follower {
   bool may_run(const c10::OperatorHandle& op, const OperatorFacts& facts,
                const torch::jit::Stack& stack);
   void run(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
+  void resize(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
   void run_and_note(const c10::OperatorHandle& op, const OperatorFacts& facts,
                     c10::DispatchKeySet keys, torch::jit::Stack* stack);
   static at::Tensor copy_of(const at::Tensor& tensor);

@@ -11,24 +11,6 @@
 
 namespace fitstep::torch_side {
 
-// Whether the program has nothing to do with any of the arguments, as where one is being loaded or
-// is one more tensor over a storage. A preview could not undo it to a tensor that has memory.
-bool Follower::is_apart(const torch::jit::Stack& stack, size_t count) const {
-  bool found = true;
-  each_argument(stack, count, [&](const at::Tensor& one) {
-    found &= is_untouched(one) && !where_.is_home(storage_of(one)->data());
-    found &= mode_ != Mode::Preview || one.storage().nbytes() == 0;
-  });
-  for (size_t i = stack.size() - count; i < stack.size(); ++i) {
-    if (stack[i].isStorage()) {
-      const c10::Storage storage = stack[i].toStorage();
-      const c10::StorageImpl* const impl = storage.unsafeGetStorageImpl();
-      found &= !is_hollow(*impl) && numbers_.find(impl) == numbers_.end();
-    }
-  }
-  return found;
-}
-
 // Whether an argument lies in the memory of something met before that PyTorch takes for another, as
 // DLPack makes it. From then on both are lent: what was called so far has to run first.
 bool Follower::meets_twin(const torch::jit::Stack& stack, size_t count) const {

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 import torch.utils.dlpack
 from kit import Call, case
 from torch import Tensor, get_rng_state, nn, set_num_threads
@@ -301,3 +302,39 @@ def norms_of_gradients_that_another_step_left() -> Any:
         return [p.grad.norm() for p in b.model.parameters() if p.grad is not None]
 
     return after_another(second)
+
+
+@case("past")
+def resized_to_its_own_size() -> Any:
+    b = Bench()
+    kept, noise = torch.empty_like(b.calls[0][0]), torch.empty(len(b.calls[0][0]), 1)
+
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        kept.resize_(x.size()).copy_(x)
+        noise.resize_(x.size(0), 1).normal_()
+        return b.update(F.cross_entropy(b.model(kept) * noise, y))
+
+    return b.world(step, kept, noise)
+
+
+@case("past")
+def resized_from_nothing() -> Any:
+    b = Bench()
+
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        made = torch.empty(0).resize_(x.size()).copy_(x)
+        return b.update(F.cross_entropy(b.model(made), y) + made.mean())
+
+    return b.world(step)
+
+
+@case("past")
+def resized_from_call_to_call() -> Any:
+    b = Bench()
+    kept = torch.empty(0)
+
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        kept.resize_(x.size()).copy_(x)
+        return b.update(F.cross_entropy(b.model(kept), y))
+
+    return b.world(step, kept)
