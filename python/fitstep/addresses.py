@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .state import Reach
 
 _LEAST = 1 << 16  # No smaller number is an address.
+_UNITS = [1 << i for i in range(13)]  # Up to pages.
 _MOST_NUMBERS = 1 << 16  # Of a table of pointers.
 _MOST_DIGITS = 64
 _DIGITS = re.compile(r"0x[0-9a-fA-F]{5,16}|(?<![0-9a-zA-Z])[1-9][0-9]{4,19}(?![0-9a-zA-Z])")
@@ -42,8 +43,8 @@ def check_no_address(
     numbers = [at for at, _ in kept]
     for name, tensor in tensors.items():
         begin = _core.storage_begin(tensor)
-        i = bisect_left(numbers, begin)
-        if not begin or i == len(numbers) or numbers[i] >= begin + _core.storage_bytes(tensor):
+        i = _within(numbers, begin, begin + _core.storage_bytes(tensor)) if begin else None
+        if i is None:
             continue
         if is_growing:
             when, todo = "now, as this call needs a larger arena", 'give a budget, as budget="300%"'
@@ -56,6 +57,15 @@ def check_no_address(
             "number would stay behind",
             todo=todo,
         )
+
+
+def _within(numbers: list[int], begin: int, end: int) -> int | None:
+    """Which of these sorted numbers is an address of [begin, end), or counts units up to it."""
+    for unit in _UNITS:
+        i = bisect_left(numbers, begin // unit)
+        if i < len(numbers) and numbers[i] * unit < end:
+            return i
+    return None
 
 
 def _kept(reach: Reach) -> Iterator[tuple[int, Callable[[], str]]]:

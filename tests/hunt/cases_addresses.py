@@ -50,6 +50,10 @@ def _cached(b: Bench) -> Callable[[int], int]:
 # Kept before compile, and whether it is that of a parameter.
 KEPT: dict[str, tuple[Callable[[Bench], Any], Callable[[Any, Tensor], bool]]] = {
     "int": (lambda b: _first(b).data_ptr(), lambda kept, p: p.data_ptr() == kept),
+    "cache_line": (
+        lambda b: _first(b).data_ptr() // 64,
+        lambda kept, p: p.data_ptr() // 64 == kept,
+    ),
     "set": (lambda b: {_first(b).data_ptr()}, lambda kept, p: p.data_ptr() in kept),
     "keys": (
         lambda b: {p.data_ptr(): n for n, p in b.model.named_parameters()},
