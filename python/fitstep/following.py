@@ -200,6 +200,10 @@ class Following:
                 stacklevel=2,
             )
 
+    def forget(self) -> None:
+        """An error has the frames of the step, and these all its tensors."""
+        self.stepped, self.error = [], None
+
     def check_faults(self) -> None:
         """Notes an error if somebody has touched hollow memory."""
         self.was_touched |= self._faults is not None and self._faults.take() > 0

@@ -299,6 +299,7 @@ class Step:
             finally:
                 self.audits.seconds += time.perf_counter() - began if is_due else 0
                 self._call = None
+                self._following.forget()
                 self._make_room()
 
     def _flush(self, name: str) -> bool:

@@ -5,6 +5,7 @@ import copy
 import re
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 
 import pytest
@@ -215,6 +216,25 @@ def test_behind_a_value_that_the_step_asked_for_what_came_before_has_happened() 
     assert differences(fingerprint(it=model), fingerprint(it=plain)) == []
     assert differences(fingerprint(it=head), fingerprint(it=plain_head)) == []
     step.close()
+
+
+def test_of_a_step_that_has_failed_only_the_error_keeps_its_tensors() -> None:
+    layer = nn.Linear(8, 4)
+
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        loss = nn.functional.cross_entropy(layer(x), y)
+        return loss * loss.item()
+
+    y = torch.tensor([0, 1, 2, 3, 0, 1])
+    compiled = fitstep.compile(step, (torch.ones(6, 8), y), audits="off")
+    given = torch.ones(6, 8)
+    is_there = weakref.ref(given)
+    try:
+        compiled(given, y + 99)
+    except fitstep.StepFailed:
+        del given
+    assert is_there() is None
+    compiled.close()
 
 
 def test_a_step_that_fails_beside_a_sparse_gradient_says_so() -> None:

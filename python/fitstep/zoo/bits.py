@@ -50,7 +50,9 @@ def _entries(name: str, value: object) -> Iterator[tuple[str, str]]:
 
 
 def _tensor_bits(tensor: Tensor) -> str:
-    flat = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+    # A copy: a step takes memory that numpy has been given for numpy's, too.
+    flat = tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
+    flat = flat.reshape(-1).view(torch.uint8)
     digest = hashlib.sha256(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
     digest.update(flat.numpy().data)
     return digest.hexdigest()
