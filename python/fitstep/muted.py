@@ -240,6 +240,7 @@ def _world_doors() -> Iterator[tuple[Any, str]]:
     """What changes the world and tells no audit hook."""
     yield atexit, "register"
     yield signal, "signal"
+    yield signal, "raise_signal"
     if "asyncio" in sys.modules and sys.modules["asyncio"]._get_running_loop() is not None:
         for name in ("call_soon", "call_later", "call_at"):
             yield sys.modules["asyncio"].BaseEventLoop, name
@@ -259,6 +260,7 @@ def thread_doors() -> Iterator[tuple[Any, str]]:
         for name in ("start_new_thread", "_start_new_thread", "_start_joinable_thread"):
             if hasattr(owner, name):
                 yield owner, name
+    yield threading.Thread, "start"  # It keeps a thread that could not be started.
     yield threading.Condition, "notify"  # Of queues, events and barriers, too.
     yield ThreadPoolExecutor, "submit"
 

@@ -24,6 +24,7 @@ from . import _core
 from .ambient import setting_doors
 from .muted import thread_doors, wakes_nobody
 from .state.taken import READERS
+from .uninterrupted import SENDING, acting_at_once
 
 if TYPE_CHECKING:
     from .following import Following
@@ -140,6 +141,8 @@ class Patches:
             yield _Patch(owner, "get_rng_state", self.behind_all)
         for owner, name in thread_doors():  # The other thread finds what was called so far.
             yield _Patch(owner, name, self.behind_all)
+        for owner, name, _ in SENDING:
+            yield _Patch(owner, name, self._at_once)
         for owner, name, _ in setting_doors():
             yield _Patch(owner, name, self._behind_setting)
 
@@ -153,6 +156,18 @@ class Patches:
             following.flush(original.__name__)
             with _core.NotFollowed():
                 return original(*args, **kwargs)
+
+        return function
+
+    def _at_once(self, send: Function) -> Function:
+        """`send`, which has a handler called before it returns."""
+        following = self._following
+
+        def function(*args: Any) -> Any:
+            if not following.is_asked():
+                return send(*args)
+            with acting_at_once():
+                return send(*args)
 
         return function
 

@@ -8,6 +8,7 @@ step                    |==== parameters, state, schedules ====|
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import threading
 
@@ -24,6 +25,10 @@ from .errors import StepFailed
 _AT_ONCE = {signal.SIGKILL, signal.SIGSTOP, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE}
 _AT_ONCE |= {signal.SIGILL}
 _SIGNALS = tuple(sorted(int(number) for number in signal.valid_signals() - _AT_ONCE))
+
+# What sends a signal: the owner, the name, and the function.
+_SENDERS = ((signal, "raise_signal"), (signal, "pthread_kill"), (os, "kill"), (os, "killpg"))
+SENDING = tuple((owner, name, getattr(owner, name)) for owner, name in _SENDERS)
 
 Handler = Callable[[int, FrameType | None], Any]
 
@@ -72,6 +77,21 @@ def interruptible() -> Iterator[None]:
         yield
     finally:
         held.is_holding = True
+
+
+@contextlib.contextmanager
+def acting_at_once() -> Iterator[None]:
+    """In a body of uninterrupted(), where the step itself sends a signal: it goes on with what the
+    handler has done, so that this one does not wait."""
+    if threading.current_thread() is not threading.main_thread() or not _stack:
+        yield
+        return
+    held = _stack[-1]
+    before, held.is_holding = held.is_holding, False
+    try:
+        yield
+    finally:
+        held.is_holding = before
 
 
 class _Held:

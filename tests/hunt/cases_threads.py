@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import copy
+import os
 import queue
 import random
+import signal
 import tempfile
 import threading
 import weakref
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -34,6 +37,66 @@ def thread_forward_in_a_thread() -> Any:
         return b.update(F.cross_entropy(made.pop("out"), y))
 
     return b.world(step)
+
+
+@case("thread")
+def thread_that_keeps_a_tensor() -> Any:
+    b = Bench()
+
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        made: list[Tensor] = []
+        out = b.model(x)
+        thread = threading.Thread(target=lambda: made.append(out.detach() * 2))
+        thread.start()
+        thread.join()
+        return b.update(F.cross_entropy(out + made[0], y))
+
+    return b.world(step)
+
+
+SENT: dict[str, Callable[[], object]] = {
+    "raised": lambda: signal.raise_signal(signal.SIGUSR1),
+    "by_kill": lambda: os.kill(os.getpid(), signal.SIGUSR1),
+    "to_the_thread": lambda: signal.pthread_kill(threading.get_ident(), signal.SIGUSR1),
+}
+
+
+def _sent(name: str) -> Callable[[], Any]:
+    def sent() -> Any:
+        b, handled = Bench(), [1.0]
+
+        def handler(*_: object) -> None:
+            handled.append(handled[-1] * 1.5)
+
+        def step(x: Tensor, y: Tensor) -> Tensor:
+            out = b.model(x)
+            if len(b.log) % 2 == 0:
+                SENT[name]()
+            b.log.append(len(handled))
+            return b.update(F.cross_entropy(out, y) * handled[-1])
+
+        signal.signal(signal.SIGUSR1, handler)
+        return b.world(step, handled)
+
+    sent.__name__ = f"signal_that_the_step_sends_{name}"
+    return sent
+
+
+@case("thread")
+def signal_that_the_step_sends_by_another_name() -> Any:
+    b = Bench()
+    send = signal.raise_signal
+
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        send(signal.SIGUSR1)
+        return b.update(b.loss(x, y) * (1 + len(b.log)))
+
+    signal.signal(signal.SIGUSR1, lambda *_: b.log.append(1))
+    return b.world(step)
+
+
+for _name in SENT:
+    case("thread")(_sent(_name))
 
 
 @case("thread")

@@ -1,6 +1,7 @@
 """Signals whose handlers raise, at any moment of a step: it has happened, or it has not."""
 
 import contextlib
+import ctypes
 import signal
 import sys
 from collections.abc import Iterator
@@ -58,7 +59,7 @@ def test_a_signal_whose_handler_raises_waits_for_the_end_of_the_step() -> None:
         nonlocal seen
         seen += 1
         if seen == at:
-            signal.raise_signal(signal.SIGTERM)
+            ctypes.pythonapi.PyErr_SetInterruptEx(signal.SIGTERM)  # As from outside.
 
     with handled(signal.SIGTERM) as calls:
         for at in range(1, 10_000, 13):

@@ -15,6 +15,7 @@ import torch
 
 from fitstep.ambient import setting_doors
 from fitstep.errors import CaptureError
+from fitstep.uninterrupted import SENDING
 
 # Methods of a tensor that show its memory, or write to it, past operators.
 READERS = (
@@ -50,5 +51,6 @@ def check_not_taken(function: Any, path: Callable[[], str]) -> None:
 @functools.cache
 def _doors() -> dict[int, str]:
     """By id, as a user writes them."""
-    found = {id(change): f"{owner.__name__}.{name}" for owner, name, change in setting_doors()}
+    doors = [*setting_doors(), *SENDING]
+    found = {id(change): f"{owner.__name__}.{name}" for owner, name, change in doors}
     return found | {id(_SPLIT): "torch.tensor_split", id(_TO_DLPACK): "torch.to_dlpack"}
