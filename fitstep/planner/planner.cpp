@@ -234,10 +234,10 @@ class Planning {
   // Local moves: the largest homes first, each to the other tier, as long as that helps.
   void flip_homes() {
     constexpr int64_t kFlippedOps = 8'000;  // In all tries together.
-    constexpr int64_t kMostFlips = 24;
+    const int64_t most_flips = int64_t{3} * request_.effort;
     if (!is_free_ || request_.capacity_bytes <= 0 || !has_answer()) return;
     if (!is_small() && is_within(kNear)) return;
-    const int64_t tries = std::min(kFlippedOps / (values_.tick_count() + 1), kMostFlips);
+    const int64_t tries = std::min(kFlippedOps / (values_.tick_count() + 1), most_flips);
     std::vector<StorageId> homes = all_homes(program_);
     const auto size_of = [&](StorageId id) { return program_.storages[id.index()].size_bytes; };
     std::ranges::stable_sort(homes, std::greater(), size_of);
