@@ -28,9 +28,12 @@ int64_t host_of(int64_t budget_bytes) {
   return std::clamp(aligned(budget_bytes / 1000), kLeastHostBytes, kMostHostBytes);
 }
 
+int64_t inside_of(int64_t budget_bytes, int64_t outside_bytes) {
+  return budget_bytes - outside_bytes - reserve_of(budget_bytes) - host_of(budget_bytes);
+}
+
 int64_t capacity_of(int64_t budget_bytes, int64_t outside_bytes) {
-  const int64_t inside_bytes =
-      budget_bytes - outside_bytes - reserve_of(budget_bytes) - host_of(budget_bytes);
+  const int64_t inside_bytes = inside_of(budget_bytes, outside_bytes);
   return inside_bytes < 0 ? inside_bytes : aligned(inside_bytes);
 }
 
@@ -88,11 +91,12 @@ Result<Budget> parse_budget(const std::string& text, const Program& program) {
 }
 
 int64_t budget_for(int64_t height_bytes, int64_t external_bytes) {
-  int64_t budget_bytes = height_bytes + external_bytes;
+  const int64_t wanted_bytes = aligned(height_bytes + kAlignmentBytes - 1);
+  int64_t budget_bytes = wanted_bytes + external_bytes;
   while (true) {
-    const int64_t missing_bytes = height_bytes - capacity_of(budget_bytes, external_bytes);
+    const int64_t missing_bytes = wanted_bytes - inside_of(budget_bytes, external_bytes);
     if (missing_bytes <= 0) return budget_bytes;
-    budget_bytes += missing_bytes;
+    budget_bytes += missing_bytes;  // No less would do: what is inside grows by one per byte.
   }
 }
 

@@ -47,8 +47,9 @@ TEST(Budget, IsASizeOrAShareOfThePlainPeak) {
 }
 
 TEST(Budget, ForAHeightIsTheLeastThatHoldsIt) {
-  for (const int64_t height_bytes : {64, 6400, 64'000, 640'000, 6'400'000}) {
-    const int64_t budget_bytes = budget_for(height_bytes, 1000);
+  const int64_t external_bytes = split_budget(1000, test_program()).external_bytes;
+  for (const int64_t height_bytes : {64, 6408, 64'000, 640'000, 6'400'000}) {
+    const int64_t budget_bytes = budget_for(height_bytes, external_bytes);
     EXPECT_GE(split_budget(budget_bytes, test_program()).capacity_bytes, height_bytes);
     EXPECT_LT(split_budget(budget_bytes - 1, test_program()).capacity_bytes, height_bytes);
   }

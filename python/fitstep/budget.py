@@ -42,21 +42,23 @@ def capacity_of(
 ) -> int:
     """What a budget leaves to the arena beside tensors outside it, the reserve, the host and the
     staging of a disk tier."""
+    return _inside(budget_bytes, external_bytes, files, alignment) // alignment * alignment
+
+
+def _inside(budget_bytes: int, external_bytes: int, files: float, alignment: int) -> int:
     inside = budget_bytes - external_bytes - host_of(budget_bytes)
-    inside -= reserve_of(budget_bytes, alignment) + staging_of(budget_bytes, files)
-    return inside // alignment * alignment
+    return inside - reserve_of(budget_bytes, alignment) - staging_of(budget_bytes, files)
 
 
 def budget_for(
     height_bytes: int, external_bytes: int, files: float, alignment: int = ALIGNMENT
 ) -> int:
     """The least budget that leaves a capacity of `height_bytes`."""
-    budget = height_bytes + external_bytes
-    while True:
-        capacity = capacity_of(budget, external_bytes, files, alignment)
-        if capacity >= height_bytes:
-            return budget
-        budget += height_bytes - capacity
+    wanted = -(-height_bytes // alignment) * alignment
+    budget = wanted + external_bytes
+    while (missing := wanted - _inside(budget, external_bytes, files, alignment)) > 0:
+        budget += missing  # No less would do: what is inside grows by at most one per byte.
+    return budget
 
 
 def joined(failed: list[BudgetTooSmall]) -> BudgetTooSmall:
