@@ -111,7 +111,7 @@ void bind_capture(py::module_& module) {
       .def(py::init<>())
       .def("save", &Profile::save)
       .def("load", &Profile::load)
-      .def("correction_count", &Profile::correction_count)
+      .def("corrected", &Profile::corrected)
       .def("begin_capture", &Profile::begin_capture);
   py::class_<StepProgram, std::shared_ptr<StepProgram>>(module, "StepProgram")
       .def("storages", &storages)

@@ -88,6 +88,24 @@ void check_not_resized(const TorchCall& call, const torch::jit::Stack& arguments
   }
 }
 
+// What draws in its lifetime is put back.
+class GeneratorKept {
+ public:
+  GeneratorKept(const torch::jit::Stack& stack, c10::Device device)
+      : generator_(at::globalContext().defaultGenerator(device)) {
+    for (const c10::IValue& value : stack)
+      if (value.isGenerator()) generator_ = value.toGenerator();
+    save_generator(generator_, state_.data());
+  }
+  GeneratorKept(const GeneratorKept&) = delete;
+  GeneratorKept& operator=(const GeneratorKept&) = delete;
+  ~GeneratorKept() { load_generator(generator_, state_.data()); }
+
+ private:
+  at::Generator generator_;
+  std::vector<char> state_ = std::vector<char>(kGeneratorStateBytes);
+};
+
 constexpr int64_t kMostMadeUpBytes = int64_t{2} << 30;
 
 // These operators of ours act on a generator wherever they run: nobody may try them.
@@ -247,12 +265,12 @@ std::vector<Value> Geometries::of(const TorchCall& call, const torch::jit::Stack
   std::vector<Value> results;
   const OperatorFacts& facts = facts_of(call.handle);
   const bool is_others = is_of_others(call.handle);
-  const bool may_try = !is_others && !facts.is_random && facts.written.empty();
+  const bool may_try = !is_others && facts.written.empty();
   const int64_t bytes = operand_bytes(call);
   const bool has_room =
       3 * bytes <= static_cast<int64_t>(room_.bytes.size()) || bytes <= kMostBesideBytes;
   if (may_try && has_room && bytes <= most_tried_bytes_) {
-    Trial trial = tried(call, stack);
+    Trial trial = tried(call, stack, device);
     if (trial.failure == nullptr) {
       correct(trial.results, call, size_bytes, profile_.corrections());
       return known_.emplace(key, std::move(trial.results)).first->second;
@@ -270,7 +288,7 @@ std::vector<Value> Geometries::of(const TorchCall& call, const torch::jit::Stack
   } catch (const std::exception& error) {
     if (is_beyond_exceptions(error)) throw;
     if (is_others) throw NotForeseen("has no fake kernel");
-    Trial trial = tried(call, stack);
+    Trial trial = tried(call, stack, device);
     if (trial.failure != nullptr && trial.is_sure) std::rethrow_exception(trial.failure);
     if (trial.failure != nullptr) throw NotForeseen("refuses made-up data");
     results = std::move(trial.results);
@@ -322,8 +340,11 @@ Geometries::Trial Geometries::tried_with(const TorchCall& call, const torch::jit
   return trial;
 }
 
-Geometries::Trial Geometries::tried(const TorchCall& call, const torch::jit::Stack& stack) const {
+Geometries::Trial Geometries::tried(const TorchCall& call, const torch::jit::Stack& stack,
+                                    c10::Device device) const {
   if (operand_bytes(call) > kMostMadeUpBytes) throw NotForeseen("too large to try");
+  std::optional<GeneratorKept> kept;
+  if (facts_of(call.handle).is_random) kept.emplace(stack, device);
   std::unique_ptr<Serving> serving;
   const bool is_lent = room_.device != nullptr && !room_.bytes.empty();
   if (is_lent) {

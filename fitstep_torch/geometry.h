@@ -80,7 +80,7 @@ class Geometries {
     bool is_sure = false;
   };
 
-  Trial tried(const TorchCall& call, const torch::jit::Stack& stack) const;
+  Trial tried(const TorchCall& call, const torch::jit::Stack& stack, c10::Device device) const;
   static Trial tried_with(const TorchCall& call, const torch::jit::Stack& stack, Fill fill);
   static at::Tensor made_up(const at::Tensor& like, Fill fill);
 

@@ -85,6 +85,12 @@ bool is_packed(const StepProgram& step, size_t op, size_t form) {
 
 }  // namespace
 
+std::set<std::string> Profile::corrected() const {
+  std::set<std::string> found = unmeasured_;
+  for (const auto& [signature, seen] : corrections_) found.insert(signature);
+  return found;
+}
+
 void Profile::begin_capture() {
   for (const auto& [signature, measured] : corrections_) applied_.insert(signature);
 }

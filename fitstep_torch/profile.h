@@ -65,7 +65,7 @@ class Profile {
   // them: steps run them between segments. Capture again with these, too.
   bool is_unmeasured(const std::string& name) const { return unmeasured_.contains(name); }
   bool has_unmeasured() const { return !unmeasured_.empty(); }
-  size_t correction_count() const { return corrections_.size() + unmeasured_.size(); }
+  std::set<std::string> corrected() const;  // Signatures, and names of operators.
 
   // A capture begins: corrections that are known now are in what it records.
   void begin_capture();

@@ -204,3 +204,47 @@ def varied_places_of_item() -> Any:
         return loss
 
     return b.world(step, calls=batches(9))
+
+
+# Of the model's output h (6, 4), in a branch that compile does not see.
+LATE: dict[str, Any] = {
+    "attention_of_one_token": lambda h: F.scaled_dot_product_attention(
+        *[h.view(3, 2, 1, 4)] * 3, is_causal=True
+    ),
+    "attention_with_dropout": lambda h: F.scaled_dot_product_attention(
+        *[h.view(3, 1, 2, 4)] * 3, dropout_p=0.5
+    ),
+    "drawn_words": lambda h: h.softmax(1).multinomial(2) * h[:, :2],
+    "dropout": F.dropout,
+    "alpha_dropout": lambda h: F.alpha_dropout(h, training=True),
+    "feature_dropout": lambda h: F.dropout2d(h.view(1, 6, 2, 2)),
+    "noise": lambda h: h + torch.randn_like(h) + torch.rand(4),
+    "order": lambda h: h[torch.randperm(6)] * torch.arange(6)[:, None],
+    "coins": lambda h: h.sigmoid().bernoulli() * h,
+    "gumbel": F.gumbel_softmax,
+    "normal": lambda h: torch.normal(h.detach(), h.detach().abs()) * h,
+    "poisson": lambda h: torch.poisson(h.detach().abs() * 4) * h,
+    "binomial": lambda h: torch.binomial(torch.full((6, 4), 5.0), h.detach().sigmoid()) * h,
+    "rrelu": lambda h: F.rrelu(h, training=True),
+    "integers": lambda h: h * torch.randint(9, (4,)),
+}
+
+
+def _late(name: str) -> Any:
+    def late() -> Any:
+        b = Bench()
+
+        def step(x: Tensor, y: Tensor) -> Tensor:
+            loss = b.usual(x, y)
+            if loss.item() != 1:  # Compile takes it for that.
+                return b.update(LATE[name](b.model(x)).square().mean())
+            return loss
+
+        return b.world(step)
+
+    late.__name__ = f"late_{name}"
+    return late
+
+
+for _name in LATE:
+    case("varied")(_late(_name))
