@@ -15,7 +15,7 @@ import torch
 from . import _core
 from .audits import Audits, Truth, audited
 from .codes import choose_codes, shall_look
-from .errors import FitstepError, StepFailed
+from .errors import FitstepError, StepFailed, changed_by, step_failed
 from .maker import FoundTooLate, Maker
 from .recordings import arguments_in, label_of, recorded_of
 from .results import detached
@@ -25,7 +25,7 @@ from .uninterrupted import RUN_PROGRAMS
 from .variants import Recorded, Variant, lower, roles_of, storage_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from .following import Ended, Following
     from .session import Session
@@ -124,6 +124,9 @@ class Call:
             if self._audits is not None:  # Plain PyTorch has been further.
                 Truth(targets, ended.starts, ended.drawn).to_start()
             self._abandon(following, survivors)
+            if self._ran and isinstance(error, FitstepError):
+                todo = "later calls know it" if isinstance(error, FoundTooLate) else error.todo
+                error.say_what_stays(changed_by(self._ran), todo)
             raise
         self._part += 1
 
@@ -212,7 +215,7 @@ class Call:
         if failure is not None:
             self._abandon(following, survivors)
             message, written = failure
-            raise _step_failed(self._session.homes, message, written, self._ran)
+            raise step_failed(self._session.homes, message, written, self._ran)
         self._ran.append(core)
         following.core.forget_writes()  # What has happened up to here stays.
         self._note_numbers()
@@ -372,26 +375,3 @@ def _overwritten() -> FitstepError:
         "(they run behind the function): the step would train with other numbers",
         todo="write through the tensor (with torch.no_grad(): w.copy_(...)), or outside the step",
     )
-
-
-def _step_failed(
-    at_home: Iterable[str], message: str, written: list[str], before: list[Any]
-) -> StepFailed:
-    """The error for a step that stopped half-way, by when it may have written what is named; these
-    programs had come to their end before."""
-    changed = list(dict.fromkeys(name for program in before for name in program.written()))
-    if written:
-        written = list(dict.fromkeys([*changed, *written]))
-    homes = set(at_home) & set(written)
-    if not written and before:
-        todo = "what the step had done before it asked for a tensor's value stays, as with plain "
-        todo += "PyTorch; nothing was changed behind that"
-    elif not written:
-        todo = "nothing was changed: parameters, buffers and optimizer state are as before the step"
-    elif not homes:
-        todo = "what the caller has given it may be half new: give it anew"
-    else:
-        grads = any(name.endswith(".grad") for name in homes)
-        todo = "load a checkpoint into the model and the optimizer"
-        todo += f"{', and zero_grad(),' if grads else ''} before going on"
-    return StepFailed(message, unusable=written, changed=changed, todo=todo)

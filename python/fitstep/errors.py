@@ -13,28 +13,43 @@ from __future__ import annotations
 import os
 import sys
 import sysconfig
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from types import FrameType, TracebackType
+from typing import Any
 
 
 class FitstepError(Exception):
     """The base of every error that fitstep raises on purpose.
 
     `problem` says what was tried and what is wrong, `where` is "file:line in function" of the
-    user's code, `todo` is what the user can do.
+    user's code, `todo` is what the user can do. Where a call of a step raises it, `changed` names
+    what the step had changed before it asked for a tensor's value; that stays.
     """
+
+    changed: tuple[str, ...] = ()
 
     def __init__(self, problem: str, *, where: str | None = None, todo: str | None = None) -> None:
         self.problem = problem
         self.where = where
         self.todo = todo
-        lines = [problem]
-        if where:
-            lines.append(f"at {where}")
-        if todo:
-            lines.append(todo)
-        super().__init__("\n  ".join(lines))
+        super().__init__()
+        self._join()
+
+    def _join(self) -> None:
+        lines = [self.problem, f"at {self.where}" if self.where else "", self.todo or ""]
+        self.args = ("\n  ".join(line for line in lines if line),)
+
+    def say_what_stays(self, changed: Sequence[str], todo: str | None) -> None:
+        """An earlier part of the call has happened. `todo`: in the place of what it said."""
+        self.changed = tuple(changed)
+        stays = "what the step had done before it asked for a tensor's value stays, as with plain "
+        stays += "PyTorch"
+        if changed:
+            more = f" and {len(changed) - NAMED} more" if len(changed) > NAMED else ""
+            stays += f"; it has changed {', '.join(changed[:NAMED])}{more}"
+        self.todo = f"{todo}\n  {stays}" if todo else stays
+        self._join()
 
 
 class CaptureError(FitstepError):
@@ -147,6 +162,34 @@ class StepFailed(FitstepError):
         if len(self.unusable) > NAMED:
             problem += f" and {len(self.unusable) - NAMED} more, all in `unusable` of this error"
         super().__init__(problem, todo=todo)
+
+
+def changed_by(programs: Iterable[Any]) -> list[str]:
+    """What these programs, which have run, write."""
+    return list(dict.fromkeys(name for program in programs for name in program.written()))
+
+
+def step_failed(
+    at_home: Iterable[str], message: str, written: list[str], before: list[Any]
+) -> StepFailed:
+    """The error for a step that stopped half-way, by when it may have written what is named; these
+    programs had come to their end before."""
+    changed = changed_by(before)
+    if written:
+        written = list(dict.fromkeys([*changed, *written]))
+    homes = set(at_home) & set(written)
+    if not written and before:
+        todo = "what the step had done before it asked for a tensor's value stays, as with plain "
+        todo += "PyTorch; nothing was changed behind that"
+    elif not written:
+        todo = "nothing was changed: parameters, buffers and optimizer state are as before the step"
+    elif not homes:
+        todo = "what the caller has given it may be half new: give it anew"
+    else:
+        grads = any(name.endswith(".grad") for name in homes)
+        todo = "load a checkpoint into the model and the optimizer"
+        todo += f"{', and zero_grad(),' if grads else ''} before going on"
+    return StepFailed(message, unusable=written, changed=changed, todo=todo)
 
 
 class PlanFileError(FitstepError, ValueError):

@@ -17,7 +17,7 @@ import torch
 from . import _core
 from .ambient import ambient, under
 from .entered import FirstImport, forget_modules
-from .errors import CaptureError, FitstepError
+from .errors import CaptureError, FitstepError, user_location
 from .recordings import Recordings
 from .seen_memory import forget_dead_arrays, seen_past_tensors
 from .state import Reach
@@ -84,14 +84,14 @@ class Maker:
         Raises CaptureError for what cannot be part of a program, and what the function raises.
         """
         for _ in range(_CORRECTIONS):
-            known = self.cache.profile.correction_count()
+            known = self.cache.profile.corrected()
             try:
                 found = self._bind(*self._record(args, kwargs))
             except CaptureError:  # Next time its operator runs between segments.
-                if self.cache.profile.correction_count() == known:
+                if self.cache.profile.corrected() == known:
                     raise
                 continue
-            if self.cache.profile.correction_count() == known:
+            if self.cache.profile.corrected() == known:
                 return found
         raise CaptureError(
             "results of this step have another shape or other strides than PyTorch's meta kernels "
@@ -145,7 +145,7 @@ class Maker:
 
     def take_up(self, one: Recorded) -> Variant:
         """The variant of a segment that a call has, lowered."""
-        known = self.cache.profile.correction_count()
+        known = self.cache.profile.corrected()
         lent = [t for t in one.externals if _core.is_lent(t) and not _core.is_hollow(t)]
         forget_dead_arrays(lent)
         variant = Binder(self.session, self.keeps_grads).bind([one])[0]
@@ -154,11 +154,13 @@ class Maker:
             lower(variant, one, self.session, self.cache)
         except CaptureError as error:
             failed = error
-        if self.cache.profile.correction_count() != known:
+        if new := self.cache.profile.corrected() - known:
+            names = ", ".join(sorted({signature.partition("(")[0] for signature in new}))
             raise FoundTooLate(
-                "an operator of this call gives a tensor of other strides than PyTorch says, or "
-                "cannot be measured, which was found too late for this call",
-                todo="call the step again, or compile it with these arguments as its example",
+                f"{names} gives a tensor of other strides than PyTorch says, or cannot be "
+                "measured, which was found too late for this call",
+                where=user_location(),
+                todo="call the step again, which knows it now",
             ) from failed
         if failed is not None:
             raise failed

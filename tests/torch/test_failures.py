@@ -218,6 +218,28 @@ def test_behind_a_value_that_the_step_asked_for_what_came_before_has_happened() 
     step.close()
 
 
+def test_a_later_part_that_does_not_fit_says_what_stays() -> None:
+    layer = nn.Linear(8, 4)
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+
+    def step(x: Tensor) -> Tensor:
+        loss = layer(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        if loss.item() != 1:  # Compile takes it for that.
+            return layer(x.repeat(10_000, 1)).square().mean()
+        return loss
+
+    x = torch.ones(6, 8)
+    compiled = fitstep.compile(step, (x,), "4KiB", audits="off")
+    before = layer.weight.detach().clone()
+    with pytest.raises(fitstep.BudgetTooSmall, match="it has changed") as raised:
+        compiled(x)
+    assert not torch.equal(layer.weight, before)
+    assert any(name.endswith("weight") for name in raised.value.changed)
+    compiled.close()
+
+
 def test_of_a_step_that_has_failed_only_the_error_keeps_its_tensors() -> None:
     layer = nn.Linear(8, 4)
 
