@@ -355,9 +355,10 @@ void bind_following(py::module_& module) {
     return std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
   });
   module.def("use_count", &holders_of);
-  // Of the tensor that a Python object stands for: 1 if nothing but that object holds it.
-  module.def("tensor_use_count",
-             [](const py::handle& object) { return THPVariable_Unpack(object.ptr()).use_count(); });
+  module.def("cores_of", &cores_of);
+  module.def("is_held_by_core",
+             [](const py::handle& one) { return THPVariable_Unpack(one.ptr()).use_count() > 1; });
+  module.def("tensors_among", &tensors_among);
   py::class_<WeakStorage>(module, "WeakStorage")
       .def(py::init([](const at::Tensor& tensor) {
         return WeakStorage{.of = tensor.storage().getWeakStorageImpl()};

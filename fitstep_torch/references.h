@@ -19,6 +19,13 @@ namespace fitstep::torch_side {
 std::vector<int64_t> references_past_containers(const pybind11::list& objects,
                                                 const pybind11::list& followed);
 
+// Those of `objects` that are tensors.
+pybind11::list tensors_among(const pybind11::list& objects);
+
+// References of C++ to the tensor that a Python object stands for, beside that object: a capsule's,
+// or that of who has it as gradient. Not that of a graph which would add to its gradient.
+int64_t cores_of(const pybind11::handle& object);
+
 // Puts objects that the collector follows among its youngest, also those that gc.freeze() has
 // hidden from it.
 void track_anew(const pybind11::list& objects);

@@ -37,7 +37,7 @@ def seen_past_tensors(reach: Reach, recorded: list[Any], session: Any) -> list[_
 
     def is_suspect(tensor: torch.Tensor) -> bool:
         has_more = _core.use_count(tensor) > own[_core.storage_id(tensor)]
-        return has_more or _core.is_lent(tensor) or _core.tensor_use_count(tensor) > 1
+        return has_more or _core.is_lent(tensor) or _core.cores_of(tensor) > 0
 
     suspects = {
         _core.storage_id(t): t for t in tensors if session.home_of(t) is None and is_suspect(t)
@@ -72,8 +72,8 @@ def forget_dead_arrays(lent: list[torch.Tensor]) -> list[torch.Tensor]:
     del every, over
     past = _core.references_past_containers(others, all_objects())
     for tensor, references in zip(others, past, strict=True):
-        cores = _core.tensor_use_count(tensor) - 1  # Each a capsule, or the leaf of a gradient.
-        by_array = references - held[id(tensor)] - (1 if cores else 0)
+        cores = _core.cores_of(tensor)  # Each a capsule, or the leaf of a gradient.
+        by_array = references - held[id(tensor)] - _core.is_held_by_core(tensor)
         if by_array > 0 or cores > (1 if id(tensor) in grads else 0):
             alive.add(_core.storage_id(tensor))
     for key, tensor in of.items():
@@ -116,7 +116,7 @@ def _locals_of_frames() -> Iterator[Any]:
 
 def _all_tensors() -> list[torch.Tensor]:
     """That Python knows."""
-    return [t for t in all_objects() if issubclass(type(t), torch.Tensor)]
+    return _core.tensors_among(all_objects())
 
 
 def _is_over(value: Any, storages: Container[int]) -> bool:

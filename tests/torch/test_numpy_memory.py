@@ -185,3 +185,27 @@ def test_a_check_that_has_hashed_gradients_lets_them_move() -> None:
     step(torch.randn(2, 8))
     assert step.check(2).steps == 2
     step.close()
+
+
+def test_looking_between_calls_makes_no_new_program() -> None:
+    """Also where a graph of the last call is alive: spectral_norm keeps the weight it has made."""
+    torch.manual_seed(0)
+    model = nn.utils.spectral_norm(nn.Linear(8, 4))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def train(x: Tensor) -> Tensor:
+        optimizer.zero_grad()
+        loss = model(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    x = torch.linspace(-1, 1, 48).reshape(6, 8)
+    step = fitstep.compile(train, (x,), audits="off")
+    step(x)
+    programs = len(step.variants)
+    for _ in range(3):
+        assert all(np.isfinite(p.detach().numpy()).all() for p in model.parameters())
+        step(x)
+    assert len(step.variants) == programs
+    step.close()
