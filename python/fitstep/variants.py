@@ -112,6 +112,8 @@ class Binder:
         self._made: dict[int, tuple[Recorded, int]] = {}  # By storage: who has made it.
         self._bound: dict[int, str] = {}  # By storage: its home.
         self._sizes: dict[str, int] = {}  # In bytes, of homes.
+        # Of tensors without a name, by part, place and bytes: the call, and the home.
+        self._anew: dict[tuple[int, int, int], tuple[int, str]] = {}
 
     def bind(self, recorded: list[Recorded]) -> list[Variant]:
         """One variant for each, not lowered yet, in their order.
@@ -182,7 +184,7 @@ class Binder:
             if home is not None:
                 name = home.name
             else:
-                name = self._bound.get(storage) or self._sized(name, tensor)
+                name = self._bound.get(storage) or self._name_of(one, place, name, taken)
                 while name in taken:  # Another one that the segment uses has traded places with it.
                     name += ", moved"
                 self._bound[storage] = name
@@ -221,6 +223,19 @@ class Binder:
     def _add_size(self, variant: Variant, name: str, tensor: torch.Tensor) -> None:
         on_device = tensor.device == self._session.torch_device
         variant.sizes[name] = int(_core.storage_bytes(tensor)), on_device
+
+    def _name_of(self, one: Recorded, place: int, name: str, taken: set[str]) -> str:
+        """Of a tensor that the segment writes. One that each call makes anew has the home of the
+        one that the call before has made."""
+        tensor = one.externals[place]
+        if name:
+            return self._sized(name, tensor)
+        key = one.part, place, int(_core.storage_bytes(tensor))
+        call, name = self._anew.get(key, (one.call, ""))
+        if not name or call == one.call or name in taken:
+            name = self._sized("", tensor)
+        self._anew[key] = one.call, name
+        return name
 
     def _sized(self, name: str, tensor: torch.Tensor) -> str:
         """A name that no home of another size has: a buffer may grow."""

@@ -294,3 +294,28 @@ def test_numbers_of_a_group_may_be_whole_and_then_not() -> None:
     with compiled(ours.step, (ours.x, ours.y)) as step:
         found = run(ours, step)
     assert same(found, run(plain, plain.step))
+
+
+def test_a_tensor_that_each_call_makes_anew_has_one_home() -> None:
+    """As T5 makes its buckets: whole numbers that Python knows, to which it adds what it does not
+    know. Every call that compile looks at had a home for its own, and a program."""
+    torch.manual_seed(0)
+    model = torch.nn.Linear(8, 4)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+
+    def train(x: Tensor) -> Tensor:
+        buckets = torch.arange(4)
+        buckets += (x.exp().mean() > 1).long() * 2
+        loss = (model(x) * buckets).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    step = fitstep.compile(train, (torch.ones(6, 8),), audits="off")
+    assert len(step.variants) == 2
+    assert sum(name.startswith("closed-over") for name in step._session.homes) == 1
+    before = model.weight.detach().clone()
+    step(torch.ones(6, 8))
+    assert not torch.equal(before, model.weight)
+    step.close()

@@ -123,7 +123,16 @@ def train_fitstep(
 ) -> Run:
     """Another copy, trained through fitstep inside `budget`."""
     trainee = build(CASES[case], tiny)
-    compiled = compile_all(trainee, budget, audits)
+    return _train_compiled(trainee, compile_all(trainee, budget, audits), steps)
+
+
+def train_at_least(case: str) -> Run:
+    """Likewise, in the least budget that fitstep finds a plan for."""
+    trainee = build(CASES[case], tiny=True)
+    return _train_compiled(trainee, compile_at_least(trainee)[0], STEPS)
+
+
+def _train_compiled(trainee: Trainee, compiled: list[Any], steps: int) -> Run:
     try:
         watched = [Watched(step) for step in compiled]
         run = drive(trainee, watched, steps)
@@ -133,22 +142,25 @@ def train_fitstep(
     return run
 
 
-def least_budget(case: str, tiny: bool = True) -> int:
-    """The least budget that fitstep finds a plan for, in bytes; for several functions, jointly."""
-    trainee = build(CASES[case], tiny)
+def compile_at_least(trainee: Trainee) -> tuple[list[Any], int]:
+    """Every function in one arena of the least budget that fitstep finds a plan for; its bytes."""
     budget = 1
     while True:
         try:
-            steps = compile_all(trainee, budget)
+            return compile_all(trainee, budget), budget
         except fitstep.BudgetTooSmall as error:
             # Below the floor nothing was searched for: ask again at the floor.
             better = error.least_found_bytes or error.floor_bytes
             if better <= budget:  # Would ask for ever.
                 raise
             budget = better
-        else:
-            close_all(steps)
-            return budget
+
+
+def least_budget(case: str, tiny: bool = True) -> int:
+    """The least budget that fitstep finds a plan for, in bytes; for several functions, jointly."""
+    steps, budget = compile_at_least(build(CASES[case], tiny))
+    close_all(steps)
+    return budget
 
 
 def share_of_plain_peak(case: str, share: float, tiny: bool = True) -> int:
