@@ -19,6 +19,7 @@ says which of the outcomes in `OUTCOMES` the case has. FITSTEP_AUDITS=auto puts 
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import random
@@ -189,6 +190,9 @@ def isolated() -> Iterator[None]:
         torch.set_autocast_dtype("cpu", torch.bfloat16)
         warnings.filters[:] = filters
         sys.stdout, sys.stderr = streams
+        gc.enable()
+        for enable in (torch.backends.cuda.enable_math_sdp, torch.backends.cuda.enable_flash_sdp):
+            enable(True)
 
 
 def run_case(case: Case, budget: Any = None) -> Outcome:
