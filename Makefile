@@ -48,7 +48,7 @@ demo: $(setup)
 test: $(setup)
 	$(call build,dev,-DFITSTEP_TORCH=ON)
 	ctest --preset dev
-	$(python) -m pytest -q -n $(JOBS)
+	OMP_WAIT_POLICY=passive $(python) -m pytest -q -n $(JOBS) --dist loadgroup
 
 test-core: $(setup)
 	$(call build,core) && ctest --preset core
