@@ -265,8 +265,10 @@ std::vector<Value> Geometries::of(const TorchCall& call, const torch::jit::Stack
   std::vector<Value> results;
   const OperatorFacts& facts = facts_of(call.handle);
   const bool is_others = is_of_others(call.handle);
-  const bool may_try = !is_others && facts.written.empty();
   const int64_t bytes = operand_bytes(call);
+  // What draws by sizes alone makes what they say, however much that is.
+  const bool draws_by_sizes = facts.is_random && bytes == 0;
+  const bool may_try = !is_others && facts.written.empty() && !draws_by_sizes;
   const bool has_room =
       3 * bytes <= static_cast<int64_t>(room_.bytes.size()) || bytes <= kMostBesideBytes;
   if (may_try && has_room && bytes <= most_tried_bytes_) {

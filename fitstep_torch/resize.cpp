@@ -13,9 +13,10 @@
 namespace fitstep::torch_side {
 namespace {
 
-bool has_size(const std::string& name, std::span<const c10::IValue> arguments) {
-  if (name != "aten::resize_") return false;
-  return arguments[0].toTensor().sizes() == arguments[1].toIntVector();
+// With a memory format the strides change, also where the size is the same.
+bool changes_nothing(const std::string& name, std::span<const c10::IValue> arguments) {
+  return name == "aten::resize_" && arguments[2].isNone() &&
+         arguments[0].toTensor().sizes() == arguments[1].toIntVector();
 }
 
 bool gets_first_memory(const std::string& name, const c10::IValue& resized) {
@@ -38,7 +39,7 @@ void Follower::resize(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
   const std::string& name = op.operator_name().name;
   const size_t count = op.schema().arguments().size();
   const auto arguments = std::span(*stack).last(count);
-  if (has_size(name, arguments)) {  // Nothing happens, and the tensor is given back.
+  if (changes_nothing(name, arguments)) {  // The tensor is given back.
     torch::jit::drop(*stack, count - 1);
     return;
   }

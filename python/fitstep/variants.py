@@ -112,8 +112,7 @@ class Binder:
         self._made: dict[int, tuple[Recorded, int]] = {}  # By storage: who has made it.
         self._bound: dict[int, str] = {}  # By storage: its home.
         self._sizes: dict[str, int] = {}  # In bytes, of homes.
-        # Of tensors without a name, by part, place and bytes: the call, and the home.
-        self._anew: dict[tuple[int, int, int], tuple[int, str]] = {}
+        self._anew: dict[tuple[int, int, int], str] = {}  # Likewise, by part, place and bytes.
 
     def bind(self, recorded: list[Recorded]) -> list[Variant]:
         """One variant for each, not lowered yet, in their order.
@@ -231,11 +230,10 @@ class Binder:
         if name:
             return self._sized(name, tensor)
         key = one.part, place, int(_core.storage_bytes(tensor))
-        call, name = self._anew.get(key, (one.call, ""))
-        if not name or call == one.call or name in taken:
-            name = self._sized("", tensor)
-        self._anew[key] = one.call, name
-        return name
+        found = self._anew.get(key)
+        if found is None or found in taken:
+            found = self._anew[key] = self._sized("", tensor)
+        return found
 
     def _sized(self, name: str, tensor: torch.Tensor) -> str:
         """A name that no home of another size has: a buffer may grow."""

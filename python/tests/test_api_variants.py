@@ -299,23 +299,29 @@ def test_numbers_of_a_group_may_be_whole_and_then_not() -> None:
 def test_a_tensor_that_each_call_makes_anew_has_one_home() -> None:
     """As T5 makes its buckets: whole numbers that Python knows, to which it adds what it does not
     know. Every call that compile looks at had a home for its own, and a program."""
-    torch.manual_seed(0)
-    model = torch.nn.Linear(8, 4)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
 
-    def train(x: Tensor) -> Tensor:
-        buckets = torch.arange(4)
-        buckets += (x.exp().mean() > 1).long() * 2
-        loss = (model(x) * buckets).square().mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        return loss
+    def make() -> tuple[nn.Module, Any]:
+        torch.manual_seed(0)
+        model = nn.Linear(8, 4)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
 
-    step = fitstep.compile(train, (torch.ones(6, 8),), audits="off")
+        def train(x: Tensor, k: int) -> Tensor:
+            buckets = torch.arange(4)
+            buckets += (x.exp().mean() > 1).long() * k
+            loss = (model(x) * buckets).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            return buckets
+
+        return model, train
+
+    x = torch.ones(6, 8)
+    (model, train), (plain, train_plain) = make(), make()
+    step = fitstep.compile(train, (x, 2), audits="off")
     assert len(step.variants) == 2
     assert sum(name.startswith("closed-over") for name in step._session.homes) == 1
-    before = model.weight.detach().clone()
-    step(torch.ones(6, 8))
-    assert not torch.equal(before, model.weight)
+    kept, expected = [step(x, k) for k in range(5)], [train_plain(x, k) for k in range(5)]
+    assert all(map(torch.equal, kept, expected)), "each call's is its own"
+    assert torch.equal(model.weight, plain.weight)
     step.close()

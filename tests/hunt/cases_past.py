@@ -318,6 +318,19 @@ def resized_to_its_own_size() -> Any:
 
 
 @case("past")
+def resized_to_its_own_size_in_another_format() -> Any:
+    b = Bench()
+    kept = torch.arange(96.0).reshape(2, 3, 4, 4)
+
+    def step(x: Tensor, y: Tensor) -> Any:
+        kept.resize_(kept.size(), memory_format=torch.channels_last)
+        b.log.append(kept.stride())
+        return b.update(b.loss(x, y) * kept.flatten()[7])
+
+    return b.world(step, kept)
+
+
+@case("past")
 def resized_from_nothing() -> Any:
     b = Bench()
 

@@ -15,7 +15,9 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 LOOPS = ROOT / "examples" / "loops"
-MOST_SECONDS = 60  # Of the processor. Three times what a loop takes alone: two workers share a core.
+MOST_SECONDS = (
+    60  # Of the processor. Three times what a loop takes alone: two workers share a core.
+)
 
 # The settings of main, by the name of a case: the loop, then what differs from the defaults.
 CASES: dict[str, dict[str, Any]] = {
