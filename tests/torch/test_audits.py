@@ -209,7 +209,7 @@ def test_a_program_that_fails_in_an_audit_leaves_everything_as_before(
     step = compiled(training)
     before = training.bits()
     monkeypatch.setattr(
-        calls, "_step_failed", lambda *_: fitstep.StepFailed("stopped", unusable=[], todo="")
+        calls, "step_failed", lambda *_: fitstep.StepFailed("stopped", unusable=[], todo="")
     )
 
     class Failing(Forgetful):
