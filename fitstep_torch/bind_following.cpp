@@ -385,6 +385,7 @@ void bind_following(py::module_& module) {
     tensor.storage().unsafeGetStorageImpl()->set_resizable(false);
   });
   module.def("is_hollow", [](const at::Tensor& tensor) { return is_hollow(tensor); });
+  module.def("is_guess", &Guesses::is_in);
   module.def("fill_hollow", [](const at::Tensor& hollow, const at::Tensor& with) {
     fill_hollow(*hollow.storage().unsafeGetStorageImpl(), *with.storage().unsafeGetStorageImpl());
   });

@@ -28,6 +28,7 @@ namespace {
 using Kind = OperatorFacts::Kind;
 
 constexpr int64_t kMostKnownElements = int64_t{1} << 16;
+constexpr int64_t kMostAsked = 100'000;
 constexpr int64_t kMostUnfilledElements = int64_t{1} << 10;
 
 Follower* listening = nullptr;  // The only one: Python's lock sees to it.
@@ -58,7 +59,7 @@ void Follower::start(Known known, Mode mode, bool may_add, Where where) {
   mode_ = mode;
   may_add_ = may_add;
   set_where(std::move(where));
-  recorded_ = ran_ = 0;
+  recorded_ = ran_ = asked_ = 0;
   region_ = -1;
   reset();
   listening = this;
@@ -99,6 +100,7 @@ void Follower::reset() {
   generators_.clear();
   put_generators_back();
   starts_.clear();
+  guesses_.forget();
 }
 
 // -- what runs at once -----------------------------------------------------------------------
@@ -126,10 +128,11 @@ bool Follower::is_readable(const at::Tensor& tensor) const {
   return found == numbers_.end() || !is_written_[static_cast<size_t>(found->second)];
 }
 
-bool Follower::is_small(const at::Tensor& tensor) const {
-  if (c10::isIntegralType(tensor.scalar_type(), /*includeBool=*/true))
-    return tensor.numel() <= kMostKnownElements;
-  return tensor.dim() == 0 && tensor.device().is_cpu();
+bool Follower::has_guess(const torch::jit::Stack& stack, size_t count) const {
+  bool found = false;
+  if (mode_ != Mode::Preview) return found;
+  each_argument(stack, count, [&](const at::Tensor& one) { found |= Guesses::is_in(one); });
+  return found;
 }
 
 Follower::Bytes Follower::bytes_of(const torch::jit::Stack& stack, size_t count) const {
@@ -200,12 +203,17 @@ void Follower::run(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
 
 void Follower::run_and_note(const c10::OperatorHandle& op, const OperatorFacts& facts,
                             c10::DispatchKeySet keys, torch::jit::Stack* stack) {
-  const size_t first = stack->size() - op.schema().arguments().size();
+  const size_t count = op.schema().arguments().size();
+  const size_t first = stack->size() - count;
   for (const size_t i : facts.written) {
     each_tensor((*stack)[first + i], [&](const at::Tensor& one) { save_written(one); });
   }
+  const bool is_guess = has_guess(*stack, count);
   ++ran_;
   run(op, keys, stack);
+  for (size_t i = 0; is_guess && i < facts.argument_of.size(); ++i) {
+    if (facts.argument_of[i] < 0) each_tensor((*stack)[first + i], &Guesses::mark);
+  }
   // What is in it is whatever was there; with the same each time, recordings can be compared.
   if (rule_of(op).is_undefined && !kernels_fill_what_they_make()) {
     const BelowAutograd no_autograd;
@@ -311,18 +319,22 @@ void Follower::handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
 
 void Follower::ask(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
                    torch::jit::Stack* stack) {
-  const bool is_known = bytes_of(*stack, op.schema().arguments().size()) != Bytes::Hollow;
-  if (is_known || python_.flush(full_name(op))) {
+  const size_t count = op.schema().arguments().size();
+  bool is_known = bytes_of(*stack, count) != Bytes::Hollow;
+  // A loop may wait for what a guess never becomes: then Python ends it.
+  if (is_known && mode_ == Mode::Preview) is_known = ++asked_ <= kMostAsked;
+  if (is_known || python_.flush(full_name(op)) || bytes_of(*stack, count) != Bytes::Hollow) {
     run(op, keys, stack);
-    return;
+  } else {
+    make_up(op, stack);
   }
-  make_up(op, stack);
 }
 
 void Follower::dynamic(const c10::OperatorHandle& op, const OperatorFacts& facts,
                        c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   const size_t count = op.schema().arguments().size();
-  if (bytes_of(*stack, count) != Bytes::Hollow && !writes_unseen(*stack, count, facts.written)) {
+  const bool is_known = bytes_of(*stack, count) != Bytes::Hollow && !has_guess(*stack, count);
+  if (is_known && !writes_unseen(*stack, count, facts.written)) {
     run_and_note(op, facts, keys, stack);
     return;
   }

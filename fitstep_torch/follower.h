@@ -10,8 +10,7 @@
 // and what it is the first to write is kept, so that the program can do it from the same start.
 //
 // What is recorded is compared with the segments that are known, call by call; where none is like
-// it, a new one begins with the calls so far. So nothing that Python decides can be missed,
-// whatever it is decided by.
+// it, a new one begins with the calls so far. So nothing that Python decides can be missed.
 #pragma once
 
 #include <ATen/core/stack.h>
@@ -26,6 +25,7 @@
 
 #include "fitstep_torch/following.h"
 #include "fitstep_torch/geometry.h"
+#include "fitstep_torch/guesses.h"
 #include "fitstep_torch/hollow.h"
 #include "fitstep_torch/operator_facts.h"
 #include "fitstep_torch/segment.h"
@@ -83,7 +83,7 @@ class Follower {
   bool has_written_lent() const;
   bool was_overwritten() const;
   bool meets_twin(const torch::jit::Stack& stack, size_t count) const;
-  bool is_small(const at::Tensor& tensor) const;
+  bool has_guess(const torch::jit::Stack& stack, size_t count) const;
   Bytes bytes_of(const torch::jit::Stack& stack, size_t count) const;
   bool may_run(const c10::OperatorHandle& op, const OperatorFacts& facts,
                const torch::jit::Stack& stack);
@@ -160,8 +160,8 @@ class Follower {
   bool is_listening_ = false;
   bool may_add_ = true;
   int32_t region_ = -1;
-  int64_t recorded_ = 0;
-  int64_t ran_ = 0;
+  int64_t recorded_ = 0, ran_ = 0, asked_ = 0;
+  Guesses guesses_;  // Of a preview.
 
   // This segment.
   std::shared_ptr<Segment> followed_;  // Null while a new one is recorded.

@@ -23,6 +23,7 @@
 #include "fitstep_torch/operator_facts.h"
 #include "fitstep_torch/operators_of_others.h"
 #include "fitstep_torch/python_values.h"
+#include "fitstep_torch/stack_tensors.h"
 #include "fitstep_torch/tensors.h"
 
 namespace fitstep::torch_side {
@@ -36,23 +37,12 @@ torch::jit::Stack converted(const torch::jit::Stack& from, const Convert& conver
   torch::jit::Stack stack;
   stack.reserve(from.size());
   for (const c10::IValue& value : from) {
-    if (value.isTensor()) {
-      stack.emplace_back(value.toTensor().defined() ? convert(value.toTensor()) : at::Tensor());
-    } else if (value.isTensorList()) {
-      c10::List<at::Tensor> list;
-      for (const at::Tensor& one : value.toTensorVector()) list.push_back(convert(one));
-      stack.emplace_back(std::move(list));
-    } else if (value.isOptionalTensorList()) {
-      c10::List<std::optional<at::Tensor>> list;
-      for (const std::optional<at::Tensor>& one : value.toOptionalTensorVector())
-        list.push_back(one.has_value() && one->defined() ? std::optional(convert(*one)) : one);
-      stack.emplace_back(std::move(list));
-    } else if (is_for_meta && value.isDevice()) {
+    if (is_for_meta && value.isDevice()) {
       stack.emplace_back(c10::Device(c10::DeviceType::Meta));
     } else if (is_for_meta && value.isGenerator()) {
       stack.emplace_back();
     } else {
-      stack.push_back(value);
+      stack.push_back(with_others(value, convert));
     }
   }
   return stack;

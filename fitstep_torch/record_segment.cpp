@@ -182,6 +182,9 @@ void Follower::record(const c10::OperatorHandle& op, const OperatorFacts& facts,
   const size_t count = call.arguments.size();
   const size_t below = stack->size() - count;
   Source source = python_.source();
+  torch::jit::Stack guessed;
+  if (mode_ == Mode::Preview && !facts.is_random)
+    guessed = guesses_.arguments(*stack, count, facts.written);
   if (mode_ == Mode::Audit) {
     check_not_resized(call, *stack);
     const auto kept = keep_starts(call, *stack);
@@ -212,6 +215,7 @@ void Follower::record(const c10::OperatorHandle& op, const OperatorFacts& facts,
     }
     give_recorded(call, facts, stack);
   }
+  if (mode_ == Mode::Preview) guesses_.follow(op, std::move(guessed), *stack);
   for (size_t i = 0; i < count; ++i) {
     if (!is_written(call, i)) continue;
     for (const auto& tensor : call.arguments[i].tensors) {
@@ -315,6 +319,8 @@ EndedSegment Follower::end_segment() {
     if (!keeps_all(*followed_) && !take_other(position_, keeps_all)) leave_known();
   }
   ended.survivors = survivors();
+  if (mode_ == Mode::Preview)
+    for (const auto& one : ended.survivors) guesses_.fill(one.second);
   ended.was_overwritten = was_overwritten();
   for (Drawn& one : drawn_) {
     std::vector<char> now = state_bytes(one.generator);

@@ -34,6 +34,23 @@ void each_argument(const torch::jit::Stack& stack, size_t count, const Act& act)
   for (size_t i = stack.size() - count; i < stack.size(); ++i) each_tensor(stack[i], act);
 }
 
+// The value with others in the place of its tensors.
+template <class Convert>
+c10::IValue with_others(const c10::IValue& value, const Convert& convert) {
+  if (value.isTensor())
+    return value.toTensor().defined() ? convert(value.toTensor()) : at::Tensor();
+  if (value.isTensorList()) {
+    c10::List<at::Tensor> list;
+    for (const at::Tensor& one : value.toTensorVector()) list.push_back(convert(one));
+    return list;
+  }
+  if (!value.isOptionalTensorList()) return value;
+  c10::List<std::optional<at::Tensor>> list;
+  for (const std::optional<at::Tensor>& one : value.toOptionalTensorVector())
+    list.push_back(one.has_value() && one->defined() ? std::optional(convert(*one)) : one);
+  return list;
+}
+
 inline TensorRef geometry_in(const at::Tensor& tensor) {
   return {.storage = -1,
           .sizes = tensor.sizes().vec(),

@@ -113,10 +113,10 @@ class Recordings:
         for one in recorded:
             for tensor in [*one.externals, *(t for _, t in one.survivors)]:
                 handles[storage_id(tensor)] = handles.get(storage_id(tensor), 0) + 1
-                if _core.is_hollow(tensor):
+                if is_made(tensor):
                     made[storage_id(tensor)] = tensor
         left = [t for key, t in made.items() if _core.use_count(t) > handles[key]]
-        for tensor in left:
+        for tensor in filter(_core.is_hollow, left):
             _core.fill_hollow(tensor, torch.zeros(_core.storage_bytes(tensor), dtype=torch.uint8))
         if left:
             raise CaptureError(
@@ -165,7 +165,7 @@ class Recordings:
         finally:
             put_back(undo, self._following.core.undo_writes)
             # What another recording makes in the same place has the same name, and home.
-            self._maker.session.names.free(_core.is_hollow)
+            self._maker.session.names.free(is_made)
 
     def _record_calls(self, first: int = 0, *, puts_grads: bool = False) -> None:
         for call in range(_AHEAD):
@@ -229,9 +229,9 @@ class Recordings:
 
     def _flush(self, name: str) -> bool:
         self._end_segment(is_last=False)
+        self._made_up = True  # What it has made that is small holds guesses from now on.
         if not name:  # Nobody has asked: an array shows what was written.
             return False
-        self._made_up = True
         self._asked += is_asked_for_values(name)
         if self._asked > _MOST_MADE_UP:  # It may wait for a value that never comes.
             raise LeavesTheProcess(name)
@@ -307,6 +307,11 @@ class Recordings:
             flat = tensor.detach().clone(memory_format=torch.contiguous_format).reshape(-1)
             found.append(flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b"")
         return found
+
+
+def is_made(tensor: torch.Tensor) -> bool:
+    """Whether a preview has made it: no kernel has."""
+    return bool(_core.is_hollow(tensor) or _core.is_guess(tensor))
 
 
 def tensors_in(args: Any, kwargs: Any) -> list[torch.Tensor]:

@@ -325,3 +325,54 @@ def test_a_tensor_that_each_call_makes_anew_has_one_home() -> None:
     assert all(map(torch.equal, kept, expected)), "each call's is its own"
     assert torch.equal(model.weight, plain.weight)
     step.close()
+
+
+def test_what_is_computed_from_values_asked_for_is_foreseen() -> None:
+    """Sums of losses that were asked for, running means, counts: no call plans another program."""
+
+    class Meters(Job):
+        def __init__(self) -> None:
+            super().__init__()
+            self.mean, self.right = torch.zeros(()), torch.zeros((), dtype=torch.long)
+
+        def train(self, x: Tensor, y: Tensor) -> tuple[float, int, float]:
+            self.optimizer.zero_grad()
+            output = self.model(x)
+            first = nn.functional.cross_entropy(output, y)
+            first.backward()
+            asked = first.item()
+            second = self.model(x).square().mean()
+            second.backward()
+            self.optimizer.step()
+            found = output.argmax(1)
+            asked += second.item()
+            self.right += (found == y).sum()
+            both = first + second
+            self.mean = self.mean * 0.5 + both.detach()
+            return both.item(), int(self.right.item()), asked + self.mean.item()
+
+    job, plain = Meters(), Meters()
+    with compiled(job.train, (job.x, job.y)) as step:
+        foreseen = len(step.variants)
+        torch.manual_seed(3)
+        ours = [step(job.x, job.y) for _ in range(4)]
+        assert len(step.variants) == foreseen
+        state = job.state()
+    torch.manual_seed(3)
+    assert ours == [plain.train(plain.x, plain.y) for _ in range(4)]
+    assert same(state, plain.state())
+
+
+def test_a_loop_that_no_made_up_value_ends_is_left() -> None:
+    job, plain = Job(), Job()
+
+    def halvings(job: Job) -> int:
+        loss = nn.functional.cross_entropy(job.model(job.x), job.y).detach()
+        loss.item()
+        count = 0
+        while (loss - 1).abs() < 1e-9:  # One, as compile makes it up, and it stays so.
+            loss, count = loss * 1, count + 1
+        return count
+
+    with compiled(lambda: halvings(job), ()) as step:
+        assert step() == halvings(plain)
