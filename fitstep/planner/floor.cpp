@@ -33,7 +33,7 @@ std::optional<Tick> birth_of(const Program& program, const Form& form, const Wri
   // It may lie where the input was. Whether that input ends here is not known yet.
   if (!write.may_take.is_none() && reads_bytes_of(form, write.may_take)) return std::nullopt;
   for (const Request& request : form.requests) {
-    if (request.output == write.storage) return request_live(form, request).begin;
+    if (request.output == write.storage) return Sequence(form).live(request).begin;
   }
   return 0;
 }
@@ -81,7 +81,8 @@ int64_t working_set_bytes(const Program& program, const Form& form,
     const Storage& of = program.storages[storage.index()];
     if (!has_own_place(of)) read_bytes += of.size_bytes;
   }
-  std::vector<int64_t> change(static_cast<size_t>(sequence_length(form)) + 1, 0);
+  const Sequence sequence(form);
+  std::vector<int64_t> change(static_cast<size_t>(sequence.length()) + 1, 0);
   for (const Write& write : form.writes) {
     const std::optional<Tick> birth = birth_of(program, form, write);
     if (!birth) continue;
@@ -89,7 +90,7 @@ int64_t working_set_bytes(const Program& program, const Form& form,
   }
   for (const Request& request : form.requests) {
     if (!request.output.is_none()) continue;
-    const Interval live = request_live(form, request);
+    const Interval live = sequence.live(request);
     change[static_cast<size_t>(live.begin)] += request.size_bytes;
     change[static_cast<size_t>(live.end)] -= request.size_bytes;
   }

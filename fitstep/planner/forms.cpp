@@ -120,14 +120,15 @@ class Options {
 
   static Tick birth_in(const Form& form, StorageId output) {
     const auto request = std::ranges::find(form.requests, output, &Request::output);
-    return request == form.requests.end() ? 0 : request_live(form, *request).begin;
+    return request == form.requests.end() ? 0 : Sequence(form).live(*request).begin;
   }
 
   // Most bytes of outputs and scratch inside the instance, if it ran in this form.
   int64_t inside_bytes(size_t position, const Form& form) const {
     const Instance& instance = schedule_.instances[position];
     const std::vector<Write>& writes = form_of(instance, instance.form).writes;
-    std::vector<int64_t> change(static_cast<size_t>(sequence_length(form)) + 1, 0);
+    const Sequence sequence(form);
+    std::vector<int64_t> change(static_cast<size_t>(sequence.length()) + 1, 0);
     for (size_t i = 0; i < writes.size(); ++i) {
       if (!is_born(position, instance.writes[i])) continue;
       const StorageId output = writes[i].storage;
@@ -135,7 +136,7 @@ class Options {
     }
     for (const Request& request : form.requests) {
       if (!request.output.is_none()) continue;
-      const Interval live = request_live(form, request);
+      const Interval live = sequence.live(request);
       change[static_cast<size_t>(live.begin)] += request.size_bytes;
       change[static_cast<size_t>(live.end)] -= request.size_bytes;
     }

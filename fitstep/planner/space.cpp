@@ -17,11 +17,6 @@
 namespace fitstep {
 namespace {
 
-bool is_any_thread(const Form& form) {
-  return std::any_of(form.requests.begin(), form.requests.end(),
-                     [](const Request& request) { return request.is_any_thread; });
-}
-
 class SpaceMaker {
  public:
   SpaceMaker(const Values& values, const Schedule& schedule, bool takes_larger)
@@ -79,7 +74,7 @@ class SpaceMaker {
       tick += pause_ticks;
       start_.push_back(tick);
       const Form* form = form_of(instance);
-      tick += form == nullptr ? 1 : sequence_length(*form);
+      tick += form == nullptr ? 1 : Sequence(*form).length();
     }
     pause_.push_back(tick);
     start_.push_back(tick);
@@ -102,7 +97,8 @@ class SpaceMaker {
         std::find(instance.reads.begin(), instance.reads.end(), stay_index) != instance.reads.end();
     if (form == nullptr || !is_written || is_read) return start_[first];
     for (const Request& request : form->requests) {
-      if (request.output == stay.storage) return start_[first] + request_live(*form, request).begin;
+      if (request.output == stay.storage)
+        return start_[first] + Sequence(*form).live(request).begin;
     }
     return start_[first];
   }
@@ -194,12 +190,13 @@ class SpaceMaker {
       space_.first_request.push_back(static_cast<int32_t>(space_.block_of_request.size()));
       const Form* form = form_of(schedule_.instances[i]);
       if (form == nullptr) continue;
+      const Sequence sequence(*form);
       for (const Request& request : form->requests) {
         const bool is_scratch = request.output.is_none() && request.size_bytes > 0;
         space_.block_of_request.push_back(is_scratch ? static_cast<int32_t>(space_.blocks.size())
                                                      : kNone);
         if (!is_scratch) continue;
-        const Interval live = request_live(*form, request);
+        const Interval live = sequence.live(request);
         space_.blocks.push_back(
             {.size_bytes = request.size_bytes,
              .live = {.begin = start_[i] + live.begin, .end = start_[i] + live.end}});
@@ -266,18 +263,16 @@ class SpaceMaker {
 
 }  // namespace
 
-Tick sequence_length(const Form& form) {
-  Tick length = 1;
+Sequence::Sequence(const Form& form) {
   for (const Request& request : form.requests) {
-    length = std::max({length, request.live.begin + 1, request.live.end});
+    length_ = std::max({length_, request.live.begin + 1, request.live.end});
+    is_any_thread_ |= request.is_any_thread;
   }
-  return length;
 }
 
-Interval request_live(const Form& form, const Request& request) {
-  const Tick length = sequence_length(form);
-  if (is_any_thread(form)) return {.begin = 0, .end = length};
-  if (!request.output.is_none()) return {.begin = request.live.begin, .end = length};
+Interval Sequence::live(const Request& request) const {
+  if (is_any_thread_) return {.begin = 0, .end = length_};
+  if (!request.output.is_none()) return {.begin = request.live.begin, .end = length_};
   return {.begin = request.live.begin, .end = std::max(request.live.end, request.live.begin + 1)};
 }
 

@@ -53,11 +53,20 @@ Space make_space(const Values& values, const Schedule& schedule);
 // schedule make_space() counts on a layout that uses the rests (shrinking.h).
 std::optional<Space> make_other_space(const Values& values, const Schedule& schedule);
 
-// The live interval of a request in its form's own sequence. Requests of worker threads come in any
-// order, so then all requests of the form are live throughout.
-Interval request_live(const Form& form, const Request& request);
+// The ticks of a form in one of its instances.
+class Sequence {
+ public:
+  explicit Sequence(const Form& form);
 
-// Length of the form's sequence; at least 1.
-Tick sequence_length(const Form& form);
+  Tick length() const { return length_; }  // At least 1.
+
+  // The live interval of one of the form's requests. Requests of worker threads come in any order,
+  // so then all requests of the form are live throughout.
+  Interval live(const Request& request) const;
+
+ private:
+  Tick length_ = 1;
+  bool is_any_thread_ = false;
+};
 
 }  // namespace fitstep
