@@ -121,7 +121,7 @@ Status Homes::move_in(const at::Tensor& tensor, const Place& home, int64_t alias
   c10::DataPtr old = storage->set_data_ptr(c10::DataPtr(address, storage->device()));
   if (may_be_seen) kept_.emplace(address, std::move(old));
   own(*storage);
-  inside_.emplace_back(tensor.storage().getWeakStorageImpl());
+  note_inside(tensor.storage());
   return Done{};
 }
 
@@ -130,12 +130,16 @@ Status Homes::take_over(const at::Tensor& tensor, const Place& home) {
   FITSTEP_TRY(char* address,
               address_of(home, static_cast<int64_t>(storage->nbytes()), storage->device()));
   storage->set_data_ptr_noswap(c10::DataPtr(address, storage->device()));
-  inside_.emplace_back(tensor.storage().getWeakStorageImpl());
-  if (inside_.size() > most_inside_) {
-    std::erase_if(inside_, [](const auto& weak) { return weak.expired(); });
-    most_inside_ = 2 * inside_.size() + 1024;
-  }
+  note_inside(tensor.storage());
   return Done{};
+}
+
+// One that is gone leaves a shell behind, for as long as it is known here.
+void Homes::note_inside(const c10::Storage& storage) {
+  inside_.emplace_back(storage.getWeakStorageImpl());
+  if (inside_.size() <= most_inside_) return;
+  std::erase_if(inside_, [](const auto& weak) { return weak.expired(); });
+  most_inside_ = 2 * inside_.size() + 1024;
 }
 
 void Homes::move_out(const at::Tensor& tensor, int64_t handles) {
@@ -154,7 +158,7 @@ Result<at::Tensor> Homes::make(const TensorRef& geometry, int64_t size_bytes, co
                                c10::Device device) {
   FITSTEP_TRY(char* address, address_of(home, size_bytes, device));
   const c10::Storage storage = borrowed_storage(address, size_bytes, device);
-  inside_.emplace_back(storage.getWeakStorageImpl());
+  note_inside(storage);
   return tensor_over(storage, geometry);
 }
 

@@ -140,6 +140,7 @@ class Homes {
   // there is any.
   void leave_arenas();
   bool move_out(c10::StorageImpl& storage);  // False where there is no memory.
+  void note_inside(const c10::Storage& storage);
   void close_arena(const std::shared_ptr<Arena>& arena);
 
   std::shared_ptr<TorchDevice> torch_device_;
@@ -150,7 +151,7 @@ class Homes {
   HomesOptions options_;
   int64_t touched_bytes_ = 0;  // Of the arena, from its base.
   std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> inside_;
-  size_t most_inside_ = 4096;                // Then those that are gone are dropped.
+  size_t most_inside_ = 1024;                // Then those that are gone are dropped.
   std::multimap<char*, c10::DataPtr> kept_;  // By home: old memory that may still be looked at.
   std::map<int64_t, std::shared_ptr<std::vector<char>>> beside_;  // By offset of the home.
   bool is_closed_ = false;
