@@ -1,11 +1,9 @@
-#include <ATen/ops/equal.h>
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <optional>
 #include <span>
@@ -18,8 +16,6 @@
 #include "fitstep_torch/follower.h"
 #include "fitstep_torch/op_rules.h"
 #include "fitstep_torch/python_values.h"
-#include "fitstep_torch/references.h"
-#include "fitstep_torch/stack_tensors.h"
 #include "fitstep_torch/tensors.h"
 #include "fitstep_torch/variant.h"
 
@@ -137,6 +133,20 @@ void give_out(Segment& segment, int32_t number) {
   segment.is_kept.at(static_cast<size_t>(number)) = true;
 }
 
+template <class Result, class... Args>
+auto of_follower(Result (Follower::*method)(Args...)) {
+  return [method](Bound& bound, Args... args) -> Result {
+    return (bound.follower.*method)(std::forward<Args>(args)...);
+  };
+}
+
+template <class Result, class... Args>
+auto of_follower(Result (Follower::*method)(Args...) const) {
+  return [method](const Bound& bound, Args... args) -> Result {
+    return (bound.follower.*method)(std::forward<Args>(args)...);
+  };
+}
+
 py::tuple end_segment(Bound& bound) {
   EndedSegment ended = bound.follower.end_segment();
   py::list seeded;
@@ -156,17 +166,6 @@ py::tuple end_segment(Bound& bound) {
                         ended.survivors, seeded, generators, ended.held, ended.starts, drawn,
                         ended.was_overwritten);
 }
-
-at::Tensor bytes_over(const c10::Storage& storage) {
-  return tensor_over(
-      storage,
-      {.sizes = {static_cast<int64_t>(storage.nbytes())}, .strides = {1}, .dtype = at::kByte});
-}
-
-// Weak references to a tensor itself forbid torch.utils.swap_tensors(), which converts modules.
-struct WeakStorage {
-  c10::weak_intrusive_ptr<c10::StorageImpl> of;
-};
 
 // In its body operators run as if nobody followed.
 struct NotFollowed {
@@ -315,83 +314,21 @@ void bind_following(py::module_& module) {
               const std::shared_ptr<Homes>& homes, int64_t bottom_bytes) {
              bound.follower.set_where(where(bound, device, homes, bottom_bytes));
            })
-      .def("stop", [](Bound& bound) { bound.follower.stop(); })
+      .def("stop", of_follower(&Follower::stop))
       .def("end_segment", &end_segment)
-      .def("undo_writes", [](Bound& bound) { bound.follower.undo_writes(); })
-      .def("forget_writes", [](Bound& bound) { bound.follower.forget_writes(); })
-      .def("add_known",
-           [](Bound& bound, std::shared_ptr<Segment> segment) {
-             bound.follower.add_known(std::move(segment));
+      .def("undo_writes", of_follower(&Follower::undo_writes))
+      .def("forget_writes", of_follower(&Follower::forget_writes))
+      .def("add_known", of_follower(&Follower::add_known))
+      .def("set_known", of_follower(&Follower::set_known))
+      .def("set_region", of_follower(&Follower::set_region))
+      .def("is_untouched", of_follower(&Follower::is_untouched))
+      .def("guesses", of_follower(&Follower::guesses))
+      .def("note_guess",
+           [](Bound& bound, const at::Tensor& tensor, const std::string& asking) {
+             if (Guesses::is_in(tensor)) bound.follower.note_guess(asking);
            })
-      .def("set_known",
-           [](Bound& bound, Follower::Known known) { bound.follower.set_known(std::move(known)); })
-      .def("set_region", [](Bound& bound, int32_t region) { bound.follower.set_region(region); })
-      .def("is_untouched",
-           [](const Bound& bound, const at::Tensor& tensor) {
-             return bound.follower.is_untouched(tensor);
-           })
-      .def("recorded", [](const Bound& bound) { return bound.follower.recorded(); })
-      .def("ran", [](const Bound& bound) { return bound.follower.ran(); });
-  module.def("make_ghost", [](const at::Tensor& like) {
-    const TensorRef ref{
-        .sizes = like.sizes().vec(), .strides = like.strides().vec(), .dtype = like.scalar_type()};
-    return make_hollow(ref, reach_bytes(ref), like.device());
-  });
-  // Without a Python object for the storage, which would hold it, too.
-  module.def("storage_id", [](const at::Tensor& tensor) {
-    return reinterpret_cast<uintptr_t>(tensor.storage().unsafeGetStorageImpl());
-  });
-  module.def("storage_begin", [](const at::Tensor& tensor) {
-    return reinterpret_cast<uintptr_t>(tensor.storage().data());
-  });
-  module.def("storage_bytes", [](const at::Tensor& tensor) { return tensor.storage().nbytes(); });
-  module.def("has_storage", [](const at::Tensor& tensor) { return tensor.has_storage(); });
-  module.def("is_lent", [](const at::Tensor& tensor) { return is_lent(tensor.storage()); });
-  // All bytes of its storage.
-  module.def("bytes_of", [](const at::Tensor& tensor) { return bytes_over(tensor.storage()); });
-  // Of contiguous tensors of bytes. at::equal() takes six times as long on a CPU.
-  module.def("same_bytes", [](const at::Tensor& a, const at::Tensor& b) {
-    if (!a.is_cpu() || a.nbytes() != b.nbytes()) return at::equal(a, b);
-    return std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
-  });
-  module.def("use_count", &holders_of);
-  module.def("cores_of", &cores_of);
-  module.def("is_held_by_core",
-             [](const py::handle& one) { return THPVariable_Unpack(one.ptr()).use_count() > 1; });
-  module.def("tensors_among", &tensors_among);
-  py::class_<WeakStorage>(module, "WeakStorage")
-      .def(py::init([](const at::Tensor& tensor) {
-        return WeakStorage{.of = tensor.storage().getWeakStorageImpl()};
-      }))
-      .def("__call__", [](const WeakStorage& weak) -> std::optional<at::Tensor> {
-        auto alive = weak.of.lock();
-        return alive ? std::optional(bytes_over(c10::Storage(std::move(alive)))) : std::nullopt;
-      });
-  // As they are: asking a view for its grad may be an error.
-  module.def("grads_of", [](const std::vector<at::Tensor>& tensors) {
-    std::vector<at::Tensor> grads;
-    for (const at::Tensor& tensor : tensors) {
-      const auto* const of = torch::autograd::impl::get_autograd_meta(tensor);
-      if (of != nullptr && of->grad_.defined()) grads.push_back(of->grad_);
-    }
-    return grads;
-  });
-  module.def("references_past_containers", &references_past_containers);
-  module.def("track_anew", &track_anew);
-  module.def("forget_lender", [](const at::Tensor& tensor) {
-    tensor.storage().unsafeGetStorageImpl()->set_resizable(tensor.storage().allocator() != nullptr);
-  });
-  module.def("note_lender", [](const at::Tensor& tensor) {
-    tensor.storage().unsafeGetStorageImpl()->set_resizable(false);
-  });
-  module.def("is_hollow", [](const at::Tensor& tensor) { return is_hollow(tensor); });
-  module.def("is_guess", &Guesses::is_in);
-  module.def("fill_hollow", [](const at::Tensor& hollow, const at::Tensor& with) {
-    fill_hollow(*hollow.storage().unsafeGetStorageImpl(), *with.storage().unsafeGetStorageImpl());
-  });
-  py::class_<HollowFaults>(module, "HollowFaults").def(py::init<>()).def("take", [](HollowFaults&) {
-    return HollowFaults::take();
-  });
+      .def("recorded", of_follower(&Follower::recorded))
+      .def("ran", of_follower(&Follower::ran));
 }
 
 }  // namespace fitstep::torch_side

@@ -38,6 +38,7 @@ PYBIND11_MODULE(_core, module) {
   bind_capture(module);
   bind_entered(module);
   bind_following(module);
+  bind_tensors(module);
   bind_planning(module);
   bind_running(module);
 }

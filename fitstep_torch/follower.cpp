@@ -28,7 +28,7 @@ namespace {
 using Kind = OperatorFacts::Kind;
 
 constexpr int64_t kMostKnownElements = int64_t{1} << 16;
-constexpr int64_t kMostAsked = 100'000;
+constexpr int64_t kMostGuessed = 10'000;
 constexpr int64_t kMostUnfilledElements = int64_t{1} << 10;
 
 Follower* listening = nullptr;  // The only one: Python's lock sees to it.
@@ -59,7 +59,7 @@ void Follower::start(Known known, Mode mode, bool may_add, Where where) {
   mode_ = mode;
   may_add_ = may_add;
   set_where(std::move(where));
-  recorded_ = ran_ = asked_ = 0;
+  recorded_ = ran_ = guessed_ = 0;
   region_ = -1;
   reset();
   listening = this;
@@ -209,10 +209,12 @@ void Follower::run_and_note(const c10::OperatorHandle& op, const OperatorFacts& 
     each_tensor((*stack)[first + i], [&](const at::Tensor& one) { save_written(one); });
   }
   const bool is_guess = has_guess(*stack, count);
+  if (is_guess) note_guess(full_name(op));
   ++ran_;
   run(op, keys, stack);
   for (size_t i = 0; is_guess && i < facts.argument_of.size(); ++i) {
-    if (facts.argument_of[i] < 0) each_tensor((*stack)[first + i], &Guesses::mark);
+    if (facts.argument_of[i] < 0)
+      each_tensor((*stack)[first + i], [&](const at::Tensor& one) { guesses_.mark(one); });
   }
   // What is in it is whatever was there; with the same each time, recordings can be compared.
   if (rule_of(op).is_undefined && !kernels_fill_what_they_make()) {
@@ -222,8 +224,7 @@ void Follower::run_and_note(const c10::OperatorHandle& op, const OperatorFacts& 
 }
 
 void Follower::save_written(const at::Tensor& tensor) {
-  const at::Tensor plain = tensor.detach();
-  saved_.push_back({plain, plain.clone()});
+  saved_.save(tensor);
   const auto found = numbers_.find(storage_of(tensor));
   if (found == numbers_.end()) return;
   // A recorded call waits to read what is there now: it gets a copy.
@@ -240,13 +241,6 @@ at::Tensor Follower::copy_of(const at::Tensor& tensor) {
   bytes.copy_(tensor_over(tensor.storage(),
                           {.sizes = bytes.sizes().vec(), .strides = {1}, .dtype = at::kByte}));
   return tensor_over(bytes.storage(), geometry_in(tensor));
-}
-
-void Follower::undo_writes() {
-  const BelowAutograd no_autograd;
-  for (auto saved = saved_.rbegin(); saved != saved_.rend(); ++saved)
-    saved->tensor.copy_(saved->content);
-  saved_.clear();
 }
 
 // -- the one door ----------------------------------------------------------------------------
@@ -320,14 +314,17 @@ void Follower::handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
 void Follower::ask(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
                    torch::jit::Stack* stack) {
   const size_t count = op.schema().arguments().size();
-  bool is_known = bytes_of(*stack, count) != Bytes::Hollow;
-  // A loop may wait for what a guess never becomes: then Python ends it.
-  if (is_known && mode_ == Mode::Preview) is_known = ++asked_ <= kMostAsked;
+  if (has_guess(*stack, count)) note_guess(full_name(op));
+  const bool is_known = bytes_of(*stack, count) != Bytes::Hollow;
   if (is_known || python_.flush(full_name(op)) || bytes_of(*stack, count) != Bytes::Hollow) {
     run(op, keys, stack);
   } else {
     make_up(op, stack);
   }
+}
+
+void Follower::note_guess(const std::string& asking) {
+  if (++guessed_ > kMostGuessed) python_.refuse(asking, "waits for a value that nobody knows");
 }
 
 void Follower::dynamic(const c10::OperatorHandle& op, const OperatorFacts& facts,

@@ -28,6 +28,7 @@
 #include "fitstep_torch/guesses.h"
 #include "fitstep_torch/hollow.h"
 #include "fitstep_torch/operator_facts.h"
+#include "fitstep_torch/saved_writes.h"
 #include "fitstep_torch/segment.h"
 
 namespace fitstep::torch_side {
@@ -65,12 +66,15 @@ class Follower {
   void set_known(Known known);
   void set_region(int32_t region) { region_ = region; }
   // Puts back what operators have written that ran at once, since the last of these two calls.
-  void undo_writes();
-  void forget_writes() { saved_.clear(); }
+  void undo_writes() { saved_.undo(); }
+  void forget_writes() { saved_.forget(); }
 
   bool is_readable(const at::Tensor& tensor) const;  // Its bytes are what Python would find.
   // Whether nothing that is recorded reads or writes it: then Python may do with it what it likes.
   bool is_untouched(const at::Tensor& tensor) const;
+
+  std::vector<at::Tensor> guesses() const { return guesses_.alive(); }
+  void note_guess(const std::string& asking);  // Refuses when too much comes of guesses.
 
   int64_t recorded() const { return recorded_; }
   int64_t ran() const { return ran_; }
@@ -160,7 +164,7 @@ class Follower {
   bool is_listening_ = false;
   bool may_add_ = true;
   int32_t region_ = -1;
-  int64_t recorded_ = 0, ran_ = 0, asked_ = 0;
+  int64_t recorded_ = 0, ran_ = 0, guessed_ = 0;
   Guesses guesses_;  // Of a preview.
 
   // This segment.
@@ -190,11 +194,7 @@ class Follower {
   std::vector<Drawn> drawn_;
   ska::flat_hash_map<const c10::StorageImpl*, at::Tensor> starts_;
 
-  struct Saved {
-    at::Tensor tensor;
-    at::Tensor content;
-  };
-  std::vector<Saved> saved_;
+  SavedWrites saved_;
 };
 
 }  // namespace fitstep::torch_side

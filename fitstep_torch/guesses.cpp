@@ -32,14 +32,6 @@ bool has_room(const at::Tensor& tensor) {
   return bytes > 0 && bytes <= (is_whole(tensor) ? kMostWholeBytes : kMostFractionBytes);
 }
 
-// Copies them into memory of the storage's own, which says that they are a guess.
-void put_into(c10::StorageImpl& storage, const void* bytes) {
-  auto copy = std::make_unique<char[]>(storage.nbytes());  // NOLINT(*-avoid-c-arrays)
-  std::memcpy(copy.get(), bytes, storage.nbytes());
-  void* const raw = copy.release();
-  storage.set_data_ptr_noswap(c10::DataPtr(raw, raw, &free_guess, storage.device()));
-}
-
 }  // namespace
 
 bool is_small(const at::Tensor& tensor) {
@@ -116,14 +108,35 @@ void Guesses::fill(const at::Tensor& hollow) {
   if (!hollow.device().is_cpu() || !has_room(hollow)) return;
   const BelowAutograd no_autograd;
   static_cast<void>(over(hollow));
-  put_into(*hollow.storage().unsafeGetStorageImpl(), bytes_[storage_of(hollow)].data_ptr());
+  put_into(hollow.storage(), bytes_[storage_of(hollow)].data_ptr());
 }
 
 void Guesses::mark(const at::Tensor& computed) {
   if (!computed.has_storage() || !computed.device().is_cpu() || !has_room(computed)) return;
   const bool is_its_own = computed.storage().use_count() == 1;
-  c10::StorageImpl* const storage = computed.storage().unsafeGetStorageImpl();
-  if (is_its_own) put_into(*storage, storage->data());
+  if (is_its_own) put_into(computed.storage(), computed.storage().data());
+}
+
+// Copies them into memory of the storage's own, which says that they are a guess.
+void Guesses::put_into(const c10::Storage& storage, const void* bytes) {
+  auto copy = std::make_unique<char[]>(storage.nbytes());  // NOLINT(*-avoid-c-arrays)
+  std::memcpy(copy.get(), bytes, storage.nbytes());
+  void* const raw = copy.release();
+  storage.unsafeGetStorageImpl()->set_data_ptr_noswap(
+      c10::DataPtr(raw, raw, &free_guess, storage.device()));
+  made_.emplace_back(storage.getWeakStorageImpl());
+}
+
+std::vector<at::Tensor> Guesses::alive() const {
+  std::vector<at::Tensor> found;
+  for (const auto& weak : made_) {
+    const auto storage = weak.lock();
+    if (!storage) continue;
+    const TensorRef bytes{
+        .sizes = {static_cast<int64_t>(storage->nbytes())}, .strides = {1}, .dtype = at::kByte};
+    found.push_back(tensor_over(c10::Storage(storage), bytes));
+  }
+  return found;
 }
 
 }  // namespace fitstep::torch_side

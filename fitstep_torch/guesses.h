@@ -35,14 +35,17 @@ class Guesses {
   void fill(const at::Tensor& hollow);  // With its guess, if it is small.
   void forget() { bytes_.clear(); }
 
-  // Whether it holds a guess; and that it does, as it was computed from one.
+  void mark(const at::Tensor& computed);  // From guesses: it holds one, too.
   static bool is_in(const at::Tensor& tensor);
-  static void mark(const at::Tensor& computed);
+  // All storages with guesses that somebody holds, since the first; a tensor over each.
+  std::vector<at::Tensor> alive() const;
 
  private:
   at::Tensor over(const at::Tensor& tensor);
+  void put_into(const c10::Storage& storage, const void* bytes);
 
   ska::flat_hash_map<const c10::StorageImpl*, at::Tensor> bytes_;  // Each a storage of its own.
+  std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> made_;
 };
 
 }  // namespace fitstep::torch_side

@@ -240,6 +240,7 @@ class Patches:
             is_there = following.core.is_untouched(tensor) or following.flush(name)
             with _core.NotFollowed():
                 if following.is_preview:
+                    following.core.note_guess(tensor, name)
                     tensor = self._stand_in(tensor, name, is_there)
                 elif is_there and name in _LENDS:
                     _core.note_lender(tensor)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextvars
 import gc
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -89,6 +90,7 @@ class Recordings:
                 put_back(self._first)
             self._first = None  # It holds memory that tensors are about to leave.
         self._following.tell()
+        self._following.forget()  # Optimizers that the step has made hold what they step.
         self._check_gone(recorded + self._recorded)
         self._recorded = []  # Who moves tensors home counts those that hold their memory.
         return recorded, self._calls
@@ -108,20 +110,19 @@ class Recordings:
 
     def _check_gone(self, recorded: list[Recorded]) -> None:
         """Raises CaptureError where a tensor of the preview is held by what nobody could see."""
-        handles: dict[int, int] = {}
-        made: dict[int, torch.Tensor] = {}
+        found = self._following.core.guesses()
         for one in recorded:
-            for tensor in [*one.externals, *(t for _, t in one.survivors)]:
-                handles[storage_id(tensor)] = handles.get(storage_id(tensor), 0) + 1
-                if is_made(tensor):
-                    made[storage_id(tensor)] = tensor
+            found += [*one.externals, *(tensor for _, tensor in one.survivors)]
+        handles = Counter(map(storage_id, found))
+        made = {storage_id(tensor): tensor for tensor in found if is_made(tensor)}
         left = [t for key, t in made.items() if _core.use_count(t) > handles[key]]
         for tensor in filter(_core.is_hollow, left):
             _core.fill_hollow(tensor, torch.zeros(_core.storage_bytes(tensor), dtype=torch.uint8))
         if left:
+            size = _core.storage_bytes(left[0])
             raise CaptureError(
-                f"the step keeps a tensor of shape {tuple(left[0].shape)} where fitstep cannot see "
-                "it, and compile, which runs the step without kernels, cannot take it away again",
+                f"the step keeps a tensor of {size} bytes where fitstep cannot see it, and "
+                "compile, which runs the step without kernels, cannot take it away again",
                 todo="keep tensors in attributes, lists or dicts that the step function reaches",
             )
 
@@ -252,7 +253,7 @@ class Recordings:
                 if p.grad is not None and p.grad.layout is torch.strided
             ]
             one.dropped = frozenset(storage_id(p.grad) for p in dropping)
-            self.dropping |= {id(p): p for p in dropping}
+            self.dropping |= {id(p): p for p in dropping if not is_made(p)}
         self._part += 1
         self._recorded.append(one)
 

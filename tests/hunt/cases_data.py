@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from kit import add, case
@@ -226,6 +228,84 @@ def data_trains_until_converged() -> Any:
         while losses[-1] > losses[0] * 0.8 and len(losses) < 8:
             losses.append(b.usual(x, y).item())
         return losses
+
+    return b.world(step)
+
+
+@case("data")
+def data_noise_of_an_inner_optimizer() -> Any:
+    b = Bench(make=sgd)
+
+    def step(x: Tensor, y: Tensor) -> float:
+        noise = torch.zeros_like(x, requires_grad=True)
+        inner = torch.optim.SGD([noise], 0.1)
+        for _ in range(3):
+            inner.zero_grad()
+            (-F.cross_entropy(b.model(x + noise), y)).backward()
+            inner.step()
+        return b.usual(x + noise.detach(), y).item()
+
+    return b.world(step)
+
+
+@case("data")
+def data_reptile() -> Any:
+    b = Bench(make=sgd)
+
+    def step(x: Tensor, y: Tensor) -> None:
+        task = copy.deepcopy(b.model)
+        inner = torch.optim.Adam(task.parameters(), 0.01)
+        for _ in range(2):
+            inner.zero_grad()
+            F.cross_entropy(task(x), y).backward()
+            inner.step()
+        for p, q in zip(b.model.parameters(), task.parameters(), strict=True):
+            p.grad = p.detach() - q.detach()
+        b.opt.step()
+
+    return b.world(step)
+
+
+@case("data")
+def data_loop_that_a_guess_never_ends() -> Any:
+    b = Bench(make=sgd)
+
+    def step(x: Tensor, y: Tensor) -> int:
+        loss = b.usual(x, y)
+        loss.item()
+        labels, count = b.model(x).argmax(-1) + torch.arange(len(y)), 0
+        while len(set(labels.tolist())) < 2:
+            count += 1
+        return count
+
+    return b.world(step)
+
+
+@case("data")
+def data_loop_that_a_number_never_ends() -> Any:
+    b = Bench(make=sgd)
+
+    def step(x: Tensor, y: Tensor) -> int:
+        loss = b.usual(x, y).detach()
+        loss.item()
+        count = 0
+        while (loss - 1).abs() < 1e-9:
+            loss, count = loss * 1, count + 1
+        return count
+
+    return b.world(step)
+
+
+@case("data")
+def data_cuts_out_where_it_drew() -> Any:
+    b = Bench(make=sgd)
+    series = np.arange(400, dtype=np.float32).reshape(50, 8) / 400
+
+    def step(x: Tensor, y: Tensor) -> float:
+        b.usual(x, y)
+        starts = torch.randint(len(series) - 6, (3,))
+        rows = torch.cat([torch.from_numpy(series[i : i + 2]) for i in starts])
+        return b.usual(rows, y).item()
 
     return b.world(step)
 

@@ -125,7 +125,7 @@ for label, make in MODELS.items():
     add("model", f"model_{label}", simple(make))
 
 
-@case("model")
+@case("models")
 def model_with_lazy_parameters() -> Any:
     model = nn.Sequential(nn.LazyLinear(8), nn.Tanh(), nn.LazyLinear(4))
     model(torch.zeros(2, 8))
@@ -133,7 +133,7 @@ def model_with_lazy_parameters() -> Any:
     return b.world(b.usual)
 
 
-@case("model")
+@case("models")
 def model_attention_with_masks() -> Any:
     b = Bench(nn.MultiheadAttention(8, 2, dropout=0.1, batch_first=True))
 
@@ -148,14 +148,14 @@ def model_attention_with_masks() -> Any:
     return b.world(step)
 
 
-@case("model")
+@case("models")
 def model_embedding_with_a_norm() -> Any:
     b = Bench(nn.Embedding(10, 4, max_norm=1.0, scale_grad_by_freq=True, padding_idx=0), make=sgd)
     calls = [(torch.tensor([k, 3, 3, 0]), torch.tensor([0, 1, 2, 3])) for k in range(5)]
     return b.world(b.usual, calls=calls)
 
 
-@case("model")
+@case("models")
 def model_quantization_aware() -> Any:
     class Fake(nn.Module):
         def __init__(self) -> None:
@@ -358,5 +358,30 @@ def actor_and_critic() -> Any:
         of_value = advantage.square().mean()
         b.update(of_policy + 0.5 * of_value - 0.01 * policy.entropy().mean())
         return of_policy.item(), of_value.item()
+
+    return b.world(step)
+
+
+class Average(nn.Module):
+    """A running mean, which a scripted module keeps where Python cannot look."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("average", torch.zeros(()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.average = self.average * 0.9 + x * 0.1
+        return self.average
+
+
+@case("models")
+def model_scripted_average_of_asked_losses() -> Any:
+    b = Bench(make=sgd)
+    average = torch.jit.script(Average())
+
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        loss = b.usual(x, y).detach()
+        loss.item()
+        return average(loss)
 
     return b.world(step)

@@ -1,0 +1,33 @@
+#include "fitstep_torch/saved_writes.h"
+
+#include <ATen/ATen.h>
+
+#include <cstdint>
+
+#include "fitstep_torch/stack_tensors.h"
+#include "fitstep_torch/tensors.h"
+
+namespace fitstep::torch_side {
+
+// Of one place the first content is enough: it is put back last.
+void SavedWrites::save(const at::Tensor& tensor) {
+  const at::Tensor plain = tensor.detach();
+  const auto bytes = static_cast<int64_t>(plain.nbytes());
+  const bool is_whole = plain.has_storage() && plain.is_contiguous();
+  if (is_whole && !places_.emplace(storage_of(plain), first_byte(plain), bytes).second) return;
+  saved_.push_back({plain, plain.clone()});
+}
+
+void SavedWrites::undo() {
+  const BelowAutograd no_autograd;
+  for (auto saved = saved_.rbegin(); saved != saved_.rend(); ++saved)
+    saved->tensor.copy_(saved->content);
+  forget();
+}
+
+void SavedWrites::forget() {
+  saved_.clear();
+  places_.clear();
+}
+
+}  // namespace fitstep::torch_side
