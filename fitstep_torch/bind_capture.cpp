@@ -134,7 +134,7 @@ void bind_capture(py::module_& module) {
            })
       .def("external_bytes",
            [](const StepProgram& step) {
-             int64_t bytes = 0;
+             int64_t bytes = step.at_once_bytes;
              for (const Storage& storage : step.program.storages) {
                if (is_external(storage.kind) && storage.kind != StorageKind::Generator)
                  bytes += storage.size_bytes;
@@ -162,7 +162,9 @@ void bind_capture(py::module_& module) {
   module.def("has_own_name", &has_own_name);
   module.def("look_at_operators_again", &look_at_operators_again);
   module.def("lower", [](const Segment& segment) {
-    return std::make_shared<StepProgram>(unwrap(lower(segment.tape, Claims())));
+    auto step = std::make_shared<StepProgram>(unwrap(lower(segment.tape, Claims())));
+    step->at_once_bytes = segment.at_once_bytes;
+    return step;
   });
   module.def(
       "lower_and_measure",
@@ -173,8 +175,10 @@ void bind_capture(py::module_& module) {
             homes ? homes
                   : open_scratch(device, segment.tape, bytes_left(segment.tape, budget, *device));
         const auto room = in ? in->free_above(homes ? bottom_bytes : 0) : std::span<char>();
-        return std::make_shared<StepProgram>(
+        auto step = std::make_shared<StepProgram>(
             lower_without_gil(segment.tape, profile, *device, room, progress));
+        step->at_once_bytes = segment.at_once_bytes;
+        return step;
       });
 }
 

@@ -60,6 +60,7 @@ void Follower::start(Known known, Mode mode, bool may_add, Where where) {
   may_add_ = may_add;
   set_where(std::move(where));
   recorded_ = ran_ = guessed_ = 0;
+  at_once_.begin();
   region_ = -1;
   reset();
   listening = this;
@@ -212,9 +213,14 @@ void Follower::run_and_note(const c10::OperatorHandle& op, const OperatorFacts& 
   if (is_guess) note_guess(full_name(op));
   ++ran_;
   run(op, keys, stack);
-  for (size_t i = 0; is_guess && i < facts.argument_of.size(); ++i) {
-    if (facts.argument_of[i] < 0)
-      each_tensor((*stack)[first + i], [&](const at::Tensor& one) { guesses_.mark(one); });
+  const bool is_beside = mode_ != Mode::Audit;
+  for (size_t i = 0; i < facts.argument_of.size(); ++i) {
+    if (facts.argument_of[i] >= 0) continue;
+    each_tensor((*stack)[first + i], [&](const at::Tensor& one) {
+      if (is_guess) guesses_.mark(one);
+      if (is_beside && (where_.device == nullptr || one.device() == where_.device->device()))
+        at_once_.note(one);
+    });
   }
   // What is in it is whatever was there; with the same each time, recordings can be compared.
   if (rule_of(op).is_undefined && !kernels_fill_what_they_make()) {
@@ -224,7 +230,7 @@ void Follower::run_and_note(const c10::OperatorHandle& op, const OperatorFacts& 
 }
 
 void Follower::save_written(const at::Tensor& tensor) {
-  saved_.save(tensor);
+  if (!at_once_.has(storage_of(tensor))) saved_.save(tensor);  // Others go with the call.
   const auto found = numbers_.find(storage_of(tensor));
   if (found == numbers_.end()) return;
   // A recorded call waits to read what is there now: it gets a copy.

@@ -20,9 +20,9 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <vector>
 
+#include "fitstep_torch/at_once.h"
 #include "fitstep_torch/following.h"
 #include "fitstep_torch/geometry.h"
 #include "fitstep_torch/guesses.h"
@@ -65,8 +65,7 @@ class Follower {
   void add_known(std::shared_ptr<Segment> segment) { known_.push_back(std::move(segment)); }
   void set_known(Known known);
   void set_region(int32_t region) { region_ = region; }
-  // Puts back what operators have written that ran at once, since the last of these two calls.
-  void undo_writes() { saved_.undo(); }
+  void undo_writes() { saved_.undo(); }  // Of operators that ran at once.
   void forget_writes() { saved_.forget(); }
 
   bool is_readable(const at::Tensor& tensor) const;  // Its bytes are what Python would find.
@@ -165,7 +164,8 @@ class Follower {
   bool may_add_ = true;
   int32_t region_ = -1;
   int64_t recorded_ = 0, ran_ = 0, guessed_ = 0;
-  Guesses guesses_;  // Of a preview.
+  Guesses guesses_;
+  AtOnce at_once_;
 
   // This segment.
   std::shared_ptr<Segment> followed_;  // Null while a new one is recorded.

@@ -56,6 +56,7 @@ struct StepProgram {
   std::vector<Recoded> recoded;
   std::vector<Packed> packed;
   std::vector<std::string> left_out;  // Claims whose test failed, and how.
+  int64_t at_once_bytes = 0;          // Of small numbers beside the program, which Python has.
   std::vector<OpId> unrepeatable;     // Do not repeat their own bits from run to run.
   // (op, number of its default form's call): what stands there now, in the kernels of any plan.
   std::map<std::pair<OpId, size_t>, c10::IValue> changed_numbers;

@@ -84,9 +84,9 @@ def compile_all(trainee: Trainee, budget: int | str, audits: str = "off") -> lis
 class Watched:
     """A compiled step that is watched from outside: what does it hold, really?
 
-    Certified is what its plans take: arena, inputs, outputs, constants, and a little for the host.
-    Whatever its calls request from ordinary memory beyond that and the results they return comes
-    on top.
+    Certified is what its plans take: arena, inputs, outputs, constants, small numbers that Python
+    computes, and a little for the host. Whatever its calls request from ordinary memory beyond that
+    comes on top.
     """
 
     def __init__(self, step: Any) -> None:
@@ -98,13 +98,21 @@ class Watched:
         before = _core.counted_live_bytes()
         result: Tensor = self.step(*batch)
         requested = _core.counted_peak_bytes() - before
-        self.excess_bytes = max(self.excess_bytes, requested - held_bytes(result))
+        # Both count too much: numbers of the call twice, or more of the batch than the step uses.
+        beside = held_bytes(batch) + requested - external_bytes(self.step.report())
+        excess = min(beside, requested - held_bytes(result))
+        self.excess_bytes = max(self.excess_bytes, excess)
         return result
 
     def held_bytes(self) -> int:
         """The most that any call so far held."""
         report = self.step.report()
         return certified_bytes(report) + max(0, self.excess_bytes - report.host_bytes)
+
+
+def external_bytes(report: Any) -> int:
+    """Inputs, outputs, constants and small numbers, of the program that has most."""
+    return max(variant.external_bytes for variant in report.variants)
 
 
 def certified_bytes(report: Any) -> int:

@@ -151,3 +151,32 @@ def test_the_thread_count_may_change_after_operators_were_measured(
     worker.join()
     torch.set_num_threads(threads)
     assert len(seen) == 3
+
+
+def test_numbers_that_run_at_once_count_in_the_peak() -> None:
+    """Positions, distances and masks are small whole numbers, which Python's calls compute."""
+    torch.manual_seed(0)
+    model = torch.nn.Linear(64, 64)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def train_step(x: torch.Tensor) -> torch.Tensor:
+        positions = torch.arange(200)
+        distances = (positions[:, None] - positions[None, :]).abs().clamp(max=63)
+        order = (distances * distances + 1).sum(0) % 64
+        optimizer.zero_grad()
+        loss = model(x)[:, order].square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    x = torch.randn(32, 64)
+    with pytest.raises(fitstep.BudgetTooSmall) as too_small:
+        fitstep.compile(train_step, example=(x,), budget=1)
+    budget = too_small.value.least_found_bytes
+    step = fitstep.compile(train_step, example=(x,), budget=budget)
+    watched = Watched(step)
+    for _ in range(3):
+        watched(x)
+    assert watched.excess_bytes <= 4096  # Of 960 KB: sizes, 0-dim numbers.
+    assert watched.held_bytes() <= budget
+    close_all([step])
