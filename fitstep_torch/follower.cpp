@@ -321,8 +321,11 @@ void Follower::ask(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
                    torch::jit::Stack* stack) {
   const size_t count = op.schema().arguments().size();
   if (has_guess(*stack, count)) note_guess(full_name(op));
-  const bool is_known = bytes_of(*stack, count) != Bytes::Hollow;
-  if (is_known || python_.flush(full_name(op)) || bytes_of(*stack, count) != Bytes::Hollow) {
+  bool is_known = bytes_of(*stack, count) != Bytes::Hollow || python_.flush(full_name(op)) ||
+                  bytes_of(*stack, count) != Bytes::Hollow;
+  // Whether the numbers are as they should be, as after solving equations: guesses need not be.
+  if (op.schema().returns().empty()) is_known &= !has_guess(*stack, count);
+  if (is_known) {
     run(op, keys, stack);
   } else {
     make_up(op, stack);
