@@ -17,16 +17,12 @@ void AtOnce::begin() {
 void AtOnce::note(const at::Tensor& made) {
   if (!made.has_storage()) return;
   const auto bytes = static_cast<int64_t>(made.storage().nbytes());
+  // A weak reference keeps its storage's address from being used again.
   made_.try_emplace(storage_of(made), made.storage().getWeakStorageImpl(), bytes);
   held_bytes_ += bytes;
   if (held_bytes_ <= peak_bytes_) return;
   sweep();
   peak_bytes_ = std::max(peak_bytes_, held_bytes_);
-}
-
-// A weak reference keeps its storage's address from being used again.
-bool AtOnce::has(const c10::StorageImpl* storage) const {
-  return made_.find(storage) != made_.end();
 }
 
 void AtOnce::sweep() {

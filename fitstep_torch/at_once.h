@@ -17,7 +17,6 @@ class AtOnce {
  public:
   void begin();  // A call.
   void note(const at::Tensor& made);
-  bool has(const c10::StorageImpl* storage) const;  // Made since the call began.
   // The most that was held at a time since the last call, beyond what is among `counted`.
   int64_t take_peak(const std::vector<at::Tensor>& counted);
 

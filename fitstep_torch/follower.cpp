@@ -230,7 +230,7 @@ void Follower::run_and_note(const c10::OperatorHandle& op, const OperatorFacts& 
 }
 
 void Follower::save_written(const at::Tensor& tensor) {
-  if (!at_once_.has(storage_of(tensor))) saved_.save(tensor);  // Others go with the call.
+  at_once_.note(saved_.save(tensor));
   const auto found = numbers_.find(storage_of(tensor));
   if (found == numbers_.end()) return;
   // A recorded call waits to read what is there now: it gets a copy.

@@ -100,7 +100,8 @@ void Guesses::follow(const c10::OperatorHandle& op, torch::jit::Stack arguments,
         found[at].is_alias_of(bytes_[storage_of(one)]))
       return;  // It was written in its place.
     bytes_.erase(storage_of(one));
-    if (at < found.size() && has_room(one)) over(one).copy_(found[at]);
+    if (at < found.size() && has_room(one) && found[at].sizes() == one.sizes())
+      over(one).copy_(found[at]);
   });
 }
 

@@ -318,7 +318,6 @@ EndedSegment Follower::end_segment() {
     if (followed_->tape.ops.size() == position_) python_.collect();
     if (!keeps_all(*followed_) && !take_other(position_, keeps_all)) leave_known();
   }
-  const int64_t at_once_bytes = at_once_.take_peak(externals_);
   ended.survivors = survivors();
   if (mode_ == Mode::Preview)
     for (const auto& one : ended.survivors) guesses_.fill(one.second);
@@ -347,7 +346,7 @@ EndedSegment Follower::end_segment() {
     fresh_.is_fixed.assign(storages_.size(), false);
     fresh_.is_state.assign(storages_.size(), false);
     fresh_.home_address.assign(storages_.size(), 0);
-    fresh_.at_once_bytes = at_once_bytes;
+    fresh_.at_once_bytes = at_once_.take_peak(externals_);
     ended.segment = std::make_shared<Segment>(std::move(fresh_));
     ended.is_new = true;
   }

@@ -10,12 +10,13 @@
 namespace fitstep::torch_side {
 
 // Of one place the first content is enough: it is put back last.
-void SavedWrites::save(const at::Tensor& tensor) {
+at::Tensor SavedWrites::save(const at::Tensor& tensor) {
   const at::Tensor plain = tensor.detach();
   const auto bytes = static_cast<int64_t>(plain.nbytes());
   const bool is_whole = plain.has_storage() && plain.is_contiguous();
-  if (is_whole && !places_.emplace(storage_of(plain), first_byte(plain), bytes).second) return;
+  if (is_whole && !places_.emplace(storage_of(plain), first_byte(plain), bytes).second) return {};
   saved_.push_back({plain, plain.clone()});
+  return saved_.back().content;
 }
 
 void SavedWrites::undo() {

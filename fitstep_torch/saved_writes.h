@@ -12,8 +12,9 @@ namespace fitstep::torch_side {
 
 class SavedWrites {
  public:
-  void save(const at::Tensor& tensor);  // Before it is written.
-  void undo();                          // Everything since the last of these two.
+  // Before it is written. What is kept of it; undefined where that is there already.
+  at::Tensor save(const at::Tensor& tensor);
+  void undo();  // Everything since the last of these two.
   void forget();
 
  private:

@@ -119,9 +119,10 @@ class Recordings:
         for tensor in filter(_core.is_hollow, left):
             _core.fill_hollow(tensor, torch.zeros(_core.storage_bytes(tensor), dtype=torch.uint8))
         if left:
-            size = _core.storage_bytes(left[0])
+            of, size = left[0], _core.storage_bytes(left[0])
+            what = f"{size} bytes" if of.dtype is torch.uint8 else f"shape {tuple(of.shape)}"
             raise CaptureError(
-                f"the step keeps a tensor of {size} bytes where fitstep cannot see it, and "
+                f"the step keeps a tensor of {what} where fitstep cannot see it, and "
                 "compile, which runs the step without kernels, cannot take it away again",
                 todo="keep tensors in attributes, lists or dicts that the step function reaches",
             )
