@@ -23,6 +23,8 @@ from typing import Any
 
 import torch
 
+from . import _core
+
 # Packages whose objects only take notes: nothing that they return is a number of a step.
 _TRACKERS = frozenset(
     {"tqdm", "tempfile", "codecs", "csv", "_csv", "rich", "tensorboard", "tensorboardX", "wandb"}
@@ -132,7 +134,7 @@ def muted() -> Iterator[None]:
     nobody follows what another thread does."""
     global _is_hooked
     if not _is_hooked:
-        sys.addaudithook(_on_event)  # There is no way to take one away: it looks at `_previewing`.
+        _core.listen_to_events([*_WORLD, "open"], _previewing, _on_event)
         _is_hooked = True
     write = os.write
     thread = threading.get_ident()
@@ -303,6 +305,4 @@ def _on_event(event: str, args: tuple[Any, ...]) -> None:
             return
         if isinstance(args[0], int) or str(args[0]).startswith("/dev/"):
             return
-    elif event not in _WORLD:
-        return
     raise LeavesTheProcess(event)

@@ -262,7 +262,8 @@ class Recordings:
         """What the call's tensors are, by where they are at its begin and at its end."""
         if self._repeats:  # They are those of the first time.
             return
-        now = roles_of(self._reach(), self._maker.session)
+        with _core.Unwatched():
+            now = roles_of(self._reach(), self._maker.session)
         for one in self._recorded:
             if one.call != self._call:
                 continue

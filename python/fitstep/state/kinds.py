@@ -7,13 +7,14 @@ import functools
 import random
 import types
 import weakref
+from collections import defaultdict
 from collections.abc import Callable
 
 import torch
 
 from fitstep.state import forms
-from fitstep.state.classes import is_open, is_seen_class
-from fitstep.state.nodes import is_enum
+from fitstep.state.classes import SCHEDULERS, is_open, is_seen_class
+from fitstep.state.nodes import is_array_type, is_enum
 
 GENERATORS = (torch.Generator, random.Random)
 STAND_INS = (
@@ -35,6 +36,11 @@ class Kind:
         self.visit = visit  # A function of Walk; None: such objects hold nothing.
         self.is_once = is_once  # Not at every path that leads to an object.
         self.is_tensor_or_module = issubclass(kind, (torch.Tensor, torch.nn.Module))
+        self.is_module = issubclass(kind, torch.nn.Module)
+        self.is_optimizer = issubclass(kind, torch.optim.Optimizer)
+        self.is_scheduler = issubclass(kind, SCHEDULERS)
+        self.is_array = is_array_type(kind)
+        self.makes_values = issubclass(kind, defaultdict)
         self.form = forms.plain_form_of(kind)
         self.is_open = is_open(kind) or is_enum(kind)
         self.has_slots = bool(forms.slots_of(kind))

@@ -177,14 +177,15 @@ def is_enum(kind: type) -> bool:
 
 
 @functools.cache
-def _is_array_type(kind: type) -> bool:
+def is_array_type(kind: type) -> bool:
+    """Whether a class is numpy's arrays or derived from them, without importing numpy."""
     return any(base.__module__ == "numpy" and base.__name__ == "ndarray" for base in kind.__mro__)
 
 
 def is_array(value: object) -> bool:
     """Whether a value is a numpy array, without importing numpy."""
     kind: Any = type(value)
-    return _is_array_type(kind)
+    return is_array_type(kind)
 
 
 def is_numpy_scalar(kind: type) -> bool:

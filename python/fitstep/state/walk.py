@@ -17,7 +17,7 @@ import random
 import sys
 import types
 import weakref
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Callable, Container, Iterable
 from typing import Any
 
@@ -26,7 +26,7 @@ import torch
 from fitstep.errors import CaptureError, is_user_file
 from fitstep.state import forms
 from fitstep.state.caches import values_in
-from fitstep.state.classes import SCHEDULERS, file_of, is_seen_class, is_seen_file
+from fitstep.state.classes import file_of, is_seen_class, is_seen_file
 from fitstep.state.code import globals_in, imports_in, innermost, names_in
 from fitstep.state.kinds import GENERATORS, NUMPYS, STAND_INS, UNINITIALIZED, Kind
 from fitstep.state.nodes import (
@@ -37,17 +37,13 @@ from fitstep.state.nodes import (
     Place,
     Reach,
     Style,
-    is_array,
     is_enum,
     is_number_type,
 )
 from fitstep.state.taken import check_not_taken
 
 MAX_NODES = 300_000
-
 _ATTRIBUTES, _SLOTS = forms.AttributesForm(), forms.SlotsForm()
-
-
 _CONTAINERS = frozenset((list, dict, set, deque))
 
 
@@ -224,11 +220,11 @@ class Walk:
 
     def _visit_object(self, value: Any, above: Above | None, root: str) -> None:
         kind = self._kind(type(value))
-        if isinstance(value, torch.nn.Module):
+        if kind.is_module:
             self.modules.append((value, above, root))
-        elif isinstance(value, torch.optim.Optimizer):
+        elif kind.is_optimizer:
             self.found.append((self.reach.optimizers, value, above, root))
-        elif isinstance(value, SCHEDULERS):
+        elif kind.is_scheduler:
             self.found.append((self.reach.schedulers, value, above, root))
         if kind.form is not None:
             inside = _module_table(above)
@@ -236,9 +232,9 @@ class Walk:
                 self._add(kind.form, value, value, above, root, "", style="item")
             else:  # model.weight, not model._parameters['weight'].
                 self._add(kind.form, value, value, inside.above, inside.root, "", style="modules")
-        if isinstance(value, defaultdict):
+        if kind.makes_values:
             self._add(forms.FactoryForm(), value, value, above, root, "")
-        if is_array(value) and value.dtype.hasobject and value.size <= HUGE:
+        if kind.is_array and value.dtype.hasobject and value.size <= HUGE:
             for i, held in enumerate(value.flat):
                 self._follow(held, above, root, f".flat[{i}]")
         if not kind.is_open:
@@ -383,11 +379,18 @@ class Walk:
         if is_large:
             (self.reach.large if len(entries) <= HUGE else self.reach.huge).append(node)
         for key, value in entries:
-            for held in (value,) if key is value else (key, value):
-                kind = self._kind(type(held))
-                if kind.visit is not None and not (is_large and not kind.is_tensor_or_module):
-                    self._queue.append((held, Above(node, key), ""))
+            if key is not value:
+                self._enqueue(key, node, key, is_large)
+            self._enqueue(value, node, key, is_large)
         return node
+
+    def _enqueue(self, held: object, node: Node, key: object, is_large: bool) -> None:
+        """What an entry of a node holds, unless there is nothing in it or it is known."""
+        kind = self._kinds.get(type(held)) or self._kind(type(held))
+        if kind.visit is None or (is_large and not kind.is_tensor_or_module):
+            return
+        if not (kind.is_once and id(held) in self._seen):
+            self._queue.append((held, Above(node, key), ""))
 
 
 def _module_table(above: Above | None) -> Node | None:
