@@ -1,5 +1,6 @@
 // Frames of Python: which functions a thread enters for the first time, told to Python before they
 // run, and where the user's code is; and what Python tells of as it happens.
+#include <cstdint>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -39,12 +40,21 @@ class Watch {
   void leave() {
     set_profiler(before_, object_before_.ptr());
     object_before_ = {};
+    on_end_ = {};
     forget();
+  }
+
+  // `on_end` is called, and may raise, instead of the call of a function after `calls` more.
+  void limit(std::int64_t calls, py::function on_end) {
+    left_ = calls;
+    on_end_ = std::move(on_end);
   }
 
  private:
   static int on_event(PyObject* self, PyFrameObject* frame, int what, PyObject* result) {
     auto& watch = *static_cast<Watch*>(PyCapsule_GetPointer(self, nullptr));
+    const bool is_call = what == PyTrace_CALL || what == PyTrace_C_CALL;
+    if (is_call && --watch.left_ == 0) return call([&] { watch.on_end_(); });
     if (what == PyTrace_CALL) {
       PyCodeObject* code = PyFrame_GetCode(frame);
       if (watch.codes_.insert(code).second) return watch.tell(frame, Py_None);
@@ -58,8 +68,14 @@ class Watch {
   }
 
   int tell(PyFrameObject* frame, PyObject* module) {
+    return call(
+        [&] { on_entered_(py::handle(reinterpret_cast<PyObject*>(frame)), py::handle(module)); });
+  }
+
+  template <typename Function>
+  static int call(const Function& function) {
     try {
-      on_entered_(py::handle(reinterpret_cast<PyObject*>(frame)), py::handle(module));
+      function();
       return 0;
     } catch (py::error_already_set& error) {
       error.restore();
@@ -72,7 +88,8 @@ class Watch {
     codes_.clear();
   }
 
-  py::function on_entered_;
+  py::function on_entered_, on_end_;
+  std::int64_t left_ = 0;                    // Below zero: without end.
   std::unordered_set<PyCodeObject*> codes_;  // Held, so that no other has its address.
   Py_tracefunc before_ = nullptr;
   py::object object_before_;
@@ -156,8 +173,13 @@ void bind_entered(py::module_& module) {
   module.def("user_frame", &user_frame);
   py::class_<Watch>(module, "Watch")
       .def(py::init<py::function>())
-      .def("__enter__", &Watch::enter)
-      .def("__exit__", [](Watch& watch, const py::args&) { watch.leave(); });
+      .def("__enter__",
+           [](py::object self) {
+             self.cast<Watch&>().enter();
+             return self;
+           })
+      .def("__exit__", [](Watch& watch, const py::args&) { watch.leave(); })
+      .def("limit", &Watch::limit);
   py::class_<Unwatched>(module, "Unwatched")
       .def(py::init())
       .def("__enter__", &Unwatched::enter)

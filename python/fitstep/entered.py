@@ -82,9 +82,10 @@ def entering(
     existing: Existing,
     see: Callable[[Reach], None],
     refuse: Callable[[CaptureError], None],
-) -> Iterator[None]:
+) -> Iterator[_core.Watch]:
     """In its body `see` is given what functions reach that this thread enters, beyond `reach`;
-    `refuse` is told of an error, which user code may catch, before it is raised."""
+    `refuse` is told of an error, which user code may catch, before it is raised. What watches the
+    thread is given out, for a limit."""
     walk = Walk(Reach(reach.function))
     walk.know(reach)
     inner: dict[int, types.CodeType] = {}  # Of functions that the preview makes itself.
@@ -113,8 +114,8 @@ def entering(
         see(found)
         _look_into(walk, found.large, see)
 
-    with _core.Watch(look):
-        yield
+    with _core.Watch(look) as watch:
+        yield watch
 
 
 def _arguments(frame: types.FrameType) -> list[object]:

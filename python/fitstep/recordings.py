@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 _AHEAD = 8  # Calls of a preview at most: RAdam has another formula from its sixth step on,
 _AHEAD_CALLS = 20_000  # as far as so many operators are recorded in all.
 _MOST_MADE_UP = 256  # Values in one call.
+_MOST_CALLS = 5_000_000  # Of functions, behind the first: a loop may wait for what never comes.
 _SMALL = 1 << 16  # Elements of tensors whose contents a preview compares.
 
 
@@ -56,6 +57,7 @@ class Recordings:
         self._made_up = False
         self._repeats = False
         self._existing = Existing()
+        self._watch: Any = None  # Who is told what the function enters.
         self._first: Undo | None = None
         self.dropping: dict[int, torch.Tensor] = {}  # Parameters whose gradients calls drop.
         self.was_cut = False  # Before the first call's end: nobody knows what later ones read.
@@ -156,7 +158,7 @@ class Recordings:
             undo.hold()
             self._roles = self._begin
             with (
-                entering(reach, self._existing, undo.add, self._following.note),
+                entering(reach, self._existing, undo.add, self._following.note) as self._watch,
                 muted(),
                 importing_nothing(self._maker.tried_imports),
             ):
@@ -188,6 +190,7 @@ class Recordings:
     def _record_call(self, call: int) -> bool:
         """Whether it came to its end."""
         self._call, self._part, self._made_up, self._asked = call, 0, False, 0
+        self._watch.limit(-1, _end)
         following = self._following
         try:
             with following.listen(list, _core.FollowMode.PREVIEW):
@@ -231,7 +234,9 @@ class Recordings:
 
     def _flush(self, name: str) -> bool:
         self._end_segment(is_last=False)
-        self._made_up = True  # What it has made that is small holds guesses from now on.
+        if not self._made_up:  # What it has made that is small holds guesses from now on.
+            self._made_up = True
+            self._watch.limit(_MOST_CALLS, _end)
         if not name:  # Nobody has asked: an array shows what was written.
             return False
         self._asked += is_asked_for_values(name)
@@ -310,6 +315,10 @@ class Recordings:
             flat = tensor.detach().clone(memory_format=torch.contiguous_format).reshape(-1)
             found.append(flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b"")
         return found
+
+
+def _end() -> None:
+    raise LeavesTheProcess("a loop without end on values that are made up")
 
 
 def is_made(tensor: torch.Tensor) -> bool:

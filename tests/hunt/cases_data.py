@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import random
 from typing import Any
 
 import numpy as np
@@ -291,6 +292,22 @@ def data_loop_that_a_number_never_ends() -> Any:
         count = 0
         while (loss - 1).abs() < 1e-9:
             loss, count = loss * 1, count + 1
+        return count
+
+    return b.world(step)
+
+
+@case("data")
+def data_loop_of_python_that_a_number_never_ends() -> Any:
+    b = Bench(make=sgd)
+    random.seed(3)
+
+    def step(x: Tensor, y: Tensor) -> int:
+        right = b.model(x).argmax(-1) == y
+        b.usual(x, y)
+        accuracy, count = right.float().mean().item(), 0
+        while random.random() < accuracy:  # Nothing is below the one that compile makes up.
+            count += 1
         return count
 
     return b.world(step)

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import weakref
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -215,6 +216,59 @@ def test_behind_a_value_that_the_step_asked_for_what_came_before_has_happened() 
     assert any("running_mean" in name for name in failed.value.changed)
     assert differences(fingerprint(it=model), fingerprint(it=plain)) == []
     assert differences(fingerprint(it=head), fingerprint(it=plain_head)) == []
+    step.close()
+
+
+def handmade(parameters: list[nn.Parameter]) -> Callable[[], None]:
+    """Momentum whose first call makes its state, with a bias correction that counts calls."""
+    state: dict[nn.Parameter, dict[str, Tensor]] = {}
+
+    @torch.no_grad()
+    def update() -> None:
+        for p in parameters:
+            if p not in state:
+                state[p] = {"step": torch.tensor(0.0), "mean": torch.zeros_like(p)}
+            own = state[p]
+            own["step"] += 1
+            own["mean"].mul_(0.9).add_(p.grad, alpha=0.1)  # type: ignore[arg-type]
+            p.sub_(own["mean"] / (1 - 0.9 ** own["step"]))
+
+    return update
+
+
+def adam(parameters: list[nn.Parameter]) -> Callable[[], None]:
+    optimizer = torch.optim.Adam(parameters, lr=0.01)
+    return lambda: optimizer.step()
+
+
+@pytest.mark.parametrize("optimizer", [handmade, adam])
+def test_a_first_call_that_fails_counts_no_step(
+    optimizer: Callable[[list[nn.Parameter]], Callable[[], None]],
+) -> None:
+    """It makes the optimizer's state; counts of steps have run at once when the kernel fails."""
+
+    def make() -> tuple[nn.Module, Callable[..., Tensor]]:
+        torch.manual_seed(0)
+        layer = nn.Linear(8, 4)
+        update = optimizer(list(layer.parameters()))
+
+        def step(x: Tensor, y: Tensor) -> Tensor:
+            layer.zero_grad()
+            loss = nn.functional.cross_entropy(layer(x), y)
+            loss.backward()
+            update()
+            return loss
+
+        return layer, step
+
+    x, y = torch.linspace(-1, 1, 48).reshape(6, 8), torch.tensor([0, 1, 2, 3, 0, 1])
+    (layer, function), (plain, plain_step) = make(), make()
+    step = fitstep.compile(function, (x, y), audits="off")
+    with pytest.raises(fitstep.StepFailed, match="nothing was changed"):
+        step(x, y + 99)
+    for _ in range(3):
+        assert torch.equal(step(x, y), plain_step(x, y).detach())
+        assert differences(fingerprint(it=layer), fingerprint(it=plain)) == []
     step.close()
 
 
