@@ -34,7 +34,8 @@ void append_tensor(std::string& text, const TensorRef& tensor, std::vector<int32
   fmt::format_to(std::back_inserter(text), "#{} {}[{}]s[{}]", ordinal, c10::toString(tensor.dtype),
                  fmt::join(tensor.sizes, ","), fmt::join(tensor.strides, ","));
   if (tensor.device != c10::DeviceType::CPU)
-    text += " " + c10::DeviceTypeName(tensor.device, /*lower_case=*/true);
+    fmt::format_to(std::back_inserter(text), " {}",
+                   c10::DeviceTypeName(tensor.device, /*lower_case=*/true));
   if (tensor.is_conjugate) text += " conjugate";
   if (tensor.is_negative) text += " negative";
   if (tensor.offset != 0) fmt::format_to(std::back_inserter(text), "+{}", tensor.offset);
@@ -104,6 +105,18 @@ std::string signature_of(const TorchCall& call, const std::vector<int64_t>& size
   if (!call.spared_bytes.empty())
     text += fmt::format(" beside {}", fmt::join(call.spared_bytes, ","));
   return text;
+}
+
+std::string geometry_text(TorchCall call) {
+  size_t storages = 0;
+  for (Value& value : call.arguments) {
+    for (auto& tensor : value.tensors) {
+      if (!tensor.has_value()) continue;
+      tensor->offset = 0;
+      storages = std::max(storages, static_cast<size_t>(tensor->storage) + 1);
+    }
+  }
+  return signature_of(call, std::vector<int64_t>(storages, 0));
 }
 
 std::vector<TensorRef> tensors_of(const std::vector<Value>& values) {

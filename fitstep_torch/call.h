@@ -66,6 +66,10 @@ std::string full_name(const c10::OperatorHandle& handle);
 // `size_bytes` is indexed by storage number.
 std::string signature_of(const TorchCall& call, const std::vector<int64_t>& size_bytes);
 
+// What decides which shapes and strides the results have: the same without offsets and sizes of
+// storages, which while a step is recorded are those of whatever its tensors are parts of.
+std::string geometry_text(TorchCall call);
+
 // Every tensor of the values, in order.
 std::vector<TensorRef> tensors_of(const std::vector<Value>& values);
 

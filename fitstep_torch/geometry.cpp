@@ -107,7 +107,10 @@ Value generator_state_value() {
 
 int64_t operand_bytes(const TorchCall& call) {
   int64_t bytes = 0;
-  for (const TensorRef& tensor : tensors_of(call.arguments)) bytes += reach_bytes(tensor);
+  for (TensorRef tensor : tensors_of(call.arguments)) {
+    tensor.offset = 0;  // A copy has nothing before it.
+    bytes += reach_bytes(tensor);
+  }
   return bytes;
 }
 
@@ -201,10 +204,9 @@ void correct(std::vector<Value>& results, const Measurement& seen,
 
 // By what was measured of the call, or of the two that a convolution's gradient is split into.
 void correct(std::vector<Value>& results, const TorchCall& call,
-             const std::vector<int64_t>& size_bytes,
              const std::map<std::string, Measurement>& corrections) {
   if (corrections.empty()) return;
-  const auto found = corrections.find(signature_of(call, size_bytes));
+  const auto found = corrections.find(geometry_text(call));
   if (found != corrections.end())
     correct(results, found->second, std::vector<bool>(results.size(), true));
   if (full_name(call.handle) != "aten::convolution_backward") return;
@@ -213,7 +215,7 @@ void correct(std::vector<Value>& results, const TorchCall& call,
   for (const std::vector<bool>& mask : {std::vector<bool>{true, false, false}, of_weight}) {
     TorchCall part = call;
     part.arguments.back().constant = c10::List<bool>({mask[0], mask[1], mask[2]});
-    const auto of_part = corrections.find(signature_of(part, size_bytes));
+    const auto of_part = corrections.find(geometry_text(part));
     if (of_part != corrections.end()) correct(results, of_part->second, mask);
   }
 }
@@ -264,7 +266,7 @@ std::vector<Value> Geometries::of(const TorchCall& call, const torch::jit::Stack
   if (may_try && has_room && bytes <= most_tried_bytes_) {
     Trial trial = tried(call, stack, device);
     if (trial.failure == nullptr) {
-      correct(trial.results, call, size_bytes, profile_.corrections());
+      correct(trial.results, call, profile_.corrections());
       return known_.emplace(key, std::move(trial.results)).first->second;
     }
     if (trial.is_sure) std::rethrow_exception(trial.failure);  // The user's mistake.
@@ -285,7 +287,7 @@ std::vector<Value> Geometries::of(const TorchCall& call, const torch::jit::Stack
     if (trial.failure != nullptr) throw NotForeseen("refuses made-up data");
     results = std::move(trial.results);
   }
-  correct(results, call, size_bytes, profile_.corrections());
+  correct(results, call, profile_.corrections());
   return known_.emplace(key, std::move(results)).first->second;
 }
 

@@ -87,12 +87,12 @@ bool is_packed(const StepProgram& step, size_t op, size_t form) {
 
 std::set<std::string> Profile::corrected() const {
   std::set<std::string> found = unmeasured_;
-  for (const auto& [signature, seen] : corrections_) found.insert(signature);
+  for (const auto& [geometry, seen] : corrections_) found.insert(geometry);
   return found;
 }
 
 void Profile::begin_capture() {
-  for (const auto& [signature, measured] : corrections_) applied_.insert(signature);
+  for (const auto& [geometry, measured] : corrections_) applied_.insert(geometry);
 }
 
 // One call of apply().
@@ -181,14 +181,15 @@ class Profile::Applying {
     if (const Status enlarged = enlarge_storages(call, measured, step_.program); !enlarged)
       return with_source(enlarged.error(), op);
     if (!agrees(call, measured)) {
-      if (profile_.applied_.contains(signature)) {
+      const std::string geometry = geometry_text(call);
+      if (profile_.applied_.contains(geometry)) {
         return with_source({ErrorCode::Unsupported,
                             fmt::format("{} makes a tensor of other strides than was recorded, "
                                         "also after that was corrected",
                                         full_name(call.handle))},
                            op);
       }
-      profile_.corrections_.insert_or_assign(signature, measured);
+      profile_.corrections_.insert_or_assign(geometry, measured);
       wrong_.add_results(call);
     }
     fill_form(form, call, measured);

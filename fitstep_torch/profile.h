@@ -57,15 +57,15 @@ class Profile {
   // Gives convolutions of a GPU forms with less scratch and the same bits (less_scratch.cpp).
   Status add_less_scratch(StepProgram& step, TorchDevice& device, std::span<char> room);
 
-  // Signatures whose fake results had another geometry than the real ones: capture again with
-  // these. Filled by apply().
+  // Calls, by geometry_text(), whose foreseen results had another geometry than the real ones:
+  // capture again with these. Filled by apply().
   const std::map<std::string, Measurement>& corrections() const { return corrections_; }
 
   // Operators that could not be measured, as their kernels refuse all data that is made up for
   // them: steps run them between segments. Capture again with these, too.
   bool is_unmeasured(const std::string& name) const { return unmeasured_.contains(name); }
   bool has_unmeasured() const { return !unmeasured_.empty(); }
-  std::set<std::string> corrected() const;  // Signatures, and names of operators.
+  std::set<std::string> corrected() const;  // By geometry_text(), and names of operators.
 
   // A capture begins: corrections that are known now are in what it records.
   void begin_capture();
@@ -82,7 +82,7 @@ class Profile {
   std::set<std::string> ran_;  // Signatures whose kernels a GPU has loaded for us.
   std::map<std::string, Measurement> corrections_;
   std::set<std::string> unmeasured_;
-  std::set<std::string> applied_;  // Signatures whose corrections were known when it began.
+  std::set<std::string> applied_;  // Whose corrections were known when it began.
 };
 
 // tape -> lower -> measure -> again without what was refuted, until nothing more is.

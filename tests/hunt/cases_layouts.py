@@ -154,3 +154,17 @@ def empty_batch() -> Any:
 def batch_of_one() -> Any:
     b = Bench(rows=1)
     return b.world(b.usual)
+
+
+@case("layout")
+def layout_window_of_a_long_series() -> Any:
+    """Far into it, which says nothing of how large it is for the operators that it goes through."""
+    b = Bench(nn.ModuleDict({"rnn": nn.LSTM(4, 8, batch_first=True), "out": nn.Linear(8, 4)}))
+    series = torch.randn(200_000, 4, generator=torch.Generator().manual_seed(5))
+
+    def step(at: int) -> Tensor:
+        window = series[at : at + 13][None]
+        hidden, _ = b.model["rnn"](window[:, :-1])
+        return b.update(F.mse_loss(b.model["out"](hidden), window[:, 1:]))
+
+    return b.world(step, calls=[(at,) for at in (190_000, 77_777, 3, 150_002, 190_000)])
