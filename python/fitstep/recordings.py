@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.jit._fuser import optimized_execution
 from torch.utils._pytree import tree_leaves, tree_map
 
 from . import _core
@@ -161,6 +162,7 @@ class Recordings:
                 entering(reach, self._existing, undo.add, self._following.note) as self._watch,
                 muted(),
                 importing_nothing(self._maker.tried_imports),
+                optimized_execution(False),  # It counts runs, and other ones follow.
             ):
                 contextvars.copy_context().run(act)  # What it sets there goes with the copy.
         except FirstImport as first:

@@ -360,28 +360,3 @@ def actor_and_critic() -> Any:
         return of_policy.item(), of_value.item()
 
     return b.world(step)
-
-
-class Average(nn.Module):
-    """A running mean, which a scripted module keeps where Python cannot look."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.register_buffer("average", torch.zeros(()))
-
-    def forward(self, x: Tensor) -> Tensor:
-        self.average = self.average * 0.9 + x * 0.1
-        return self.average
-
-
-@case("models")
-def model_scripted_average_of_asked_losses() -> Any:
-    b = Bench(make=sgd)
-    average = torch.jit.script(Average())
-
-    def step(x: Tensor, y: Tensor) -> Tensor:
-        loss = b.usual(x, y).detach()
-        loss.item()
-        return average(loss)
-
-    return b.world(step)

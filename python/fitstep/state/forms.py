@@ -18,6 +18,9 @@ from collections import OrderedDict, deque
 from collections.abc import Hashable, Sequence
 from typing import Any, cast
 
+import torch
+from torch.utils._pytree import tree_leaves
+
 Entry = tuple[object, object]
 
 _MISSING = object()
@@ -202,6 +205,34 @@ class ClassForm(Form):
             type.__setattr__(container, cast(str, name), value)
 
 
+class ScriptedForm(Form):
+    """The attributes of a scripted or traced module: its code changes them where Python has no
+    dictionary of them. Numbers and lists are made anew each time one asks: those that are equal
+    to what was seen before stand for it."""
+
+    def __init__(self) -> None:
+        self._seen: dict[object, object] = {}
+
+    def entries(self, container: Any) -> list[Entry]:
+        module, any_torch = container._c, cast(Any, torch._C)
+        names = [n for n, _ in any_torch.ParameterDict(module).items()]
+        names += [n for n, _ in any_torch.BufferDict(module).items()]
+        concrete = vars(container).get("_concrete_type")
+        names += [] if concrete is None else concrete.get_attributes()
+        found = {name: module.getattr(name) for name in names}
+        for name, value in found.items():
+            was = self._seen.get(name)
+            if type(value) is type(was) and _has_no_tensor(value) and value == was:
+                found[name] = was
+        self._seen = {**found}
+        return list(found.items())
+
+    def write(self, container: Any, entries: Sequence[Entry]) -> None:
+        for name, value in entries:
+            container._c.setattr(name, value)
+        self._seen = dict(entries)
+
+
 class DefaultsForm(Form):
     """The default arguments of a function, by the argument's name."""
 
@@ -236,6 +267,10 @@ class PartialForm(Form):
         partial: Any = functools.partial
         function, _, keywords, attributes = partial.__reduce__(container)[2]
         partial.__setstate__(container, (function, args, keywords, attributes))
+
+
+def _has_no_tensor(value: object) -> bool:
+    return not any(isinstance(leaf, torch.Tensor) for leaf in tree_leaves(value))
 
 
 def attributes_of(value: object) -> dict[str, object] | None:

@@ -36,6 +36,7 @@ class Kind:
         self.visit = visit  # A function of Walk; None: such objects hold nothing.
         self.is_once = is_once  # Not at every path that leads to an object.
         self.is_tensor_or_module = issubclass(kind, (torch.Tensor, torch.nn.Module))
+        self.is_scripted = issubclass(kind, torch.jit.ScriptModule)
         self.is_module = issubclass(kind, torch.nn.Module)
         self.is_optimizer = issubclass(kind, torch.optim.Optimizer)
         self.is_scheduler = issubclass(kind, SCHEDULERS)

@@ -70,6 +70,12 @@ class Above:
         """The path of the value."""
         return (self.node.entry_path(self.key, names) + self.rest).lstrip(".")
 
+    def module_table(self) -> Node | None:
+        """The attributes of a module, if this is one of its three tables of named things."""
+        if self.rest or not isinstance(self.node.owner, torch.nn.Module):
+            return None
+        return self.node if self.key in ("_parameters", "_buffers", "_modules") else None
+
 
 @dataclass(slots=True, eq=False)
 class Place:

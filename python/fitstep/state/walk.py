@@ -227,7 +227,7 @@ class Walk:
         elif kind.is_scheduler:
             self.found.append((self.reach.schedulers, value, above, root))
         if kind.form is not None:
-            inside = _module_table(above)
+            inside = above.module_table() if above else None
             if inside is None:
                 self._add(kind.form, value, value, above, root, "", style="item")
             else:  # model.weight, not model._parameters['weight'].
@@ -237,6 +237,10 @@ class Walk:
         if kind.is_array and value.dtype.hasobject and value.size <= HUGE:
             for i, held in enumerate(value.flat):
                 self._follow(held, above, root, f".flat[{i}]")
+        if kind.is_scripted and "_c" in vars(value):
+            self._add(forms.ScriptedForm(), value, value, above, root, "")
+            for name, child in value._modules.items():
+                self._follow(child, above, root, f".{name}")
         if not kind.is_open:
             return
         attributes = forms.attributes_of(value)
@@ -391,10 +395,3 @@ class Walk:
             return
         if not (kind.is_once and id(held) in self._seen):
             self._queue.append((held, Above(node, key), ""))
-
-
-def _module_table(above: Above | None) -> Node | None:
-    """The attributes of a module, if `above` is one of its three tables of named things."""
-    if above is None or above.rest or not isinstance(above.node.owner, torch.nn.Module):
-        return None
-    return above.node if above.key in ("_parameters", "_buffers", "_modules") else None
