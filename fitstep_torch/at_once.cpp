@@ -9,6 +9,12 @@
 
 namespace fitstep::torch_side {
 
+namespace {
+
+constexpr int64_t kMostGoneBytes = 4096;  // That may count although they are gone.
+
+}  // namespace
+
 void AtOnce::begin() {
   made_.clear();
   held_bytes_ = peak_bytes_ = 0;
@@ -20,14 +26,18 @@ void AtOnce::note(const at::Tensor& made) {
   // A weak reference keeps its storage's address from being used again.
   made_.try_emplace(storage_of(made), made.storage().getWeakStorageImpl(), bytes);
   held_bytes_ += bytes;
+  new_bytes_ += bytes;
+  ++new_;
   if (held_bytes_ <= peak_bytes_) return;
-  sweep();
+  // Not for each of thousands that live: it looks at all of them.
+  if (8 * new_ >= made_.size() || new_bytes_ >= kMostGoneBytes) sweep();
   peak_bytes_ = std::max(peak_bytes_, held_bytes_);
 }
 
 void AtOnce::sweep() {
   std::erase_if(made_, [](const auto& one) { return one.second.storage.expired(); });
-  held_bytes_ = 0;
+  held_bytes_ = new_bytes_ = 0;
+  new_ = 0;
   for (const auto& [storage, one] : made_) held_bytes_ += one.bytes;
 }
 
