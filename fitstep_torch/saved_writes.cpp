@@ -12,9 +12,10 @@ namespace fitstep::torch_side {
 // Of one place the first content is enough: it is put back last.
 at::Tensor SavedWrites::save(const at::Tensor& tensor) {
   const at::Tensor plain = tensor.detach();
-  const auto bytes = static_cast<int64_t>(plain.nbytes());
-  const bool is_whole = plain.has_storage() && plain.is_contiguous();
-  if (is_whole && !places_.emplace(storage_of(plain), first_byte(plain), bytes).second) return {};
+  if (plain.has_storage() && plain.is_contiguous()) {  // A sparse one has no bytes of its own.
+    const auto bytes = static_cast<int64_t>(plain.nbytes());
+    if (!places_.emplace(storage_of(plain), first_byte(plain), bytes).second) return {};
+  }
   saved_.push_back({plain, plain.clone()});
   return saved_.back().content;
 }
