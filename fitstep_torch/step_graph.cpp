@@ -10,6 +10,7 @@
 #include <exception>
 
 #include "fitstep_torch/interrupts.h"
+#include "fitstep_torch/stack_tensors.h"
 #include "fitstep_torch/tensors.h"
 #include "fitstep_torch/thrown.h"
 
@@ -59,13 +60,14 @@ std::string refusal_of(const StepProgram& step, const Plan& plan) {
   return {};
 }
 
-// All bytes of a storage.
+at::Tensor bytes_of(const c10::Storage& storage, int64_t first, int64_t count) {
+  return tensor_over(
+      storage,
+      {.storage = -1, .sizes = {count}, .strides = {1}, .offset = first, .dtype = at::kByte});
+}
+
 at::Tensor bytes_of(const c10::Storage& storage) {
-  return tensor_over(storage, {.storage = -1,
-                               .sizes = {static_cast<int64_t>(storage.nbytes())},
-                               .strides = {1},
-                               .offset = 0,
-                               .dtype = at::kByte});
+  return bytes_of(storage, 0, static_cast<int64_t>(storage.nbytes()));
 }
 
 }  // namespace
@@ -124,8 +126,7 @@ void StepGraph::note_literals() {
   forget();
 }
 
-void StepGraph::make_inputs(const std::vector<External>& externals,
-                            const std::vector<at::Tensor>& tensors) {
+void StepGraph::make_inputs(const std::vector<External>& externals) {
   TorchDevice& device = homes_.torch_device();
   for (size_t i = 0; i < externals.size(); ++i) {
     const int64_t size_bytes = step_.program.storages[externals[i].storage.index()].size_bytes;
@@ -133,22 +134,25 @@ void StepGraph::make_inputs(const std::vector<External>& externals,
         c10::StorageImpl::use_byte_size_t(), size_bytes,
         device.allocator()->allocate(static_cast<size_t>(size_bytes)), device.allocator(),
         /*resizable=*/false);
-    const at::Tensor& like = tensors[i];
-    inputs_.push_back(tensor_over(
-        storage, {.storage = -1,
-                  .sizes = like.sizes().vec(),
-                  .strides = like.strides().vec(),
-                  .offset = externals[i].offset_bytes / static_cast<int64_t>(like.itemsize()),
-                  .dtype = like.scalar_type()}));
+    inputs_.push_back({bytes_of(storage), externals[i].offset_bytes});
+  }
+}
+
+// All that the program may read of each, not only the view of it that was met first.
+void StepGraph::fill_inputs(const std::vector<at::Tensor>& tensors) {
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const at::Tensor& bytes = inputs_[i].bytes;
+    const int64_t first = first_byte(tensors[i]) - inputs_[i].offset_bytes;
+    bytes.copy_(bytes_of(tensors[i].storage(), first, bytes.numel()));
   }
 }
 
 Status StepGraph::record(const std::vector<External>& externals,
                          const std::vector<at::Tensor>& tensors, CopyLanes* lanes) try {
-  if (inputs_.empty()) make_inputs(externals, tensors);
-  for (size_t i = 0; i < tensors.size(); ++i) inputs_[i].copy_(tensors[i]);
+  if (inputs_.empty()) make_inputs(externals);
+  fill_inputs(tensors);
   for (size_t i = 0; i < externals.size(); ++i) {
-    auto* const begin = static_cast<char*>(inputs_[i].storage().mutable_data());
+    auto* const begin = static_cast<char*>(inputs_[i].bytes.storage().mutable_data());
     kernels_.point(externals[i].storage, begin, nullptr);
   }
   const AllocatorCounters& counters = homes_.torch_device().answers().counters();
@@ -177,7 +181,7 @@ Status StepGraph::record(const std::vector<External>& externals,
 std::optional<Stopped> StepGraph::replay(const std::vector<at::Tensor>& tensors) {
   Status status = Done{};
   try {
-    for (size_t i = 0; i < tensors.size(); ++i) inputs_[i].copy_(tensors[i]);
+    fill_inputs(tensors);
     status = recorded_->replay();
   } catch (const std::exception& error) {
     status = Error{ErrorCode::Device, first_line(error)};

@@ -67,7 +67,8 @@ class StepGraph {
   Status record(const std::vector<External>& externals, const std::vector<at::Tensor>& tensors,
                 CopyLanes* lanes);
   void note_literals();
-  void make_inputs(const std::vector<External>& externals, const std::vector<at::Tensor>& tensors);
+  void make_inputs(const std::vector<External>& externals);
+  void fill_inputs(const std::vector<at::Tensor>& tensors);
 
   const StepProgram& step_;
   const Plan& plan_;
@@ -78,7 +79,11 @@ class StepGraph {
   std::map<std::pair<size_t, size_t>, c10::IValue> numbers_;  // By op and number.
   std::vector<std::string> literals_;                         // Of the host.
   bool has_run_ = false;                                      // With all these.
-  std::vector<at::Tensor> inputs_;                            // By external.
+  struct Input {
+    at::Tensor bytes;  // Of the graph's own, as many as the program has of it.
+    int64_t offset_bytes = 0;
+  };
+  std::vector<Input> inputs_;  // By external.
   std::vector<at::Tensor> outputs_;
   std::unique_ptr<Recorded> recorded_;
   int64_t replays_ = 0;

@@ -10,6 +10,7 @@
 #include "fitstep/run/lane_copies.h"
 #include "fitstep/simulate/coded_copies.h"
 #include "fitstep_torch/generators.h"
+#include "fitstep_torch/stack_tensors.h"
 #include "fitstep_torch/tensors.h"
 
 namespace fitstep::torch_side {
@@ -149,9 +150,10 @@ std::optional<Stopped> Variant::run(const std::vector<External>& externals,
 void Variant::point(const std::vector<External>& externals,
                     const std::vector<at::Tensor>& tensors) {
   for (size_t i = 0; i < externals.size(); ++i) {
-    auto* first = static_cast<char*>(const_cast<void*>(tensors[i].const_data_ptr()));
+    const c10::Storage& storage = tensors[i].storage();  // A view without elements has no address.
+    auto* first = static_cast<char*>(const_cast<void*>(storage.data())) + first_byte(tensors[i]);
     kernels_->point(externals[i].storage, first - externals[i].offset_bytes,
-                    tensors[i].storage().data_ptr().get_context());
+                    storage.data_ptr().get_context());
   }
 }
 

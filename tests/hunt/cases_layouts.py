@@ -168,3 +168,44 @@ def layout_window_of_a_long_series() -> Any:
         return b.update(F.mse_loss(b.model["out"](hidden), window[:, 1:]))
 
     return b.world(step, calls=[(at,) for at in (190_000, 77_777, 3, 150_002, 190_000)])
+
+
+def empty_then_whole(b: Bench, x: Tensor, kept: Tensor) -> Tensor:
+    return b.loss(x, torch.zeros(6, dtype=torch.int64)) + x[:0].sum()
+
+
+def joined_with_an_empty(b: Bench, x: Tensor, kept: Tensor) -> Tensor:
+    return b.model(torch.cat([x[:0], x, kept[:0]])).square().mean()
+
+
+def written_where_empty(b: Bench, x: Tensor, kept: Tensor) -> Tensor:
+    kept[:0] = 1
+    x[3:3] = 2
+    kept[0] = x[0]
+    return b.model(kept + x).square().mean()
+
+
+def written_more_and_more(b: Bench, x: Tensor, kept: Tensor) -> Tensor:
+    count = len(b.log) % 3
+    b.log.append(count)
+    kept[:count] = x[:count]
+    return b.model(kept).square().mean()
+
+
+def on_an_empty(body: Any) -> Any:
+    """A case whose step meets memory by a view without elements first."""
+
+    def build() -> Any:
+        b = Bench()
+        kept = torch.ones(6, 8)
+
+        def step(x: Tensor) -> Tensor:
+            return b.update(body(b, x, kept))
+
+        return b.world(step, kept, calls=[(x,) for x, _ in b.calls])
+
+    return build
+
+
+for body in (empty_then_whole, joined_with_an_empty, written_where_empty, written_more_and_more):
+    add("layout", f"layout_{body.__name__}", on_an_empty(body))
