@@ -87,6 +87,17 @@ def bytes_or_share(budget: int | str | None) -> tuple[int, float]:
     return parse_budget(budget, 0), 0.0
 
 
+def asked_bytes(budget: int | str | None, plain_peak_bytes: int, outside_bytes: int) -> int:
+    """The same with what lies outside on the device, which a number of bytes holds already."""
+    beside = 0 if bytes_or_share(budget)[0] else outside_bytes
+    return parse_budget(budget, plain_peak_bytes) + beside
+
+
+def slack_of(budget_bytes: int) -> int:
+    """What a budget grows by beyond need, so that neither this plan nor the next is a squeeze."""
+    return budget_bytes // 64 + (64 << 10)
+
+
 def parse_below(name: str, budget: int | str | None, plain_peak_bytes: int) -> int:
     """Bytes of `name`, the budget of a tier below, written as a budget is; 0 for none.
 

@@ -20,13 +20,14 @@ import torch
 from . import _core
 from .below import Below, Links
 from .budget import (
+    asked_bytes,
     budget_for,
     bytes_or_share,
     capacity_of,
     host_of,
     joined,
-    parse_budget,
     reserve_of,
+    slack_of,
 )
 from .describe import describe
 from .device import open_device
@@ -80,7 +81,7 @@ class Session:
         size, share = bytes_or_share(self.settings.budget)
         return not size and (share == 0 or share >= 1)
 
-    def grow(self, new: list[Planned], budget_bytes: int, tensors: dict[str, torch.Tensor]) -> None:
+    def grow(self, new: list[Planned], plain_bytes: int, tensors: dict[str, torch.Tensor]) -> None:
         """Opens a larger arena in place of this one: another variant needs it."""
         old = self.planned
         at_home = {
@@ -89,7 +90,8 @@ class Session:
             if home.tensor is not None and self.is_home(home.tensor, home)
         }
         self.leave_arena()
-        self.budget_bytes = max(budget_bytes, self.budget_bytes)
+        asked = asked_bytes(self.settings.budget, plain_bytes, self.outside_bytes)
+        self.budget_bytes = max(asked + slack_of(asked), self.budget_bytes)
         every = [*old, *new]
         plans = self.plan(every, replan=False)
         self.open(plans, {**at_home, **tensors})
@@ -157,8 +159,8 @@ class Session:
         """The budgets in bytes, from what the user gave; also what copies between tiers cost."""
         self._make_below = partial(Below.of, self.settings, plain_peak_bytes, links)
         self.outside_bytes = self.device.outside_bytes()
-        beside = 0 if bytes_or_share(self.settings.budget)[0] else self.outside_bytes
-        self.take_budget(parse_budget(self.settings.budget, plain_peak_bytes) + beside)
+        asked = asked_bytes(self.settings.budget, plain_peak_bytes, self.outside_bytes)
+        self.take_budget(asked)
 
     def take_budget(self, budget_bytes: int) -> None:
         """Another budget, with the tiers below as they are beside that one."""
@@ -166,12 +168,8 @@ class Session:
         self.below = self._make_below(self.tensor_bytes)
 
     def capacity_for(self, planned: list[Planned]) -> int:
-        return capacity_of(
-            self.tensor_bytes,
-            external_bytes_of(planned),
-            self.below.files,
-            self.device.alignment_bytes(),
-        )
+        outside, alignment = external_bytes_of(planned), self.device.alignment_bytes()
+        return capacity_of(self.tensor_bytes, outside, self.below.files, alignment)
 
     def budget_for(self, height_bytes: int, external_bytes: int) -> int:
         """The least budget that leaves a capacity of `height_bytes`."""
@@ -199,6 +197,8 @@ class Session:
         try:
             return plan()
         except BudgetTooSmall as error:
+            if self.is_open and self.is_free:
+                raise  # It grows; nobody asks for the least.
             least = with_least(self, error, plan)
             raise with_policy(self, least, new, plan) from None
 

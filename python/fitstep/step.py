@@ -146,8 +146,8 @@ class Step:
             self._check_no_address({n: t for n, t in tensors.items() if not session.home_of(t)})
             grown = session.bottom_bytes > bottom and not first
             plans = session.plan(new, replan=grown)
-        except BudgetTooSmall as error:
-            if first or not session.is_free or error.least_found_bytes is None:
+        except BudgetTooSmall:
+            if first or not session.is_free:
                 session.places.back_to(mark)
                 raise
             try:
@@ -157,7 +157,7 @@ class Step:
                 session.places.back_to(mark)
                 raise
             with uninterrupted():
-                session.grow(new, error.least_found_bytes, tensors)
+                session.grow(new, self.plain_peak_bytes, tensors)
                 self._settle(variants, new, replanned=False)
                 for step in session.steps:
                     for variant in step._variants:
