@@ -84,10 +84,14 @@ class Recordings:
         self._begin = roles_of(reach, self._maker.session)
         places = [p.tensor for p in reach.unique() if p.tensor.layout is torch.strided]
         forget_dead_arrays([t for t in places if _core.is_lent(t)])
+        oldest = _leaf()  # Before all of the step.
         try:
             with self._following.sources.following(dict(reach.modules)):
                 recorded = self._record(reach)
         finally:
+            # What a backward pass that has raised left in its thread's queue goes: younger ones
+            # come first.
+            oldest.backward()
             gc.collect()
             if self._first is not None:  # What the preview made is gone; that may have changed it.
                 put_back(self._first)
@@ -317,6 +321,12 @@ class Recordings:
             flat = tensor.detach().clone(memory_format=torch.contiguous_format).reshape(-1)
             found.append(flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b"")
         return found
+
+
+def _leaf() -> torch.Tensor:
+    """Whatever the caller has switched off."""
+    with torch.inference_mode(False), torch.enable_grad():
+        return torch.zeros((), requires_grad=True, device="cpu").clone()
 
 
 def _end() -> None:

@@ -266,3 +266,21 @@ def a_gradient_kept_from_call_to_call() -> Any:
         return loss
 
     return b.world(step, words)
+
+
+@case("sparse")
+def a_table_beside_a_bag() -> Any:
+    """Where the preview ends within the backward pass, PyTorch's queue keeps what was to come."""
+    tables = nn.ModuleDict(
+        {"one": nn.Embedding(20, 4, sparse=True), "bag": nn.EmbeddingBag(20, 4, sparse=True)}
+    )
+    b = Bench(tables, make=lambda parameters: torch.optim.SparseAdam(list(parameters), 0.01))
+    starts = torch.tensor([0, 3, 5])
+
+    def step(words: Tensor, y: Tensor) -> Tensor:
+        mean = tables["one"](words).mean(0).expand(3, -1)
+        return b.update(F.cross_entropy(mean + tables["bag"](words, starts), y))
+
+    g = torch.Generator().manual_seed(3)
+    calls = [(torch.randint(20, (9,), generator=g), torch.arange(3)) for _ in range(5)]
+    return b.world(step, calls=calls)
