@@ -269,3 +269,32 @@ def optim_state_scaled_by_the_caller() -> Any:
             state["exp_avg_sq"] = state["exp_avg_sq"] * 2
 
     return b.world(b.usual, calls=[*b.calls[:3], Do(scale), *b.calls[3:]])
+
+
+def grown(at: int, momentum: float) -> Any:
+    """A case whose call `at` puts another layer in, with an optimizer of its own."""
+
+    def build() -> Any:
+        b = Bench()
+        made = {"head": b.model[2], "opt": optim.SGD(b.model.parameters(), 0.1, momentum)}
+
+        def step(x: Tensor, y: Tensor) -> Tensor:
+            b.log.append(len(b.log))
+            if len(b.log) == at:
+                made["head"] = nn.Linear(8, 4)
+                parameters = [*b.model[:2].parameters(), *made["head"].parameters()]
+                made["opt"] = optim.SGD(parameters, 0.1, momentum)
+            loss = F.cross_entropy(made["head"](b.model[:2](x)), y)
+            made["opt"].zero_grad()
+            loss.backward()
+            made["opt"].step()
+            return loss
+
+        return b.world(step, made)
+
+    return build
+
+
+for at in (1, 2, 4):
+    add("optim", f"optim_of_a_layer_made_in_call_{at}", grown(at, 0.0))
+add("optim", "optim_with_momentum_of_a_layer_made_in_a_call", grown(2, 0.9))

@@ -1,6 +1,8 @@
 """What compile runs before the first step shows nothing, and uses nothing up."""
 
 import os
+import subprocess
+import sys
 import threading
 import warnings
 from collections.abc import Callable
@@ -94,3 +96,28 @@ def test_a_queue_keeps_what_another_thread_puts_there_meanwhile() -> None:
         results.append((losses, list(model.parameters())))
     for ours, theirs in zip(*results, strict=True):
         assert all(torch.equal(a, b) for a, b in zip(ours, theirs, strict=True))
+
+
+DRAWS = """
+import random, sys
+import numpy, torch
+def states():
+    return random.getstate(), str(numpy.random.get_state()), torch.get_rng_state().tolist()
+before = states()
+import fitstep
+layer = torch.nn.Linear(8, 4)
+x = torch.ones(6, 8)
+def step(x):
+    loss = layer(x).square().mean()
+    loss.backward()
+    return loss
+torch.set_rng_state(torch.tensor(before[2], dtype=torch.uint8))
+fitstep.compile(step, (x,), progress=True).close()
+sys.exit(states() != before)
+"""
+
+
+def test_neither_import_nor_compile_draws_a_number() -> None:
+    """Not even where the progress line is shown, whose library draws when it is imported."""
+    ended = subprocess.run([sys.executable, "-c", DRAWS], capture_output=True, check=False)
+    assert ended.returncode == 0, ended.stderr
