@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import random
 import sys
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+if TYPE_CHECKING:
+    from rich.progress import TaskID
 
 
 @contextlib.contextmanager
@@ -18,6 +20,11 @@ def progress_line(wanted: bool | None) -> Iterator[Callable[[str, float], None] 
     if not wanted:
         yield None
         return
+    state = random.getstate()  # Rich draws from it when it is imported.
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    random.setstate(state)
     console = Console(stderr=True)
     columns = (TextColumn("fitstep: {task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:

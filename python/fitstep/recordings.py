@@ -265,7 +265,8 @@ class Recordings:
                 if p.grad is not None and p.grad.layout is torch.strided
             ]
             one.dropped = frozenset(storage_id(p.grad) for p in dropping)
-            self.dropping |= {id(p): p for p in dropping if not is_made(p)}
+            there = self._existing.ids
+            self.dropping |= {id(p): p for p in dropping if id(p) in there}
         self._part += 1
         self._recorded.append(one)
 
