@@ -17,7 +17,8 @@ constexpr int64_t kMostGoneBytes = 4096;  // That may count although they are go
 
 void AtOnce::begin() {
   made_.clear();
-  held_bytes_ = peak_bytes_ = 0;
+  held_bytes_ = new_bytes_ = peak_bytes_ = 0;
+  new_ = 0;
 }
 
 void AtOnce::note(const at::Tensor& made) {

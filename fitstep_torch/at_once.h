@@ -30,8 +30,8 @@ class AtOnce {
   };
   std::unordered_map<const c10::StorageImpl*, Made> made_;
   int64_t held_bytes_ = 0;  // With those that are gone since the last sweep.
-  int64_t new_bytes_ = 0;   // Since then, as the next.
-  size_t new_ = 0;
+  int64_t new_bytes_ = 0;   // Of those made since then.
+  size_t new_ = 0;          // How many these are.
   int64_t peak_bytes_ = 0;
 };
 

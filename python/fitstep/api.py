@@ -62,7 +62,7 @@ def compile(  # noqa: A001 - the word that PyTorch's users know.
         example: the arguments of a call by position, a tuple, or a single one (a list, a dict);
             nested as you like. Tensors must not require a gradient; values do not matter.
         budget: bytes, a size such as "6GiB", or a share of the plain peak such as "75%": for all
-            tensors and the kernels' own temporaries. None: as plain PyTorch needs, or as before.
+            tensors and kernels' temporaries. None: as plain PyTorch needs, or as before; may grow.
         host_budget: bytes beside the budget, for what plans evict; None: nothing is evicted.
         disk_budget: the same in a file, whose blocks are taken before the first step.
         disk_dir: the folder of that file, where it has no name; None: that of temporary files.

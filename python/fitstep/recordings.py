@@ -84,17 +84,17 @@ class Recordings:
         self._begin = roles_of(reach, self._maker.session)
         places = [p.tensor for p in reach.unique() if p.tensor.layout is torch.strided]
         forget_dead_arrays([t for t in places if _core.is_lent(t)])
-        oldest = _leaf()  # Before all of the step.
+        oldest = _oldest()
         try:
             with self._following.sources.following(dict(reach.modules)):
                 recorded = self._record(reach)
         finally:
-            # What a backward pass that has raised left in its thread's queue goes: younger ones
-            # come first.
-            oldest.backward()
-            gc.collect()
-            if self._first is not None:  # What the preview made is gone; that may have changed it.
-                put_back(self._first)
+            try:
+                oldest.backward()
+            finally:
+                gc.collect()
+                if self._first is not None:  # What the preview made is gone: that may change it.
+                    put_back(self._first)
             self._first = None  # It holds memory that tensors are about to leave.
         self._following.tell()
         self._following.forget()  # Optimizers that the step has made hold what they step.
@@ -173,6 +173,7 @@ class Recordings:
             first.undo = undo
             raise
         finally:
+            self._watch = None  # It holds what was looked at.
             put_back(undo, self._following.core.undo_writes)
             # What another recording makes in the same place has the same name, and home.
             self._maker.session.names.free(is_made)
@@ -324,8 +325,9 @@ class Recordings:
         return found
 
 
-def _leaf() -> torch.Tensor:
-    """Whatever the caller has switched off."""
+def _oldest() -> torch.Tensor:
+    """A result older than all of the step. In a thread's queue younger nodes come first: its
+    backward pass takes away what one that has raised left there, and what that holds."""
     with torch.inference_mode(False), torch.enable_grad():
         return torch.zeros((), requires_grad=True, device="cpu").clone()
 

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from cases_hidden import Holder
+from cases_scripted import scripted
 from kit import add, case
-from torch import Tensor
+from torch import Tensor, nn
 from worlds import Bench, mlp
 
 _numbers = itertools.count()
@@ -217,11 +218,11 @@ def a_module_that_a_package_imports_again(library: Any) -> int:
     return int(library.count())
 
 
-def importing(name: str, folder: str, registers: bool) -> Any:
+def importing(name: str, folder: str, registers: bool, make: Callable[[], nn.Module] = mlp) -> Any:
     """A step that is the first to import a module, which counts, and may register itself."""
 
     def world() -> Any:
-        b = Bench()
+        b = Bench(make())
         package_name = package(
             "registry = []\ncalls = 0",
             folder=folder,
@@ -244,6 +245,8 @@ def importing(name: str, folder: str, registers: bool) -> Any:
 for _kind, _folder in (("user", "source"), ("package", "site-packages")):
     importing(f"a_first_import_of_a_{_kind}_s_module", _folder, False)
     importing(f"a_first_import_that_registers_a_{_kind}_s_module", _folder, True)
+# What it keeps is made anew whenever one asks, and has not changed for that.
+importing("a_first_import_beside_a_scripted_module", "source", False, scripted)
 
 
 @counting_in("""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -46,6 +47,10 @@ class Within(nn.Module):
         return self.last(self.counting(self.norm(self.first(x))))
 
 
+def scripted() -> nn.Module:
+    return torch.jit.script(Within())
+
+
 def loaded() -> nn.Module:
     file = io.BytesIO()
     torch.jit.save(torch.jit.script(Within()), file)
@@ -77,10 +82,23 @@ def of(make: Callable[[], nn.Module]) -> Any:
     return build
 
 
-add("scripted", "scripted_state_in_a_child", of(lambda: torch.jit.script(Within())))
+class Turning(nn.Module):
+    """A zero whose sign says which call it is: equal to the other one, and not the same."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.zero = nn.Linear(8, 4), 0.0
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.zero = -self.zero
+        return self.first(x) * (1.5 + math.copysign(1.0, self.zero))
+
+
+add("scripted", "scripted_sign_of_a_zero", of(lambda: torch.jit.script(Turning())))
+add("scripted", "scripted_state_in_a_child", of(scripted))
 add("scripted", "scripted_and_loaded", of(loaded))
 add("scripted", "scripted_by_tracing", of(traced))
-add("scripted", "scripted_part", of(lambda: nn.Sequential(torch.jit.script(Within()), nn.ReLU())))
+add("scripted", "scripted_part", of(lambda: nn.Sequential(scripted(), nn.ReLU())))
 
 
 class Average(nn.Module):

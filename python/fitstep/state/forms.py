@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 import threading
 import types
 from collections import OrderedDict, deque
@@ -207,8 +208,8 @@ class ClassForm(Form):
 
 class ScriptedForm(Form):
     """The attributes of a scripted or traced module: its code changes them where Python has no
-    dictionary of them. Numbers and lists are made anew each time one asks: those that are equal
-    to what was seen before stand for it."""
+    dictionary of them. Numbers and lists are made anew each time one asks: what was seen before
+    stands for those that are written alike, which tells apart the two zeros and knows a NaN."""
 
     def __init__(self) -> None:
         self._seen: dict[object, object] = {}
@@ -219,10 +220,10 @@ class ScriptedForm(Form):
         names += [n for n, _ in any_torch.BufferDict(module).items()]
         concrete = vars(container).get("_concrete_type")
         names += [] if concrete is None else concrete.get_attributes()
-        found = {name: module.getattr(name) for name in names}
+        found: dict[object, object] = {sys.intern(n): module.getattr(n) for n in names}
         for name, value in found.items():
             was = self._seen.get(name)
-            if type(value) is type(was) and _has_no_tensor(value) and value == was:
+            if type(value) is type(was) and _has_no_tensor(value) and repr(value) == repr(was):
                 found[name] = was
         self._seen = {**found}
         return list(found.items())
