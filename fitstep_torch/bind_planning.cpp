@@ -167,9 +167,10 @@ PlanRequest request_from(const StepProgram& step, const py::dict& options) {
   request.codes_on_host = options["codes_on_host"].cast<bool>();
   const py::object progress = options["progress"];
   if (!progress.is_none()) {
-    request.progress = [progress](double share) {
+    // Shared, as the planner copies requests where the interpreter's lock is not held.
+    request.progress = [show = std::make_shared<py::object>(progress)](double share) {
       const py::gil_scoped_acquire acquire;
-      progress(share);
+      (*show)(share);
     };
   }
   return request;
