@@ -205,7 +205,7 @@ int64_t difference(const Segment& a, const Segment& b) {
       }
       if (!is_other && one.kind == Value::Kind::Constant) {
         const auto differs = [&](int32_t, const c10::IValue&) { is_other = true; };
-        is_other |= !are_alike(one.constant, other.constant, differs);
+        is_other |= !are_alike(left.handle, k, one.constant, other.constant, differs);
       }
       if (is_other) return static_cast<int64_t>(i);
     }

@@ -6,17 +6,41 @@
 
 #include <algorithm>
 #include <sstream>
+#include <string_view>
 
 namespace fitstep::torch_side {
 namespace {
 
-std::string constant_text(const c10::IValue& value, bool hides_numbers) {
-  if (hides_numbers && value.isDouble()) return "number";
-  if (hides_numbers && value.isList()) {
+bool is_scalar(const c10::TypePtr& type) {
+  if (type->kind() == c10::TypeKind::ListType)
+    return is_scalar(type->castRaw<c10::ListType>()->getElementType());
+  if (type->kind() == c10::TypeKind::OptionalType)
+    return is_scalar(type->castRaw<c10::OptionalType>()->getElementType());
+  // Numbers that Python gives in a tensor's place are recorded as what they are.
+  return type->kind() == c10::TypeKind::NumberType || type->kind() == c10::TypeKind::TensorType;
+}
+
+// Whole numbers by their type, but neither shapes nor scratch follow from them.
+bool is_only_value(std::string_view op, std::string_view argument) {
+  if (op.starts_with("aten::randint")) return argument == "low" || argument == "high";
+  if (op == "aten::random_") return argument == "from" || argument == "to";
+  if (op == "aten::roll") return argument == "shifts";
+  if (op.starts_with("aten::tril") || op.starts_with("aten::triu")) return argument == "diagonal";
+  return false;
+}
+
+std::string constant_text(const TorchCall& call, size_t argument) {
+  const c10::IValue& value = call.arguments[argument].constant;
+  const bool hides_whole = call.has_host_numbers && takes_any_number(call.handle, argument);
+  if (call.has_host_numbers && value.isDouble()) return "number";
+  if (hides_whole && value.isInt()) return "whole number";
+  if (hides_whole && value.isBool()) return "truth value";
+  if (call.has_host_numbers && value.isList()) {
     const auto list = value.toListRef();
-    if (std::any_of(list.begin(), list.end(),
-                    [](const c10::IValue& one) { return one.isDouble(); }))
-      return "numbers";
+    const auto is_hidden = [&](const c10::IValue& one) {
+      return one.isDouble() || (hides_whole && (one.isInt() || one.isBool()));
+    };
+    if (std::ranges::any_of(list, is_hidden)) return "numbers";
   }
   if (value.isDouble()) return fmt::format("{:a}", value.toDouble());
   if (value.isGenerator()) return "generator";
@@ -86,7 +110,7 @@ std::string signature_of(const TorchCall& call, const std::vector<int64_t>& size
     const Value& value = call.arguments[i];
     if (i > 0) text += ", ";
     if (value.kind == Value::Kind::Constant) {
-      text += constant_text(value.constant, call.has_host_numbers);
+      text += constant_text(call, i);
       continue;
     }
     if (value.kind != Value::Kind::Tensor) text += "[";
@@ -117,6 +141,11 @@ std::string geometry_text(TorchCall call) {
     }
   }
   return signature_of(call, std::vector<int64_t>(storages, 0));
+}
+
+bool takes_any_number(const c10::OperatorHandle& op, size_t argument) {
+  const c10::Argument& of = op.schema().arguments()[argument];
+  return is_scalar(of.real_type()) || is_only_value(op.operator_name().name, of.name());
 }
 
 std::vector<TensorRef> tensors_of(const std::vector<Value>& values) {

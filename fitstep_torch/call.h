@@ -49,7 +49,8 @@ struct TorchCall {
   std::vector<Value> arguments;   // One per argument of the schema.
   std::vector<Value> results;     // One per return of the schema.
   bool grad_mode = false;         // As it was recorded: some kernels look at it.
-  bool has_host_numbers = false;  // An optimizer's: its numbers change from step to step.
+  // An optimizer's, or it is known of another's: its numbers change from step to step.
+  bool has_host_numbers = false;
   // Larger requests for scratch are refused, so that the kernel finds a way with less; but none
   // of the sizes without which it finds none.
   std::optional<int64_t> most_scratch_bytes = {};
@@ -61,8 +62,8 @@ std::string full_name(const c10::OperatorHandle& handle);
 
 // All that decides what the kernel does except the bytes: operator, constants, geometries, devices
 // other than the CPU, which tensors share a storage and how large it is, grad mode, most scratch.
-// Equal text means equal calls, but for floating-point numbers of an optimizer, which are not in
-// it: a program is the same at any learning rate and step count.
+// Equal text means equal calls, but where a call has host numbers, for those that may change: they
+// are not in it. A program is the same at any learning rate and step count.
 // `size_bytes` is indexed by storage number.
 std::string signature_of(const TorchCall& call, const std::vector<int64_t>& size_bytes);
 
@@ -72,6 +73,11 @@ std::string geometry_text(TorchCall call);
 
 // Every tensor of the values, in order.
 std::vector<TensorRef> tensors_of(const std::vector<Value>& values);
+
+// Whether nothing but values follows from a whole number, or a truth value, in that argument:
+// `x * 3`, but not `x.sum(3)`. From numbers that are neither no more than values ever follows, but
+// for operators whose numbers are sizes.
+bool takes_any_number(const c10::OperatorHandle& op, size_t argument);
 
 // The Python numbers among the arguments, in schema order, those inside number lists too, with
 // where they stand: (argument, position in its list or -1).

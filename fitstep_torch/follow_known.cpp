@@ -77,7 +77,8 @@ std::vector<ChangedNumber> Follower::changed_against(const Segment& other) const
       const Value& was = other.tape.ops[i].call.arguments[k];
       if (was.kind != Value::Kind::Constant) continue;
       are_alike(
-          was.constant, arguments[k].constant, [&](int32_t position, const c10::IValue& value) {
+          now.ops[i].call.handle, k, was.constant, arguments[k].constant,
+          [&](int32_t position, const c10::IValue& value) {
             found.push_back({.op = static_cast<int32_t>(i),
                              .place = {.argument = static_cast<int32_t>(k), .position = position},
                              .value = value});
@@ -165,11 +166,14 @@ bool Follower::is_same(const Segment& segment, const Value& expected, int32_t ar
   const bool is_left_out = now.isGenerator() && is_default(now.toGenerator());
   if (is_left_out) return expected.constant.isNone();
   const c10::IValue number = now.isTensor() ? number_in(now.toTensor()) : now;
-  return are_alike(expected.constant, number, [&](int32_t position, const c10::IValue& value) {
-    changed_.push_back({.op = static_cast<int32_t>(position_),
-                        .place = {.argument = argument, .position = position},
-                        .value = value});
-  });
+  const c10::OperatorHandle& op = segment.tape.ops[position_].call.handle;
+  const auto at = static_cast<size_t>(argument);
+  return are_alike(op, at, expected.constant, number,
+                   [&](int32_t position, const c10::IValue& value) {
+                     changed_.push_back({.op = static_cast<int32_t>(position_),
+                                         .place = {.argument = argument, .position = position},
+                                         .value = value});
+                   });
 }
 
 bool Follower::is_same_tensor(const Segment& segment, const std::optional<TensorRef>& expected,

@@ -128,7 +128,7 @@ std::optional<PackRule> sign_rule(const TorchCall& call, const std::string& name
 // A number that stands there by itself, not one that somebody may change.
 std::optional<PackRule> threshold_rule(const TorchCall& call) {
   const c10::IValue& threshold = call.arguments[2].constant;
-  if (!threshold.isInt() || threshold.toInt() != 0) return std::nullopt;
+  if (call.has_host_numbers || !threshold.isInt() || threshold.toInt() != 0) return std::nullopt;
   return sign_rule(call, "fitstep::threshold_backward", true);
 }
 

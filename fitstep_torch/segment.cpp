@@ -15,15 +15,17 @@ bool is_same_double(double a, double b) {
   return std::bit_cast<int64_t>(a) == std::bit_cast<int64_t>(b);
 }
 
-bool are_values_alike(const Value& a, const Value& b) {
+bool are_values_alike(const c10::OperatorHandle& op, size_t argument, const Value& a,
+                      const Value& b) {
   if (a.kind != b.kind || a.tensors != b.tensors) return false;
   return a.kind != Value::Kind::Constant ||
-         are_alike(a.constant, b.constant, [](int32_t, const c10::IValue&) {});
+         are_alike(op, argument, a.constant, b.constant, [](int32_t, const c10::IValue&) {});
 }
 
 }  // namespace
 
-bool are_alike(const c10::IValue& a, const c10::IValue& b,
+bool are_alike(const c10::OperatorHandle& op, size_t argument, const c10::IValue& a,
+               const c10::IValue& b,
                const std::function<void(int32_t, const c10::IValue&)>& differs) {
   if (a.isDouble() && b.isDouble()) {
     if (!is_same_double(a.toDouble(), b.toDouble())) differs(-1, b);
@@ -34,9 +36,13 @@ bool are_alike(const c10::IValue& a, const c10::IValue& b,
     const auto right = b.toComplexDouble();
     return is_same_double(left.real(), right.real()) && is_same_double(left.imag(), right.imag());
   }
-  if (a.isInt()) return b.isInt() && a.toInt() == b.toInt();
+  if ((a.isInt() && b.isInt()) || (a.isBool() && b.isBool())) {
+    if (a == b) return true;
+    if (!takes_any_number(op, argument)) return false;
+    differs(-1, b);
+    return true;
+  }
   if (a.isNone() || b.isNone()) return a.isNone() && b.isNone();
-  if (a.isBool()) return b.isBool() && a.toBool() == b.toBool();
   if (a.isGenerator() || b.isGenerator())
     return a.isGenerator() && b.isGenerator();  // Each segment has stand-ins of its own.
   if (a.isList() && b.isList()) {
@@ -46,7 +52,7 @@ bool are_alike(const c10::IValue& a, const c10::IValue& b,
     for (size_t i = 0; i < left.size(); ++i) {
       const auto at = static_cast<int32_t>(i);
       const auto differs_here = [&](int32_t, const c10::IValue& now) { differs(at, now); };
-      if (!are_alike(left[i], right[i], differs_here)) return false;
+      if (!are_alike(op, argument, left[i], right[i], differs_here)) return false;
     }
     return true;
   }
@@ -60,7 +66,7 @@ bool begin_alike(const Tape& a, const Tape& b, size_t count) {
     const TorchCall& right = b.ops[i].call;
     if (left.handle != right.handle || left.grad_mode != right.grad_mode) return false;
     for (size_t k = 0; k < left.arguments.size(); ++k) {
-      if (!are_values_alike(left.arguments[k], right.arguments[k])) return false;
+      if (!are_values_alike(left.handle, k, left.arguments[k], right.arguments[k])) return false;
     }
     for (size_t k = 0; k < left.results.size(); ++k) {
       if (left.results[k].tensors != right.results[k].tensors) return false;

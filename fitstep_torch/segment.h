@@ -53,9 +53,10 @@ struct Segment {
 // Whether the calls before `count` of two tapes are the same, but for their numbers.
 bool begin_alike(const Tape& a, const Tape& b, size_t count);
 
-// Whether two constants are the same but for numbers that may change from run to run: those that
-// are no integers. `differs` is called with the position (-1 outside lists) of each that does.
-bool are_alike(const c10::IValue& a, const c10::IValue& b,
+// Whether two constants for an argument are the same but for numbers that may change from run to
+// run: see takes_any_number(). `differs` is called with the position (-1 outside lists) of each.
+bool are_alike(const c10::OperatorHandle& op, size_t argument, const c10::IValue& a,
+               const c10::IValue& b,
                const std::function<void(int32_t, const c10::IValue&)>& differs);
 
 }  // namespace fitstep::torch_side
