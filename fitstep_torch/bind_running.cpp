@@ -185,7 +185,6 @@ void bind_running(py::module_& module) {
         return unwrap(
             Variant::make(std::move(step), plan, std::move(homes), bottom_bytes, has_graph));
       }))
-      .def("set_written", &Variant::set_written)
       .def("written", [](const Variant& variant) { return names_of(variant, variant.written()); })
       .def("set_number",
            [](Variant& variant, size_t op, size_t number, const py::object& value) {

@@ -108,6 +108,7 @@ OperatorFacts make_facts(const c10::OperatorHandle& op) {
   }
   facts.makes_by_sizes |= !takes_tensors;
   const std::string& name = op.operator_name().name;
+  facts.is_for_each = name.starts_with("aten::_foreach_") && !facts.written.empty();
   // Of an operator that is not PyTorch's nobody knows.
   facts.numbers_are_sizes = name.starts_with("aten::arange") || name.starts_with("aten::range") ||
                             !(name.starts_with("aten::") || name.starts_with("fitstep::"));

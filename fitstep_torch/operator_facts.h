@@ -22,6 +22,7 @@ struct OperatorFacts {
   Kind kind = Kind::Compute;
   bool is_random = false;
   bool makes_by_sizes = false;       // A result's size may come from numbers among the arguments.
+  bool is_for_each = false;          // Called with lists, it calls an operator for each entry.
   bool numbers_are_sizes = false;    // So it is for numbers that are no integers, too (arange).
   std::vector<size_t> written;       // Arguments.
   std::vector<int32_t> argument_of;  // By result: the written argument that it is; -1: a new one.

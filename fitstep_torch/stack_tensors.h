@@ -121,4 +121,14 @@ inline bool writes_unseen(const torch::jit::Stack& stack, size_t count,
   return found;
 }
 
+// As the operators would that _foreach_ ones call for each entry, but on a device whose one kernel
+// writes all entries.
+inline void count_writes(const torch::jit::Stack& stack, size_t count,
+                         const std::vector<size_t>& written) {
+  for (const size_t i : written)
+    each_tensor(stack[stack.size() - count + i], [&](const at::Tensor& one) {
+      if (one.is_cpu() && !one.is_inference()) one.unsafeGetTensorImpl()->bump_version();
+    });
+}
+
 }  // namespace fitstep::torch_side

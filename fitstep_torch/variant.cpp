@@ -138,7 +138,6 @@ std::optional<Stopped> Variant::run(const std::vector<External>& externals,
       stopped = execute(*plan_, *kernels_, lanes_.get());
     }
   }
-  for (const at::Tensor& tensor : written_) tensor.unsafeGetTensorImpl()->bump_version();
   if (stopped.has_value()) {
     for (auto& [generator, state] : generators_) load_generator(generator, state.data());
     kernels_->drop_outputs();

@@ -27,9 +27,6 @@ class Variant {
                                                std::shared_ptr<Homes> homes, int64_t bottom_bytes,
                                                bool has_graph);
 
-  // The tensors at home that Python can see and that this variant writes: autograd must notice.
-  void set_written(std::vector<at::Tensor> tensors) { written_ = std::move(tensors); }
-
   // In every run from now on, also of another variant of the same program.
   void set_number(OpId op, size_t number, const c10::IValue& value);
 
@@ -99,9 +96,8 @@ class Variant {
   bool uses_host_ = false;
   std::weak_ptr<Arena> host_;  // Where `lanes_` copy to and from, if they do.
   std::unique_ptr<StepGraph> graph_;
-  bool is_replayed_ = false;  // The last run was the graph's.
-  std::vector<at::Tensor> written_;
-  std::vector<std::vector<OpId>> ops_of_call_;                           // By call on the tape.
+  bool is_replayed_ = false;                    // The last run was the graph's.
+  std::vector<std::vector<OpId>> ops_of_call_;  // By call on the tape.
   std::vector<std::pair<at::Generator, std::vector<char>>> generators_;  // As before the step.
 };
 

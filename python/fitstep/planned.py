@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
-
-import torch
 
 from . import _core
 from .settings import Settings
@@ -24,7 +21,6 @@ class Planned:
     given_plan: Any = None  # A plan from a file, to be used as it is.
     has_graph: bool = False  # Runs as one graph where that can be.
     has_looked: bool = False  # At what codes make of what it evicts.
-    written: tuple[torch.Tensor, ...] = ()  # The user's tensors that it writes.
 
     @classmethod
     def of(cls, step: Any, settings: Settings, given_plan: Any = None) -> Planned:
@@ -45,12 +41,6 @@ class Planned:
     def make_ready(self, homes: Any, bottom_bytes: int) -> None:
         """Verifies the plan and makes the variant that runs it."""
         self.variant = _core.Variant(self.step, self.plan, homes, bottom_bytes, self.has_graph)
-        self.variant.set_written(self.written)
-
-    def set_written(self, tensors: Sequence[torch.Tensor]) -> None:
-        """What autograd has to notice after each run, whatever the plan."""
-        self.written = tuple(tensors)
-        self.variant.set_written(self.written)
 
     def take_over(self, new: Planned) -> None:
         """Runs by the plan of `new` from now on, which is the same step."""

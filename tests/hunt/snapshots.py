@@ -65,8 +65,10 @@ def of_collection(value: Any) -> Any:
 
 
 def of_tensor(tensor: torch.Tensor) -> Any:
-    """Type, geometry and bytes. A parameter that is returned may come back as a plain tensor."""
+    """Type, geometry, how often it was written, and bytes. A parameter that is returned may come
+    back as a plain tensor."""
     kind = "Tensor" if isinstance(tensor, torch.nn.Parameter) else type(tensor).__name__
+    written = -1 if tensor.is_inference() else tensor._version
     tensor = tensor.detach()
     if tensor.layout is torch.sparse_csr:
         parts = (tensor.crow_indices(), tensor.col_indices(), tensor.values())
@@ -79,7 +81,7 @@ def of_tensor(tensor: torch.Tensor) -> Any:
     content = tensor.resolve_conj().resolve_neg().contiguous().reshape(-1).view(torch.uint8)
     shown = str(tensor.flatten()[:2].tolist())
     data = bytes(content.tolist())
-    return kind, str(tensor.dtype), tuple(tensor.shape), strides, data, shown
+    return kind, str(tensor.dtype), tuple(tensor.shape), strides, written, data, shown
 
 
 def of_module(module: torch.nn.Module) -> Any:
@@ -95,10 +97,10 @@ def of_module(module: torch.nn.Module) -> Any:
     return "Module", (*parameters, *buffers, ("parts", ("parts", parts)))
 
 
-def of_leaf(p: torch.Tensor) -> tuple[bool, int, int]:
-    """Whether a parameter is trained, and how many hooks it has."""
+def of_leaf(p: torch.Tensor) -> tuple[bool, int, int, int]:
+    """Whether a parameter is trained, how many hooks it has, and how often it was written."""
     after = getattr(p, "_post_accumulate_grad_hooks", None)
-    return p.requires_grad, len(p._backward_hooks or ()), len(after or ())
+    return p.requires_grad, p._version, len(p._backward_hooks or ()), len(after or ())
 
 
 def hooks(part: torch.nn.Module) -> list[int]:
