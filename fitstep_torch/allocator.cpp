@@ -6,6 +6,7 @@
 #include <c10/core/CPUAllocator.h>
 
 #include <atomic>
+#include <bit>
 #include <cstring>
 
 #include "fitstep_torch/tensors.h"
@@ -13,8 +14,18 @@
 namespace fitstep::torch_side {
 namespace {
 
-// Ordinary memory carries its size in front, because a deleter gets nothing but the address.
+// Ordinary memory carries its size in front, because a deleter gets nothing but the address, and a
+// mark. What MKL-DNN took from the allocator that was there before comes back without.
 constexpr size_t kHeaderBytes = 64;
+struct Header {
+  int64_t size_bytes = 0;
+  uint64_t mark = 0;
+};
+static_assert(sizeof(Header) <= kHeaderBytes);
+
+uint64_t mark_of(const void* address) {
+  return std::bit_cast<uint64_t>(address) ^ uint64_t { 0x66697473'74657021 };
+}
 // Above the priority of any allocator that PyTorch itself sets.
 constexpr uint8_t kPriority = 100;
 
@@ -44,17 +55,22 @@ void release(void* address) {
     return;
   }
   char* base = static_cast<char*>(address) - kHeaderBytes;
-  int64_t size_bytes = 0;
-  std::memcpy(&size_bytes, base, sizeof size_bytes);
-  live_bytes.fetch_sub(size_bytes, std::memory_order_relaxed);
-  note_release(address, size_bytes);
+  Header header;
+  std::memcpy(&header, base, sizeof header);
+  if (header.mark != mark_of(address)) {
+    ordinary->raw_deallocate(address);
+    return;
+  }
+  live_bytes.fetch_sub(header.size_bytes, std::memory_order_relaxed);
+  note_release(address, header.size_bytes);
   ordinary->raw_deallocate(base);
 }
 
 char* take_ordinary(size_t size) {
   char* base = static_cast<char*>(ordinary->raw_allocate(size + kHeaderBytes));
   const auto size_bytes = static_cast<int64_t>(size);
-  std::memcpy(base, &size_bytes, sizeof size_bytes);
+  const Header header{.size_bytes = size_bytes, .mark = mark_of(base + kHeaderBytes)};
+  std::memcpy(base, &header, sizeof header);
   const int64_t now = live_bytes.fetch_add(size_bytes, std::memory_order_relaxed) + size_bytes;
   int64_t most = most_bytes.load(std::memory_order_relaxed);
   while (most < now && !most_bytes.compare_exchange_weak(most, now)) {

@@ -183,7 +183,13 @@ bool Follower::may_run(const c10::OperatorHandle& op, const OperatorFacts& facts
   const size_t numbers = storages_.size();
   const TorchCall call = call_of(op, stack);
   const torch::jit::Stack arguments(stack.end() - static_cast<std::ptrdiff_t>(count), stack.end());
-  const std::vector<Value> results = geometries_.of(call, arguments, size_bytes_, device);
+  std::vector<Value> results;
+  try {
+    results = geometries_.of(call, arguments, size_bytes_, device);
+  } catch (const NotForeseen&) {
+    trim(numbers);
+    return false;
+  }
   trim(numbers);
   for (const TensorRef& result : tensors_of(results)) {
     const auto elements =
@@ -254,6 +260,8 @@ at::Tensor Follower::copy_of(const at::Tensor& tensor) {
 void Follower::handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
                       torch::jit::Stack* stack) {
   const OperatorFacts& facts = facts_of(op);
+  for (const size_t i : facts.optional)
+    use_known_type((*stack)[stack->size() - op.schema().arguments().size() + i]);
   if (facts.kind == Kind::Composite) {  // Its parts come here.
     run(op, keys, stack);
     return;

@@ -122,6 +122,12 @@ std::vector<Value> by_meta_kernel(const TorchCall& call, const torch::jit::Stack
     return meta;
   };
   torch::jit::Stack arguments = converted(stack, convert, /*is_for_meta=*/true);
+  // TorchScript may leave it out, and then the kernel would be the CPU's and draw.
+  const auto& schema = call.handle.schema().arguments();
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (schema[i].name() == "device" && arguments[i].isNone())
+      arguments[i] = c10::Device(c10::DeviceType::Meta);
+  }
   const torch::jit::Stack kept = arguments;
   call.handle.callBoxed(&arguments);
   check_not_resized(call, kept);

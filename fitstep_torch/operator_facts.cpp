@@ -103,6 +103,10 @@ OperatorFacts make_facts(const c10::OperatorHandle& op) {
     const c10::Argument& argument = schema.arguments()[i];
     if (is_written(argument.alias_info())) facts.written.push_back(i);
     takes_tensors |= has_tensors(argument.type());
+    if (argument.type()->kind() == c10::TypeKind::ListType && has_tensors(argument.type()) &&
+        argument.type()->castRaw<c10::ListType>()->getElementType()->kind() ==
+            c10::TypeKind::OptionalType)
+      facts.optional.push_back(i);
     const c10::TypePtr& type = argument.real_type();
     if (type->kind() == c10::TypeKind::ListType && !has_tensors(type)) facts.makes_by_sizes = true;
   }

@@ -28,6 +28,16 @@ void each_tensor(const c10::IValue& value, const Act& act) {
   }
 }
 
+// TorchScript's lists of tensors, some left out, have a type of their own: PyTorch asks which
+// object the type is.
+inline void use_known_type(c10::IValue& list) {
+  if (!list.isList() || list.isOptionalTensorList() || list.isTensorList()) return;
+  c10::List<std::optional<at::Tensor>> made;
+  for (const c10::IValue& one : list.toListRef())
+    made.push_back(one.isNone() ? std::nullopt : std::optional(one.toTensor()));
+  list = std::move(made);
+}
+
 // The arguments are the last of the stack.
 template <class Act>
 void each_argument(const torch::jit::Stack& stack, size_t count, const Act& act) {

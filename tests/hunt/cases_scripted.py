@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from kit import add, case
 from torch import Tensor, nn
 from worlds import Bench, adam, sgd
@@ -122,5 +123,71 @@ def scripted_average_of_asked_losses() -> Any:
         loss = b.usual(x, y).detach()
         loss.item()
         return average(loss)
+
+    return b.world(step)
+
+
+@torch.jit.script
+def noise_by_sizes(x: Tensor) -> Tensor:
+    """Draws without a device, which Python's functions always give."""
+    y = x + 0.1 * torch.randn(x.size(0), x.size(1)) + torch.rand(1).item()
+    y = y * torch.randint(1, 4, [x.size(0), 1]) + torch.normal(0.0, 0.1, [x.size(0), 1])
+    return y + torch.zeros([x.size(1)]) + torch.full([1], 0.5)
+
+
+@torch.jit.script
+def shuffled(x: Tensor) -> Tensor:
+    """Indices that are drawn."""
+    return x[torch.randperm(x.size(0))]
+
+
+@torch.jit.script
+def chosen(x: Tensor) -> Tensor:
+    """Indices and masks that are computed."""
+    best = torch.argsort(x.sum(1))
+    y = x[best].clone()
+    y[best[:2], 1] = x[:2, 0]
+    return y + x[x > 0].sum() * 0.01 + (x[best[:3], 1:] ** 2).mean()
+
+
+def through(function: Any) -> Any:
+    """A case whose loss comes through a scripted function; the fourth batch is larger."""
+
+    def build() -> Any:
+        b = Bench(make=sgd)
+
+        def step(x: Tensor, y: Tensor) -> Tensor:
+            return b.update(function(b.model(x)).square().mean() + F.cross_entropy(b.model(x), y))
+
+        x, y = b.calls[3]
+        b.calls[3] = (torch.cat([x, x]), torch.cat([y, y]))
+        return b.world(step)
+
+    return build
+
+
+add("scripted", "scripted_noise_by_sizes", through(noise_by_sizes))
+add("scripted", "scripted_shuffling", through(shuffled))
+add("scripted", "scripted_choice", through(chosen))
+add(
+    "scripted",
+    "noise_without_a_device",
+    through(lambda x: x + torch.ops.aten.randn([x.shape[0], 1])),
+)
+
+
+@case("scripted")
+def scripted_teacher_for_inference() -> Any:
+    torch.manual_seed(3)
+    layers = nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.ReLU()).eval()
+    teacher = torch.jit.optimize_for_inference(torch.jit.script(layers))
+    student = nn.Conv2d(1, 4, 3, padding=1)
+    b = Bench(student, sgd)
+
+    def step(x: Tensor, _: Tensor) -> Tensor:
+        images = x.view(-1, 1, 4, 2)
+        with torch.no_grad():
+            wanted = teacher(images)
+        return b.update(F.mse_loss(student(images), wanted))
 
     return b.world(step)
