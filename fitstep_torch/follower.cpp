@@ -165,7 +165,10 @@ bool Follower::refuses_strangers(const c10::OperatorHandle& op, const torch::jit
 bool Follower::may_run(const c10::OperatorHandle& op, const OperatorFacts& facts,
                        const torch::jit::Stack& stack) {
   const size_t count = op.schema().arguments().size();
-  if (bytes_of(stack, count) != Bytes::Known) return false;
+  const Bytes bytes = bytes_of(stack, count);
+  if (bytes == Bytes::Hollow) return false;
+  if (bytes == Bytes::Readable && !(at_once_.follows_data(stack, count) && facts.written.empty()))
+    return false;
   // A draw may come before those that wait to happen only where there are none.
   if (facts.is_random && (!drawn_.empty() || !facts.written.empty())) return false;
   double most = 1;
@@ -283,6 +286,7 @@ void Follower::handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
       return;
     case Kind::Dynamic:
       dynamic(op, facts, keys, stack);
+      at_once_.mark_results(*stack, facts.argument_of.size());
       return;
     case Kind::Collective:
       python_.refuse(full_name(op), "talks to other processes");
@@ -307,12 +311,16 @@ void Follower::handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
     resize(op, keys, stack);
     return;
   }
-  if (has_mask(op, *stack) || geometries_.are_unmeasured(op)) {
+  const bool is_sized_by_data = has_mask(op, *stack);
+  if (is_sized_by_data || geometries_.are_unmeasured(op)) {
     dynamic(op, facts, keys, stack);
+    if (is_sized_by_data) at_once_.mark_results(*stack, facts.argument_of.size());
     return;
   }
   if (may_run(op, facts, *stack)) {
+    const bool is_by_data = at_once_.follows_data(*stack, count);
     run_and_note(op, facts, keys, stack);
+    if (is_by_data) at_once_.mark_results(*stack, facts.argument_of.size());
     return;
   }
   if (refuses_strangers(op, *stack)) return;
