@@ -11,6 +11,10 @@
 namespace fitstep::torch_side {
 namespace {
 
+bool is_number(const c10::IValue& value) {
+  return value.isDouble() || value.isInt() || value.isBool() || value.isComplexDouble();
+}
+
 bool is_scalar(const c10::TypePtr& type) {
   if (type->kind() == c10::TypeKind::ListType)
     return is_scalar(type->castRaw<c10::ListType>()->getElementType());
@@ -24,7 +28,6 @@ bool is_scalar(const c10::TypePtr& type) {
 bool is_only_value(std::string_view op, std::string_view argument) {
   if (op.starts_with("aten::randint")) return argument == "low" || argument == "high";
   if (op == "aten::random_") return argument == "from" || argument == "to";
-  if (op == "aten::roll") return argument == "shifts";
   if (op.starts_with("aten::tril") || op.starts_with("aten::triu")) return argument == "diagonal";
   return false;
 }
@@ -33,6 +36,7 @@ std::string constant_text(const TorchCall& call, size_t argument) {
   const c10::IValue& value = call.arguments[argument].constant;
   const bool hides_whole = call.has_host_numbers && takes_any_number(call.handle, argument);
   if (call.has_host_numbers && value.isDouble()) return "number";
+  if (call.has_host_numbers && value.isComplexDouble()) return "complex number";
   if (hides_whole && value.isInt()) return "whole number";
   if (hides_whole && value.isBool()) return "truth value";
   if (call.has_host_numbers && value.isList()) {
@@ -165,12 +169,12 @@ std::vector<NumberPlace> number_places(const TorchCall& call) {
     if (value.kind != Value::Kind::Constant) continue;
     const c10::IValue& constant = value.constant;
     const auto argument = static_cast<int32_t>(i);
-    if (constant.isDouble() || constant.isInt() || constant.isBool()) {
+    if (is_number(constant)) {
       places.push_back({.argument = argument});
     } else if (constant.isList() && !constant.isTensorList()) {
       const auto list = constant.toListRef();
       for (size_t k = 0; k < list.size(); ++k) {
-        if (list[k].isDouble() || list[k].isInt() || list[k].isBool())
+        if (is_number(list[k]))
           places.push_back({.argument = argument, .position = static_cast<int32_t>(k)});
       }
     }

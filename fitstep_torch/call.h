@@ -46,9 +46,9 @@ struct Value {
 
 struct TorchCall {
   c10::OperatorHandle handle;
-  std::vector<Value> arguments;   // One per argument of the schema.
-  std::vector<Value> results;     // One per return of the schema.
-  bool grad_mode = false;         // As it was recorded: some kernels look at it.
+  std::vector<Value> arguments;  // One per argument of the schema.
+  std::vector<Value> results;    // One per return of the schema.
+  bool grad_mode = false;        // As it was recorded: some kernels look at it.
   // An optimizer's, or it is known of another's: its numbers change from step to step.
   bool has_host_numbers = false;
   // Larger requests for scratch are refused, so that the kernel finds a way with less; but none

@@ -26,7 +26,7 @@ USES: dict[str, Callable[[Tensor, int], Tensor]] = {
     "masked_fill": lambda y, n: y.masked_fill(y > 0, n),
     "whole numbers' remainder": lambda y, n: y + (torch.arange(4) * n) % (n + 1),
     "foreach": lambda y, n: sum(torch._foreach_mul([y, y.sum()], [n, n + 1]), y),
-    "roll": lambda y, n: y + torch.roll(y, (n, -n), (0, 1)),
+    "complex": lambda y, n: y + (y * complex(1, n)).real + (y * 1j**n).imag,
     "tril": lambda y, n: y.tril(n % 5 - 2) + y.triu(n % 3),
     "randint": lambda y, n: y + torch.randint(n, 2 * n + 3, (4,)),
     "random_": lambda y, n: y + torch.empty(4).random_(n, 2 * n + 3),
