@@ -29,9 +29,44 @@ struct WeakStorage {
   c10::weak_intrusive_ptr<c10::StorageImpl> of;
 };
 
+// What autograd knows of a tensor, but its gradient and hooks: whether it is trained, and what it
+// was computed by, also where an operator in place has changed that.
+class Autograd {
+ public:
+  explicit Autograd(const at::Tensor& tensor) {
+    const auto* meta = torch::autograd::impl::get_autograd_meta(tensor);
+    if (meta == nullptr) return;
+    is_trained_ = meta->requires_grad_;
+    node_ = meta->grad_fn_;
+    output_ = meta->output_nr_;
+    if (const auto* view = torch::autograd::impl::get_view_autograd_meta(tensor);
+        view != nullptr && view->has_bw_view())
+      version_ = view->get_attr_version();
+  }
+
+  void put_back(const at::Tensor& tensor) const {
+    auto* meta = torch::autograd::impl::get_autograd_meta(tensor);
+    if (meta == nullptr) return;
+    meta->requires_grad_ = is_trained_;
+    meta->grad_fn_ = node_;
+    meta->output_nr_ = output_;
+    auto* view = torch::autograd::impl::get_view_autograd_meta(tensor);
+    if (view != nullptr && view->has_bw_view()) view->set_attr_version(version_);
+  }
+
+ private:
+  bool is_trained_ = false;
+  decltype(torch::autograd::AutogradMeta::grad_fn_) node_;
+  uint32_t output_ = 0;
+  uint32_t version_ = 0;
+};
+
 }  // namespace
 
 void bind_tensors(py::module_& module) {
+  py::class_<Autograd>(module, "Autograd")
+      .def(py::init<const at::Tensor&>())
+      .def("put_back", &Autograd::put_back);
   module.def("make_ghost", [](const at::Tensor& like) {
     const TensorRef ref{
         .sizes = like.sizes().vec(), .strides = like.strides().vec(), .dtype = like.scalar_type()};

@@ -43,6 +43,10 @@ void Follower::resize(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
     torch::jit::drop(*stack, count - 1);
     return;
   }
+  if (full_name(op) == "aten::set_.source_Tensor") {  // As `.data =`, of which nobody hears either.
+    run(op, keys, stack);
+    return;
+  }
   bool is_apart = true;
   each_argument(*stack, count, [&](const at::Tensor& one) {
     is_apart &= is_untouched(one) && !where_.is_home(storage_of(one)->data());

@@ -9,6 +9,10 @@ import torch
 class CoreError(Exception):
     """args: (code, message)."""
 
+class Autograd:
+    def __init__(self, tensor: torch.Tensor) -> None: ...
+    def put_back(self, tensor: torch.Tensor) -> None: ...
+
 class ChangedNumber:
     op: int
     value: float | int | bool

@@ -15,7 +15,7 @@ import gc
 import sys
 import weakref
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 import torch.utils.dlpack
@@ -89,11 +89,22 @@ class _StandIn:
         return made.requires_grad_(tensor.requires_grad)
 
 
+class _Weakly:
+    """Has the attributes of something that it does not keep alive. Who looks at all objects that
+    there are may look at it, too, when that is gone: a weakref.proxy raises even for isinstance."""
+
+    def __init__(self, of: object) -> None:
+        self._of = weakref.ref(of)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._of(), name)
+
+
 class Patches:
     """Those of one following."""
 
     def __init__(self, following: Following) -> None:
-        self._following: Following = weakref.proxy(following)
+        self._following = cast("Following", _Weakly(following))
         self._all = list(self._make())
         self._sees_compiled = False
         self._put: list[_Patch] = []

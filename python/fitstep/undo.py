@@ -127,7 +127,7 @@ class Undo:
         self._versions: list[tuple[torch.Tensor, int]] = []
         self._data: list[tuple[torch.Tensor, torch.Tensor]] = []
         self._hooks: list[tuple[torch.Tensor, str, dict[Any, Any]]] = []
-        self._flags: list[tuple[torch.Tensor, bool]] = []
+        self._autograd: list[tuple[torch.Tensor, _core.Autograd]] = []
         self._generators = GeneratorStates()
         self._caches: list[CacheState] = []
         self._buffers: list[tuple[Any, Any]] = []
@@ -159,7 +159,7 @@ class Undo:
             for tensor in tensors
             for name in ("_backward_hooks", "_post_accumulate_grad_hooks")
         ]
-        self._flags += [(tensor, tensor.requires_grad) for tensor in tensors if is_leaf(tensor)]
+        self._autograd += [(tensor, _core.Autograd(tensor)) for tensor in tensors]
         self._generators.add(reach.generators)
         self._caches += [CacheState(cache) for cache in reach.caches]
         self._buffers += _find_buffers(entries)
@@ -168,8 +168,7 @@ class Undo:
             _hold(entries)
 
     def hold(self) -> None:
-        """Until `put_back`, iterators within reach give nothing, and files and trackers take
-        nothing."""
+        """Until `put_back`, iterators give nothing, and files and trackers take nothing."""
         self._is_holding = True
         _hold(self._entries)
 
@@ -233,9 +232,8 @@ class Undo:
                 )
 
     def _put_grads(self) -> None:
-        for tensor, flag in reversed(self._flags):
-            if tensor.requires_grad != flag:
-                tensor.requires_grad_(flag)
+        for tensor, state in reversed(self._autograd):
+            state.put_back(tensor)
         for tensor, grad in reversed(self._grads):
             if tensor.grad is not grad:
                 tensor.grad = grad

@@ -55,9 +55,14 @@ def is_seen_class(cls: type) -> bool:
     """Whether a class is defined in user code or in an installed package that is looked into."""
     module = sys.modules.get(cls.__module__)
     if module is not None and cls.__module__ != "types":  # There make_dataclass() makes them.
-        return is_seen_file(file_of(module))
+        return is_seen_file(file_of(module)) or _is_of_one_module(cls, module)
     methods = (m for m in vars(cls).values() if isinstance(m, types.FunctionType))
     return any(is_seen_file(method.__code__.co_filename) for method in methods)
+
+
+def _is_of_one_module(cls: type, home: types.ModuleType) -> bool:
+    """Whether it was made for one object, as torch.nn.utils.parametrize makes them."""
+    return issubclass(cls, torch.nn.Module) and getattr(home, cls.__name__, None) is not cls
 
 
 @functools.lru_cache(maxsize=4096)
