@@ -1,7 +1,5 @@
 #include "fitstep_torch/at_once.h"
 
-#include <ATen/core/grad_mode.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <set>
@@ -13,14 +11,12 @@ namespace fitstep::torch_side {
 
 namespace {
 
-constexpr int64_t kMostElements = int64_t{1} << 16;
 constexpr int64_t kMostGoneBytes = 4096;  // That may count although they are gone.
 
 }  // namespace
 
 void AtOnce::begin() {
   made_.clear();
-  marked_.clear();
   held_bytes_ = new_bytes_ = peak_bytes_ = 0;
   new_ = 0;
 }
@@ -37,24 +33,6 @@ void AtOnce::note(const at::Tensor& made) {
   // Not for each of thousands that live: it looks at all of them.
   if (8 * new_ >= made_.size() || new_bytes_ >= kMostGoneBytes) sweep();
   peak_bytes_ = std::max(peak_bytes_, held_bytes_);
-}
-
-void AtOnce::mark_results(const torch::jit::Stack& stack, size_t count) {
-  each_argument(stack, count, [&](const at::Tensor& one) {
-    if (one.has_storage()) marked_.try_emplace(storage_of(one), one.storage().getWeakStorageImpl());
-  });
-}
-
-bool AtOnce::follows_data(const torch::jit::Stack& stack, size_t count) const {
-  if (marked_.empty()) return false;
-  bool is_marked = false;
-  bool is_apart = true;
-  each_argument(stack, count, [&](const at::Tensor& one) {
-    is_marked |= one.has_storage() && marked_.contains(storage_of(one));
-    is_apart &= one.is_cpu() && one.numel() <= kMostElements;
-    is_apart &= !at::GradMode::is_enabled() || !one.requires_grad();
-  });
-  return is_marked && is_apart;
 }
 
 void AtOnce::sweep() {

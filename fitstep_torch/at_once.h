@@ -2,16 +2,9 @@
 //
 //   positions = arange(64)         512            it is an external of the segment, and counted
 //   there distance = positions - ...     512 + 32768    gone before the segment ends: counted here
-//
-// And what follows from sizes that data decides, as boxes that are left: in a loop, each round
-// would be another program.
-//
-//   while order.numel() > 1:               a mask's values are asked for, and the segment ends
-//     order = order[1:][iou(...) < 0.5]    sized by data: iou() of the next round runs at once
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <ATen/core/stack.h>
 #include <c10/core/StorageImpl.h>
 
 #include <cstddef>
@@ -25,11 +18,6 @@ class AtOnce {
  public:
   void begin();  // A call.
   void note(const at::Tensor& made);
-  // The last of the stack have sizes that data decided, or were made of such.
-  void mark_results(const torch::jit::Stack& stack, size_t count);
-  // Whether a call with these arguments, the last of the stack, is small, reads such sizes and has
-  // no gradient.
-  bool follows_data(const torch::jit::Stack& stack, size_t count) const;
   // The most that was held at a time since the last call, beyond what is among `counted`.
   int64_t take_peak(const std::vector<at::Tensor>& counted);
 
@@ -41,7 +29,6 @@ class AtOnce {
     int64_t bytes = 0;
   };
   std::unordered_map<const c10::StorageImpl*, Made> made_;
-  std::unordered_map<const c10::StorageImpl*, c10::weak_intrusive_ptr<c10::StorageImpl>> marked_;
   int64_t held_bytes_ = 0;  // With those that are gone since the last sweep.
   int64_t new_bytes_ = 0;   // Of those made since then.
   size_t new_ = 0;          // How many these are.

@@ -60,6 +60,7 @@ void Follower::start(Known known, Mode mode, bool may_add, Where where) {
   may_add_ = may_add;
   set_where(std::move(where));
   recorded_ = ran_ = guessed_ = 0;
+  is_sized_by_data_ = false;
   at_once_.begin();
   region_ = -1;
   reset();
@@ -161,22 +162,28 @@ bool Follower::refuses_strangers(const c10::OperatorHandle& op, const torch::jit
   return found;
 }
 
-// Whether all that the call reads is known and what it makes is small.
+// Whether all that the call reads is known and what it makes is small. Once data has decided a size
+// in a step, whatever is there counts as known where it is small and nobody needs its gradient: in
+// a loop over what a mask leaves each round would be another program.
 bool Follower::may_run(const c10::OperatorHandle& op, const OperatorFacts& facts,
                        const torch::jit::Stack& stack) {
   const size_t count = op.schema().arguments().size();
   const Bytes bytes = bytes_of(stack, count);
   if (bytes == Bytes::Hollow) return false;
-  if (bytes == Bytes::Readable && !(at_once_.follows_data(stack, count) && facts.written.empty()))
-    return false;
+  if (bytes == Bytes::Readable && !(is_sized_by_data_ && facts.written.empty())) return false;
   // A draw may come before those that wait to happen only where there are none.
   if (facts.is_random && (!drawn_.empty() || !facts.written.empty())) return false;
   double most = 1;
   bool has_tensors = false;
+  bool is_apart = true;
   each_argument(stack, count, [&](const at::Tensor& one) {
     most *= std::max<double>(1, static_cast<double>(one.numel()));
     has_tensors = true;
+    is_apart &= one.is_cpu() && one.numel() <= kMostKnownElements &&
+                (!at::GradMode::is_enabled() || !one.requires_grad()) &&
+                !where_.is_home(storage_of(one)->data());
   });
+  if (bytes == Bytes::Readable && !is_apart) return false;
   if (has_tensors && !facts.makes_by_sizes && !facts.is_random && most <= kMostKnownElements)
     return true;
   const c10::Device device = device_of(stack);
@@ -286,7 +293,7 @@ void Follower::handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
       return;
     case Kind::Dynamic:
       dynamic(op, facts, keys, stack);
-      at_once_.mark_results(*stack, facts.argument_of.size());
+      is_sized_by_data_ = true;
       return;
     case Kind::Collective:
       python_.refuse(full_name(op), "talks to other processes");
@@ -311,16 +318,14 @@ void Follower::handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
     resize(op, keys, stack);
     return;
   }
-  const bool is_sized_by_data = has_mask(op, *stack);
-  if (is_sized_by_data || geometries_.are_unmeasured(op)) {
+  const bool is_masked = has_mask(op, *stack);
+  if (is_masked || geometries_.are_unmeasured(op)) {
     dynamic(op, facts, keys, stack);
-    if (is_sized_by_data) at_once_.mark_results(*stack, facts.argument_of.size());
+    is_sized_by_data_ |= is_masked;
     return;
   }
   if (may_run(op, facts, *stack)) {
-    const bool is_by_data = at_once_.follows_data(*stack, count);
     run_and_note(op, facts, keys, stack);
-    if (is_by_data) at_once_.mark_results(*stack, facts.argument_of.size());
     return;
   }
   if (refuses_strangers(op, *stack)) return;

@@ -182,7 +182,7 @@ class Follower {
   std::vector<at::Tensor> held_;  // By number: what was in memory that is somebody else's.
   std::vector<bool> is_written_;  // By number: it waits for that.
   std::vector<std::pair<int32_t, uint64_t>> watched_;  // Lent, not copied: numbers, hashes.
-  bool has_lent_ = false;
+  bool has_lent_ = false, is_sized_by_data_ = false;
   std::vector<int32_t> alive_;
 
   std::vector<at::Generator> generators_;  // That Python gives to operators.

@@ -36,7 +36,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from snapshots import differences, snapshot
+from snapshots import differences, snapshot, without_writes
 
 OUTCOMES = {
     "right": "the same bits everywhere",
@@ -333,7 +333,7 @@ def refusal(
         return Stop("raw", where, told(error))
     if where != "compile" and FOUND.search(str(error)):
         return Stop("found", where, told(error))
-    changed = differences(before, state(probe))
+    changed = differences(without_writes(before), without_writes(state(probe)))
     if changed:
         return Stop("late", where, f"{told(error)} | differs: {'; '.join(changed)}")
     return Stop("refused", where, told(error))

@@ -20,6 +20,10 @@ import torch
 SHOWN = 4  # Differences that are named; more are only counted.
 
 
+class Writes(int):
+    """How often a tensor has been written."""
+
+
 def snapshot(value: Any) -> Any:
     """The value as nested tuples (kind, content)."""
     if isinstance(value, torch.Tensor):
@@ -68,7 +72,7 @@ def of_tensor(tensor: torch.Tensor) -> Any:
     """Type, geometry, how often it was written, and bytes. A parameter that is returned may come
     back as a plain tensor."""
     kind = "Tensor" if isinstance(tensor, torch.nn.Parameter) else type(tensor).__name__
-    written = -1 if tensor.is_inference() else tensor._version
+    writes = Writes(-1 if tensor.is_inference() else tensor._version)
     tensor = tensor.detach()
     if tensor.layout is torch.sparse_csr:
         parts = (tensor.crow_indices(), tensor.col_indices(), tensor.values())
@@ -81,7 +85,7 @@ def of_tensor(tensor: torch.Tensor) -> Any:
     content = tensor.resolve_conj().resolve_neg().contiguous().reshape(-1).view(torch.uint8)
     shown = str(tensor.flatten()[:2].tolist())
     data = bytes(content.tolist())
-    return kind, str(tensor.dtype), tuple(tensor.shape), strides, written, data, shown
+    return kind, str(tensor.dtype), tuple(tensor.shape), strides, writes, data, shown
 
 
 def of_module(module: torch.nn.Module) -> Any:
@@ -97,10 +101,10 @@ def of_module(module: torch.nn.Module) -> Any:
     return "Module", (*parameters, *buffers, ("parts", ("parts", parts)))
 
 
-def of_leaf(p: torch.Tensor) -> tuple[bool, int, int, int]:
-    """Whether a parameter is trained, how many hooks it has, and how often it was written."""
+def of_leaf(p: torch.Tensor) -> tuple[bool, int, int]:
+    """Whether a parameter is trained, and how many hooks it has."""
     after = getattr(p, "_post_accumulate_grad_hooks", None)
-    return p.requires_grad, p._version, len(p._backward_hooks or ()), len(after or ())
+    return p.requires_grad, len(p._backward_hooks or ()), len(after or ())
 
 
 def hooks(part: torch.nn.Module) -> list[int]:
@@ -121,6 +125,13 @@ def strip(state: Any) -> Any:
 def pack(value: complex) -> bytes:
     """The bits of a number."""
     return struct.pack("<dd", complex(value).real, complex(value).imag)
+
+
+def without_writes(taken: Any) -> Any:
+    """The snapshot without how often tensors were written, which an error leaves as it is."""
+    if not isinstance(taken, tuple):
+        return taken
+    return tuple(without_writes(item) for item in taken if not isinstance(item, Writes))
 
 
 def differences(wanted: Any, got: Any) -> list[str]:
