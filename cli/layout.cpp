@@ -27,7 +27,7 @@
 #include "fitstep/base/result.h"
 #include "fitstep/plan/layout.h"
 #include "fitstep/plan/layout_check.h"
-#include "fitstep/planner/placer.h"
+#include "fitstep/planner/layout.h"
 
 namespace fitstep {
 namespace {

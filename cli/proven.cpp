@@ -19,7 +19,7 @@
 #include "fitstep/machine/machine.h"
 #include "fitstep/plan/plan.h"
 #include "fitstep/plan/verify.h"
-#include "fitstep/planner/needs.h"
+#include "fitstep/planner/bounds.h"
 #include "fitstep/program/program.h"
 #include "fitstep/simulate/simulator.h"
 

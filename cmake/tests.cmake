@@ -46,7 +46,7 @@ fitstep_test(program_test fitstep/program/*_test.cpp fitstep_program)
 fitstep_test(machine_test fitstep/machine/*_test.cpp fitstep_machine)
 fitstep_test(plan_test fitstep/plan/*_test.cpp fitstep_plan fitstep_test_support)
 fitstep_test(simulate_test fitstep/simulate/*_test.cpp fitstep_simulate fitstep_test_support)
-fitstep_test(planner_test "fitstep/planner/*_test.cpp;fitstep/planner/policies/*_test.cpp"
+fitstep_test(planner_test "fitstep/planner/*_test.cpp;fitstep/planner/*/*_test.cpp"
   fitstep_planner fitstep_test_support)
 fitstep_test(run_test fitstep/run/*_test.cpp fitstep_run fitstep_test_support)
 # Of the side of PyTorch, what needs none of it.

@@ -8,7 +8,7 @@
 #include "fitstep/plan/plan_file.h"
 #include "fitstep/planner/least.h"
 #include "fitstep/planner/planner.h"
-#include "fitstep/planner/policies/policies.h"
+#include "fitstep/planner/policies.h"
 #include "fitstep/run/host_copies.h"
 #include "fitstep/run/lane_copies.h"
 #include "fitstep/run/measure_disk.h"

@@ -6,7 +6,7 @@
 
 #include "fitstep/base/check.h"
 #include "fitstep/plan/verify.h"
-#include "fitstep/planner/codes.h"
+#include "fitstep/planner/search.h"
 #include "fitstep/run/lane_copies.h"
 #include "fitstep/simulate/coded_copies.h"
 #include "fitstep_torch/generators.h"

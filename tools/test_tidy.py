@@ -26,6 +26,17 @@ BROKEN = [
     ("layers", "fitstep/run/a.cpp", '#include "fitstep_torch/call.h"', "fitstep_torch"),
     ("layers", "fitstep_torch/a.cpp", '#include "cli/verbs.h"', "cli"),
     ("layers", "fitstep/misc/a.cpp", "", "not in the table"),
+    ("rooms", "cli/a.cpp", '#include "fitstep/planner/layout/placer.h"', "the face"),
+    ("rooms", "fitstep/planner/orders/a.h", '#include "fitstep/planner/values/a.h"', "the face"),
+    ("rooms", "fitstep/planner/layout.h", '#include "fitstep/planner/values/homes.h"', "the face"),
+    (
+        "rooms",
+        "fitstep/planner/layout/a.h",
+        '#include "fitstep/planner/search.h"',
+        "not in front",
+    ),
+    ("rooms", "fitstep/planner/layout/a.h", '#include "fitstep/planner/layout.h"', "not in front"),
+    ("rooms", "fitstep/planner/attic/a.cpp", "", "not in the order"),
     ("verifier", "fitstep/plan/verify.cpp", '#include "fitstep/machine/machine.h"', "verifier"),
     ("sizes", "fitstep/run/a.cpp", "int a;\n" * 401, "401 lines, at most 400"),
     ("sizes", "fitstep/run/a.h", "int a;\n" * 201, "201 lines, at most 200"),
@@ -58,6 +69,11 @@ SOUND = [
     ("layers", "fitstep/plan/a_test.cpp", '#include "tests/support/keep_all.h"'),
     ("layers", "fitstep/plan/a_test.cpp", "#include <gtest/gtest.h>"),
     ("layers", "fitstep_torch/a.cpp", '#include "fitstep/planner/planner.h"'),
+    ("rooms", "fitstep/planner/layout/a.h", '#include "fitstep/planner/layout/skyline.h"'),
+    ("rooms", "fitstep/planner/layout/a.h", '#include "fitstep/planner/values.h"'),
+    ("rooms", "fitstep/planner/layout.h", '#include "fitstep/planner/layout/placer.h"'),
+    ("rooms", "fitstep/planner/layout/a_test.cpp", '#include "fitstep/planner/orders.h"'),
+    ("rooms", "cli/a.cpp", '#include "fitstep/planner/layout.h"'),
     ("layers", "fitstep_torch/a.cpp", "#include <torch/csrc/utils/pybind.h>"),
     ("layers", "cli/a.cpp", "#include <CLI/CLI.hpp>"),
     ("layers", "tests/property/a_test.cpp", "#include <rapidcheck.h>"),
@@ -108,6 +124,17 @@ def test_a_fault_is_named_with_file_and_line(
     make_repository(tmp_path, {"fitstep/run/a.cpp": source})
     assert tidy.main([str(tmp_path)]) == 1
     assert "fitstep/run/a.cpp:3: run may not include planner" in capsys.readouterr().out
+
+
+def test_a_room_has_a_face_and_no_more_sources_than_one_overlooks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = {f"fitstep/planner/layout/a{i}.cpp": "int a;\n" for i in range(21)}
+    make_repository(tmp_path, {**files, "fitstep/planner/layout/a_test.cpp": "int a;\n"})
+    assert tidy.main([str(tmp_path)]) == 1
+    out = capsys.readouterr().out
+    assert "fitstep/planner/layout: 21 sources, at most 20" in out
+    assert "fitstep/planner/layout: no header of the same name beside it" in out
 
 
 def test_a_name_in_a_document_must_exist(

@@ -33,6 +33,22 @@ LAYERS["fitstep_torch"] = LAYERS["planner"] | LAYERS["report"]
 LAYERS["fitstep_torch_cuda"] = LAYERS["fitstep_torch"]
 LAYERS["cli"] = CORE
 
+# Folders of the planner, in order: each includes the faces (`NAME.h` beside it) of those before it.
+ROOMS = [
+    "values",
+    "schedule",
+    "layout",
+    "recompute",
+    "offload",
+    "bounds",
+    "candidates",
+    "policies",
+    "search",
+    "orders",
+    "packing",
+]
+MOST_SOURCES = 20
+
 # Start of an outside include -> layers that may use it.
 TORCH = {"fitstep_torch", "fitstep_torch_cuda"}
 OUTSIDE: dict[str, set[str]] = {
@@ -137,6 +153,44 @@ def layers(path: PurePosixPath, text: str) -> Iterator[Fault]:
                 yield number, f"{layer} may not include {target}"
 
 
+def room_of(path: PurePosixPath) -> str | None:
+    """The folder of the planner that a file lies in."""
+    parts = path.parts
+    return parts[2] if parts[:2] == ("fitstep", "planner") and len(parts) > 3 else None
+
+
+def rooms(path: PurePosixPath, text: str) -> Iterator[Fault]:
+    """Includes go through faces, and only to rooms in front."""
+    if path.suffix not in {".h", ".cpp"}:
+        return
+    room = room_of(path)
+    if room is not None and room not in ROOMS:
+        yield 1, f"folder '{room}' is not in the order of rooms"
+        return
+    planner = PurePosixPath("fitstep/planner")
+    face = path.stem if path.parent == planner and path.stem in ROOMS else None
+    is_test = path.name.endswith("_test.cpp")
+    for number, target in includes(text):
+        other = room_of(PurePosixPath(target))
+        if other is not None and other not in {room, face}:
+            yield number, f"include fitstep/planner/{other}.h, the face of that room"
+        is_face = PurePosixPath(target).parent == planner and PurePosixPath(target).stem in ROOMS
+        if room is None or is_test or not is_face:
+            continue
+        if ROOMS.index(PurePosixPath(target).stem) >= ROOMS.index(room):
+            yield number, f"{room} may not include {target}, which is not in front of it"
+
+
+def crowded(root: Path) -> Iterator[str]:
+    """Rooms without a face, or with more sources than one overlooks."""
+    for folder in sorted((root / "fitstep/planner").glob("*/")):
+        sources = [one for one in folder.glob("*.cpp") if not one.name.endswith("_test.cpp")]
+        if len(sources) > MOST_SOURCES:
+            yield f"{folder.relative_to(root)}: {len(sources)} sources, at most {MOST_SOURCES}"
+        if not folder.with_suffix(".h").exists():
+            yield f"{folder.relative_to(root)}: no header of the same name beside it"
+
+
 def verifier(path: PurePosixPath, text: str) -> Iterator[Fault]:
     """The verifier shares no code with what makes plans or places them."""
     if not path.as_posix().startswith("fitstep/plan/verify") or path.name.endswith("_test.cpp"):
@@ -231,6 +285,7 @@ def nolint(path: PurePosixPath, text: str) -> Iterator[Fault]:
 
 RULES: list[Rule] = [
     layers,
+    rooms,
     verifier,
     sizes,
     columns,
@@ -284,6 +339,7 @@ def check_file(root: Path, path: PurePosixPath) -> Iterator[str]:
 def main(arguments: list[str]) -> int:
     root = Path(arguments[0]) if arguments else Path(__file__).resolve().parent.parent
     faults = [fault for path in tracked(root) for fault in check_file(root, path)]
+    faults += crowded(root)
     print("\n".join(faults) if faults else "tidy: nothing found")
     return 1 if faults else 0
 

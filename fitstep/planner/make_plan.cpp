@@ -6,11 +6,9 @@
 
 #include "fitstep/base/id.h"
 #include "fitstep/machine/machine.h"
-#include "fitstep/planner/in_order.h"
-#include "fitstep/planner/order.h"
+#include "fitstep/planner/orders.h"
 #include "fitstep/planner/packing.h"
 #include "fitstep/planner/planner.h"
-#include "fitstep/planner/try_orders.h"
 #include "fitstep/program/program.h"
 
 namespace fitstep {

@@ -1,62 +1,17 @@
-// Offload: a schedule that is too large becomes one whose idle stays go to a tier below and back.
+// Offload: values that lie idle go to the host or a disk, and come back before their next use.
 //
-//   schedule, limit --> gaps --> evictions --> tiers --> timing --> the fastest of several rules
+//   schedule, limit --> gaps --> evictions --> tiers --> timing --> a schedule with copies
 //
-//   instance        f0    f1    f2    b2    b1    b0
-//   stay of a0      |--------|                  |---|      evicted behind f1, prefetched for b0
-//   below               |------------------------|
-//
-// The stay is cut at the gaps that were chosen; each piece is a stay of its own, which may lie at
-// another address.
+// A gap is a time in which a value lies in the arena and nothing uses it. Evictions choose gaps
+// until everything is within the limit. Tiers choose where each goes. Timing says when copies run
+// beside ops and what waits for them, by the clock of the simulator. The cutter cuts stays where
+// copies end, and `early` lets a copy start beside the last op that reads.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <span>
-#include <vector>
-
-#include "fitstep/base/id.h"
-#include "fitstep/machine/machine.h"
-#include "fitstep/planner/scheduler.h"
-#include "fitstep/planner/space.h"
-#include "fitstep/planner/tiers.h"
-#include "fitstep/planner/values.h"
-
-namespace fitstep {
-
-struct Offload {
-  Schedule schedule;
-  int64_t total_ps = 0;
-};
-
-// Whether the machine has a tier below that links lead to and that may hold bytes.
-bool can_offload(const Machine& machine);
-
-// By instance, launches included.
-std::vector<int64_t> instance_durations_ps(const Values& values, const Machine& machine,
-                                           const Schedule& schedule);
-
-// Bytes that plans may have on a tier below; none where no links lead there.
-int64_t offload_room_bytes(const Machine& machine, TierId tier);
-
-struct OffloadLimits {
-  int64_t device_bytes = 0;  // Of blocks live at any time.
-  RoomBelow below;           // The same on the tiers below.
-  int64_t too_slow_ps = 0;
-  std::span<const int64_t> hole_bytes = {};  // By instance (holes.h); empty for none.
-};
-
-// `space`: of `schedule`, which has no transfers yet. The fastest found within the limits; nothing
-// if none was found, or if each takes as long as `too_slow_ps`.
-std::optional<Offload> make_offload(const Values& values, const Machine& machine,
-                                    const Schedule& schedule, const Space& space,
-                                    const OffloadLimits& limits);
-
-// Every one within the limits that sets of gaps and a few ways to wait with prefetches make, the
-// fastest first: for where the fastest cannot be placed. Of a schedule with more than a few gaps,
-// none.
-std::vector<Offload> every_offload(const Values& values, const Machine& machine,
-                                   const Schedule& schedule, const Space& space,
-                                   const OffloadLimits& limits);
-
-}  // namespace fitstep
+#include "fitstep/planner/offload/cutter.h"     // IWYU pragma: export
+#include "fitstep/planner/offload/early.h"      // IWYU pragma: export
+#include "fitstep/planner/offload/gaps.h"       // IWYU pragma: export
+#include "fitstep/planner/offload/load_tree.h"  // IWYU pragma: export
+#include "fitstep/planner/offload/offload.h"    // IWYU pragma: export
+#include "fitstep/planner/offload/tiers.h"      // IWYU pragma: export
+#include "fitstep/planner/offload/timing.h"     // IWYU pragma: export

@@ -1,29 +1,11 @@
 // Packing: which values a plan holds in fewer bytes while nobody needs all of them.
 //
-//   tick            f    g   ...  w   pack  d    b
-//   y               |=============|====|             needed whole by g and w
-//   m                                  |=========|   what b reads instead: 1/32 of the bytes
+//   optional ops --> sets that are worth a plan --> reduced programs --> plans --> the best of all
 //
-// One bit of an element of y is enough for b, so between w and b a plan may hold m. What that costs
-// is known before (an op more, another form of b), and what it saves too: the bytes of y but for
-// those of m, from the pack to b. Which values are worth it depends on all that is dropped and
-// copied besides. So a few sets of them (packing_sets.h) are planned for, as programs of their own
-// (reduced.h), and the fastest plan is the answer. None is among the sets, so packing never makes a
-// plan slower.
+// Packing and unpacking are optional ops of a program. A set of them gives a reduced program: these
+// ops are in it and the other optional ones are not. It is planned as any other. Its plan is then
+// one of the first program. Sets come from what the best plan so far would gain.
 #pragma once
 
-#include "fitstep/machine/machine.h"
-#include "fitstep/planner/planner.h"
-#include "fitstep/program/program.h"
-
-namespace fitstep {
-
-bool has_optional_ops(const Program& program);
-
-// As make_plan and make_frontier, for programs with optional ops. Only "auto" packs.
-Outcome plan_with_packing(const Program& program, const Machine& machine,
-                          const PlanRequest& request);
-Frontier frontier_with_packing(const Program& program, const Machine& machine,
-                               const PlanRequest& request);
-
-}  // namespace fitstep
+#include "fitstep/planner/packing/packing.h"  // IWYU pragma: export
+#include "fitstep/planner/packing/reduced.h"  // IWYU pragma: export

@@ -1,28 +1,14 @@
-// The search: walks down a ladder of targets and keeps the candidates that nothing beats.
+// Search: walks down a ladder of targets and keeps the candidates that nothing beats.
 //
-//   seconds
-//      |                   x                 floor x 1.04^k are the targets, from keep-all down to
-//      |          x     .                    what cannot be reached any more; x are kept, what lies
-//      |  x  .                               right of and above another point is not
-//      +--------------------------> bytes
-//    floor  ...   targets   ...   keep-all
+//   targets --> drafts --> candidates --> pool --> next target
 //
-// In the whole frontier of a program of more than about 10,000 ops the rungs are farther apart, and
-// only the best of each is kept.
-//
-// The ladder does not depend on the capacity asked, only its part that is walked does: it ends at
-// the first target within the capacity that was reached, and with offload, which takes longer, it
-// begins at the first one within the capacity.
+// A target is a number of bytes that the next candidates are to fit into. Drafts are selections
+// that have been measured once and are not measured again. Moves say what a policy may do on a
+// machine. Ahead searches on threads of its own what will probably be wanted next. Codes choose
+// which copies of a finished plan are made in fewer bytes.
 #pragma once
 
-#include <cstdint>
-#include <vector>
-
-#include "fitstep/planner/candidate.h"
-
-namespace fitstep {
-
-// Candidates, all placed: bytes fall, time rises. Never empty.
-std::vector<Candidate> search(const Task& task);
-
-}  // namespace fitstep
+#include "fitstep/planner/search/ahead.h"   // IWYU pragma: export
+#include "fitstep/planner/search/codes.h"   // IWYU pragma: export
+#include "fitstep/planner/search/moves.h"   // IWYU pragma: export
+#include "fitstep/planner/search/search.h"  // IWYU pragma: export

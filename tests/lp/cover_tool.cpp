@@ -15,11 +15,10 @@
 #include <vector>
 
 #include "fitstep/base/interval.h"
+#include "fitstep/base/random.h"
 #include "fitstep/machine/machine.h"
-#include "fitstep/planner/cover_bound.h"
-#include "fitstep/planner/needs.h"
-#include "fitstep/planner/order.h"
-#include "fitstep/planner/random.h"
+#include "fitstep/planner/bounds.h"
+#include "fitstep/planner/orders.h"
 #include "fitstep/planner/values.h"
 #include "fitstep/program/program.h"
 #include "tests/support/net_program.h"

@@ -7,10 +7,8 @@
 #include <vector>
 
 #include "fitstep/machine/machine.h"
-#include "fitstep/planner/bound.h"
-#include "fitstep/planner/homes.h"
-#include "fitstep/planner/needs.h"
-#include "fitstep/planner/order.h"
+#include "fitstep/planner/bounds.h"
+#include "fitstep/planner/orders.h"
 #include "fitstep/planner/values.h"
 #include "fitstep/program/program.h"
 #include "tests/support/all_plans.h"

@@ -10,10 +10,8 @@
 
 #include "fitstep/base/interval.h"
 #include "fitstep/machine/machine.h"
-#include "fitstep/planner/bound.h"
-#include "fitstep/planner/homes.h"
-#include "fitstep/planner/needs.h"
-#include "fitstep/planner/order.h"
+#include "fitstep/planner/bounds.h"
+#include "fitstep/planner/orders.h"
 #include "fitstep/planner/planner.h"
 #include "fitstep/planner/values.h"
 #include "fitstep/program/program.h"

@@ -10,9 +10,9 @@
 #include <utility>
 #include <variant>
 
+#include "fitstep/base/random.h"
 #include "fitstep/machine/machine.h"
 #include "fitstep/planner/planner.h"
-#include "fitstep/planner/random.h"
 #include "fitstep/program/program.h"
 #include "tests/support/chain_program.h"
 #include "tests/support/net_program.h"

@@ -8,7 +8,7 @@
 
 #include "fitstep/machine/machine.h"
 #include "fitstep/plan/plan_file.h"
-#include "fitstep/planner/order.h"
+#include "fitstep/planner/orders.h"
 #include "fitstep/planner/planner.h"
 #include "fitstep/program/program.h"
 #include "tests/support/expect_plan.h"

@@ -18,7 +18,7 @@
 #include "fitstep/machine/machine.h"
 #include "fitstep/plan/plan.h"
 #include "fitstep/planner/planner.h"
-#include "fitstep/planner/policies/policies.h"
+#include "fitstep/planner/policies.h"
 #include "fitstep/program/program.h"
 #include "fitstep/report/pool_sizes.h"
 #include "fitstep/simulate/simulator.h"

@@ -13,7 +13,7 @@
 #include "fitstep/base/id.h"
 #include "fitstep/base/interval.h"
 #include "fitstep/machine/machine.h"
-#include "fitstep/planner/floor.h"
+#include "fitstep/planner/bounds.h"
 #include "fitstep/planner/values.h"
 #include "fitstep/program/program.h"
 #include "tests/support/plan_state.h"

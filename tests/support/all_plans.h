@@ -14,7 +14,7 @@
 #include <optional>
 
 #include "fitstep/machine/machine.h"
-#include "fitstep/planner/bound.h"
+#include "fitstep/planner/bounds.h"
 #include "fitstep/planner/values.h"
 
 namespace fitstep {

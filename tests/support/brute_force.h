@@ -20,7 +20,7 @@
 #include <cstdint>
 
 #include "fitstep/machine/machine.h"
-#include "fitstep/planner/bound.h"
+#include "fitstep/planner/bounds.h"
 #include "fitstep/planner/values.h"
 #include "tests/support/all_plans.h"
 

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "fitstep/base/interval.h"
+#include "fitstep/base/random.h"
 #include "fitstep/plan/layout.h"
-#include "fitstep/planner/placer.h"
-#include "fitstep/planner/random.h"
+#include "fitstep/planner/layout.h"
 
 namespace fitstep {
 namespace {

@@ -11,9 +11,9 @@
 
 #include "fitstep/base/check.h"
 #include "fitstep/base/id.h"
+#include "fitstep/base/random.h"
 #include "fitstep/base/result.h"
 #include "fitstep/machine/machine.h"
-#include "fitstep/planner/random.h"
 #include "fitstep/program/program.h"
 
 namespace fitstep {

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "fitstep/base/interval.h"
-#include "fitstep/planner/gaps.h"
-#include "fitstep/planner/phase.h"
-#include "fitstep/planner/scheduler.h"
+#include "fitstep/planner/offload.h"
+#include "fitstep/planner/recompute.h"
+#include "fitstep/planner/schedule.h"
 #include "fitstep/planner/values.h"
 #include "fitstep/program/program.h"
 

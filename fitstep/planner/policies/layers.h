@@ -15,8 +15,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "fitstep/planner/gaps.h"
-#include "fitstep/planner/scheduler.h"
+#include "fitstep/planner/offload.h"
+#include "fitstep/planner/schedule.h"
 #include "fitstep/planner/values.h"
 #include "fitstep/program/program.h"
 

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "fitstep/planner/candidate.h"
-#include "fitstep/planner/gaps.h"
+#include "fitstep/planner/candidates.h"
+#include "fitstep/planner/offload.h"
 #include "fitstep/planner/policies/layers.h"
 #include "fitstep/planner/policies/stage.h"
 #include "fitstep/planner/policies/vdnn.h"

@@ -11,7 +11,7 @@
 
 #include <vector>
 
-#include "fitstep/planner/candidate.h"
+#include "fitstep/planner/candidates.h"
 
 namespace fitstep {
 

@@ -9,14 +9,14 @@
 #include <vector>
 
 #include "fitstep/base/check.h"
-#include "fitstep/planner/candidate.h"
-#include "fitstep/planner/planner.h"
+#include "fitstep/planner/candidates.h"
 #include "fitstep/planner/policies/layrub.h"
 #include "fitstep/planner/policies/recompute_cheap.h"
 #include "fitstep/planner/policies/stage.h"
 #include "fitstep/planner/policies/tf_swap.h"
 #include "fitstep/planner/policies/vdnn.h"
-#include "fitstep/planner/selection.h"
+#include "fitstep/planner/request.h"
+#include "fitstep/planner/schedule.h"
 
 namespace fitstep {
 namespace {

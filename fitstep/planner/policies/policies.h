@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "fitstep/planner/candidate.h"
+#include "fitstep/planner/candidates.h"
 
 namespace fitstep {
 

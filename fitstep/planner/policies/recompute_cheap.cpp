@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "fitstep/base/interval.h"
-#include "fitstep/planner/phase.h"
-#include "fitstep/planner/selection.h"
+#include "fitstep/planner/recompute.h"
+#include "fitstep/planner/schedule.h"
 #include "fitstep/planner/values.h"
 #include "fitstep/program/program.h"
 

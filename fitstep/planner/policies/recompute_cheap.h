@@ -5,7 +5,7 @@
 //   conv -> y   kept        bn, relu -> z   made again from y for d bn, d relu and d conv
 #pragma once
 
-#include "fitstep/planner/selection.h"
+#include "fitstep/planner/schedule.h"
 #include "fitstep/planner/values.h"
 
 namespace fitstep {

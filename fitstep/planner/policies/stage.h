@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "fitstep/planner/candidate.h"
-#include "fitstep/planner/gaps.h"
+#include "fitstep/planner/candidates.h"
+#include "fitstep/planner/offload.h"
 #include "fitstep/planner/policies/layers.h"
 
 namespace fitstep {

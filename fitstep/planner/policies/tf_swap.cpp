@@ -13,9 +13,8 @@
 
 #include "fitstep/base/check.h"
 #include "fitstep/machine/machine.h"
-#include "fitstep/planner/candidate.h"
-#include "fitstep/planner/gaps.h"
-#include "fitstep/planner/load_tree.h"
+#include "fitstep/planner/candidates.h"
+#include "fitstep/planner/offload.h"
 #include "fitstep/planner/policies/layers.h"
 #include "fitstep/planner/policies/stage.h"
 #include "fitstep/simulate/lane_clock.h"

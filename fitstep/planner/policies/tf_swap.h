@@ -10,7 +10,7 @@
 
 #include <vector>
 
-#include "fitstep/planner/candidate.h"
+#include "fitstep/planner/candidates.h"
 
 namespace fitstep {
 

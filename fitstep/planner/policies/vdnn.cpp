@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "fitstep/base/check.h"
-#include "fitstep/planner/candidate.h"
-#include "fitstep/planner/gaps.h"
+#include "fitstep/planner/candidates.h"
+#include "fitstep/planner/offload.h"
 #include "fitstep/planner/policies/layers.h"
 #include "fitstep/planner/policies/stage.h"
 #include "fitstep/program/program.h"

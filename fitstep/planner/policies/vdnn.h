@@ -20,8 +20,8 @@
 #include <string>
 #include <vector>
 
-#include "fitstep/planner/candidate.h"
-#include "fitstep/planner/gaps.h"
+#include "fitstep/planner/candidates.h"
+#include "fitstep/planner/offload.h"
 #include "fitstep/planner/policies/layers.h"
 #include "fitstep/planner/policies/stage.h"
 

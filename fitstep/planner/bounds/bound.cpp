@@ -1,0 +1,95 @@
+#include "fitstep/planner/bounds/bound.h"
+
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "fitstep/base/id.h"
+#include "fitstep/base/interval.h"
+#include "fitstep/machine/machine.h"
+#include "fitstep/planner/bounds/away.h"
+#include "fitstep/planner/bounds/cover_bound.h"
+#include "fitstep/planner/bounds/cut_bound.h"
+#include "fitstep/planner/bounds/needs.h"
+#include "fitstep/planner/bounds/path_bound.h"
+#include "fitstep/planner/values.h"
+
+namespace fitstep {
+namespace {
+
+std::string describe(const Moves& moves, const Away& away) {
+  if (away.is_possible) {
+    const char* start = moves.is_mobile.empty() ? "cold start" : "as steps follow each other";
+    return fmt::format("{}offload, {}", moves.recompute ? "recompute + " : "", start);
+  }
+  return moves.recompute ? "recompute, warm start" : "none, warm start";
+}
+
+std::span<const char> mobile_ones(const Moves& moves, const Away& away) {
+  return away.is_possible ? std::span<const char>(moves.is_mobile) : std::span<const char>();
+}
+
+int64_t mobile_bytes(const Values& values, std::span<const char> is_mobile) {
+  int64_t sum_bytes = 0;
+  for (size_t i = 0; i < is_mobile.size(); ++i) {
+    if (is_mobile[i] != 0) sum_bytes += values.storage(StorageId(i)).size_bytes;
+  }
+  return sum_bytes;
+}
+
+}  // namespace
+
+TimeBounds::TimeBounds(const Values& values, const Machine& machine, const Homes& homes,
+                       const Moves& moves, std::string order_name)
+    : moves_(moves),
+      order_name_(std::move(order_name)),
+      machine_(machine),
+      away_(moves.offload ? make_away(machine) : Away()),
+      needs_(values, machine, mobile_ones(moves, away_)),
+      most_form_bytes_(most_form_bytes(values)),
+      home_bytes_(homes.size_bytes + homes.host_size_bytes -
+                  mobile_bytes(values, mobile_ones(moves, away_))),
+      cuts_(needs_, moves.recompute),
+      covers_(needs_, moves.recompute) {}
+
+TimeBound TimeBounds::at(int64_t capacity_bytes) const {
+  const int64_t room_bytes = capacity_bytes - home_bytes_;
+  TimeBound best = best_of(needs_, cuts_, covers_, room_bytes);
+  if (room_bytes >= most_form_bytes_) return best;
+  const Needs fitting(needs_.values(), machine_, mobile_ones(moves_, away_), room_bytes);
+  TimeBound other = best_of(fitting, CutBounds(fitting, moves_.recompute),
+                            CoverBounds(fitting, moves_.recompute), room_bytes);
+  return other.ps > best.ps ? std::move(other) : std::move(best);
+}
+
+TimeBound TimeBounds::best_of(const Needs& needs, const CutBounds& cuts, const CoverBounds& covers,
+                              int64_t room_bytes) const {
+  const std::string which = describe(moves_, away_);
+  TimeBound best{.ps = needs.time_ps(0, needs.tick_count()) + needs.optional_ps(),
+                 .name = fmt::format("compute (any order, moves: {})", which)};
+  const auto raise = [&](int64_t ps, const std::string& name, Tick tick) {
+    if (ps <= best.ps) return;
+    best = {.ps = ps,
+            .name = fmt::format("{} ({}, moves: {})", name, order_name_, which),
+            .tick = tick};
+  };
+  const CutBounds::Best cut = cuts.at(room_bytes, away_);
+  const char* kind = away_.is_possible && moves_.recompute ? "joint cut" : "cut";
+  raise(cut.ps, fmt::format("{} at tick {}", kind, cut.tick), cut.tick);
+  raise(covers.at(room_bytes, away_), "cover", -1);
+  if (away_.is_possible && !moves_.recompute) {
+    raise(path_bound_ps(needs, room_bytes, away_), "path", -1);
+  }
+  return best;
+}
+
+TimeBound time_bound(const Values& values, const Machine& machine, const Homes& homes,
+                     int64_t capacity_bytes, const Moves& moves) {
+  return TimeBounds(values, machine, homes, moves).at(capacity_bytes);
+}
+
+}  // namespace fitstep

@@ -1,0 +1,325 @@
+#include "fitstep/planner/layout/skyline.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <span>
+#include <tuple>
+#include <vector>
+
+#include "fitstep/planner/layout/sections.h"
+#include "fitstep/planner/layout/slack_tree.h"
+
+namespace fitstep {
+namespace {
+
+constexpr int32_t kManyChoices = 8;  // Not worth to be told from more.
+
+// For each section: the first of the sorted `places` that is there or later.
+std::vector<int32_t> first_at(std::span<const int32_t> places, size_t sections) {
+  std::vector<int32_t> first(sections + 2, static_cast<int32_t>(places.size()));
+  for (size_t i = places.size(); i-- > 0;) {
+    first[static_cast<size_t>(places[i])] = static_cast<int32_t>(i);
+  }
+  for (size_t s = sections + 1; s-- > 0;) first[s] = std::min(first[s], first[s + 1]);
+  return first;
+}
+
+}  // namespace
+
+bool Skyline::Valley::operator>(const Valley& other) const {
+  return std::tie(choices, height_bytes, begin, stamp) >
+         std::tie(other.choices, other.height_bytes, other.begin, other.stamp);
+}
+
+Skyline::Skyline(const Part& part) : items_(part.items), ground_bytes_(part.ground_bytes) {
+  const size_t sections = ground_bytes_.size();
+  int64_t padding_bytes = 0;
+  std::vector<int32_t> begins;
+  for (const Item& item : items_) {
+    begins.push_back(item.begin);
+    padding_bytes = std::max(padding_bytes, item.padding_bytes);
+  }
+  first_item_ = first_at(begins, sections);
+  by_end_.resize(items_.size());
+  std::iota(by_end_.begin(), by_end_.end(), 0);
+  std::ranges::stable_sort(by_end_, {},
+                           [&](int32_t i) { return items_[static_cast<size_t>(i)].end; });
+  std::vector<int32_t> ends;
+  ends.reserve(by_end_.size());
+  for (const int32_t i : by_end_) ends.push_back(items_[static_cast<size_t>(i)].end);
+  first_end_ = first_at(ends, sections);
+  full_bytes_ = live_bytes_of(part);
+  for (size_t s = 0; s < sections; ++s) {
+    full_bytes_[s] += ground_bytes_[s] - padding_bytes;
+    fullest_bytes_ = std::max(fullest_bytes_, full_bytes_[s]);
+  }
+  offset_bytes_.assign(items_.size(), 0);
+  is_placed_.assign(items_.size(), 0);
+  segments_.resize(sections + 1);
+  while (leaf_count_ < static_cast<int32_t>(items_.size())) leaf_count_ *= 2;
+  nodes_.resize(2 * static_cast<size_t>(leaf_count_));
+}
+
+void Skyline::start(std::span<const double> score) {
+  const auto leaves = static_cast<size_t>(leaf_count_);
+  std::fill(nodes_.begin(), nodes_.end(), Node{});
+  for (size_t i = 0; i < items_.size(); ++i) {
+    const int32_t end = items_[i].end;
+    nodes_[leaves + i] = {.least_end = end, .most_end = end, .best_score = score[i]};
+  }
+  for (size_t i = leaves; i-- > 1;) nodes_[i] = join(nodes_[2 * i], nodes_[2 * i + 1]);
+  std::fill(is_placed_.begin(), is_placed_.end(), 0);
+  start_slack();
+  valleys_ = {};
+  last_stamp_ = 0;
+  std::fill(segments_.begin(), segments_.end(), Segment{});
+  const auto count = static_cast<int32_t>(ground_bytes_.size());
+  for (int32_t begin = 0, before = -1; begin < count;) {
+    const int64_t height_bytes = ground_bytes_[static_cast<size_t>(begin)];
+    int32_t end = begin + 1;
+    while (end < count && ground_bytes_[static_cast<size_t>(end)] == height_bytes) ++end;
+    link_segment(begin, end, before, height_bytes);
+    before = begin;
+    begin = end;
+  }
+  for (int32_t begin = 0; begin < count; begin = segments_[static_cast<size_t>(begin)].end) {
+    note_valley(begin);
+  }
+}
+
+// Without a limit and a guide nobody asks for slack.
+void Skyline::start_slack() {
+  aim_bytes_ = fullest_bytes_;
+  has_slack_ = limit_bytes_ != kAborted || guide_.looks_at_sides || guide_.looks_inside;
+  if (!has_slack_) return;
+  std::vector<int64_t> slack_bytes;
+  slack_bytes.reserve(full_bytes_.size());
+  for (const int64_t bytes : full_bytes_) slack_bytes.push_back(aim_bytes_ - bytes);
+  slack_.assign(slack_bytes);
+}
+
+void Skyline::link_segment(int32_t begin, int32_t end, int32_t before, int64_t height_bytes) {
+  segments_[static_cast<size_t>(begin)] = {
+      .end = end, .before = before, .height_bytes = height_bytes, .exists = true};
+  Segment& after = segments_[static_cast<size_t>(end)];
+  if (after.exists) after.before = begin;
+}
+
+int64_t Skyline::left_side(const Segment& segment) const {
+  if (segment.before < 0) return kAborted;
+  return segments_[static_cast<size_t>(segment.before)].height_bytes;
+}
+
+int64_t Skyline::right_side(const Segment& segment) const {
+  const Segment& after = segments_[static_cast<size_t>(segment.end)];
+  return after.exists ? after.height_bytes : kAborted;
+}
+
+// To be called for each segment that is new or has a new neighbour. Entries from before are void.
+void Skyline::note_valley(int32_t begin) {
+  Segment& segment = segments_[static_cast<size_t>(begin)];
+  segment.stamp = ++last_stamp_;
+  if (std::min(left_side(segment), right_side(segment)) < segment.height_bytes) return;
+  int32_t choices = kManyChoices;
+  if (guide_.looks_at_sides) {
+    const int64_t tight = tight_bytes(segment);
+    if (slack_.at(begin) < tight) {
+      const int32_t count = count_at_begin(begin, segment.end);
+      if (count > 0) choices = std::min(choices, count);
+    }
+    if (slack_.at(segment.end - 1) < tight) {
+      const int32_t count = count_at_end(segment.end, begin);
+      if (count > 0) choices = std::min(choices, count);
+    }
+  }
+  valleys_.push({.choices = choices,
+                 .height_bytes = segment.height_bytes,
+                 .begin = begin,
+                 .stamp = segment.stamp});
+}
+
+// A section with less slack than this had better not be raised.
+int64_t Skyline::tight_bytes(const Segment& segment) const {
+  const int64_t side = std::min(left_side(segment), right_side(segment));
+  return side == kAborted ? guide_.tight_bytes
+                          : std::min(guide_.tight_bytes, side - segment.height_bytes);
+}
+
+// Joins the segment with its lower neighbour, or with both where they are equally high. False if
+// its sections then are sure to reach the limit.
+bool Skyline::raise_segment(int32_t begin) {
+  const Segment segment = segments_[static_cast<size_t>(begin)];
+  const int64_t left = left_side(segment);
+  const int64_t right = right_side(segment);
+  if (has_slack_) {
+    slack_.add(begin, segment.end, segment.height_bytes - std::min(left, right));
+    if (const int64_t missing = -slack_.least(); missing > 0) {
+      aim_bytes_ += missing;
+      slack_.add_to_all(missing);
+      if (aim_bytes_ >= limit_bytes_) return false;
+    }
+  }
+  int32_t new_begin = begin;
+  int32_t new_end = segment.end;
+  int32_t before = segment.before;
+  if (left <= right) {
+    new_begin = segment.before;
+    before = segments_[static_cast<size_t>(new_begin)].before;
+  }
+  if (right <= left) {
+    Segment& after = segments_[static_cast<size_t>(segment.end)];
+    new_end = after.end;
+    after.exists = false;
+  }
+  segments_[static_cast<size_t>(begin)].exists = false;
+  link_segment(new_begin, new_end, before, std::min(left, right));
+  note_valley(new_begin);
+  return true;
+}
+
+void Skyline::place(int32_t item, int32_t segment_begin) {
+  const Item& placed = items_[static_cast<size_t>(item)];
+  const Segment segment = segments_[static_cast<size_t>(segment_begin)];
+  const int64_t top_bytes = segment.height_bytes + placed.size_bytes;
+  offset_bytes_[static_cast<size_t>(item)] = segment.height_bytes;
+  is_placed_[static_cast<size_t>(item)] = 1;
+  remove_item(item);
+  segments_[static_cast<size_t>(segment_begin)].exists = false;
+  int32_t before = segment.before;
+  int32_t begin = placed.begin;
+  int32_t end = placed.end;
+  if (segment_begin < begin) {
+    link_segment(segment_begin, begin, before, segment.height_bytes);
+    before = segment_begin;
+  } else if (before >= 0 && segments_[static_cast<size_t>(before)].height_bytes == top_bytes) {
+    begin = before;  // As high as the neighbour: one segment.
+    before = segments_[static_cast<size_t>(begin)].before;
+  }
+  if (end < segment.end) {
+    link_segment(end, segment.end, begin, segment.height_bytes);
+  } else if (Segment& after = segments_[static_cast<size_t>(end)];
+             after.exists && after.height_bytes == top_bytes) {
+    after.exists = false;
+    end = after.end;
+  }
+  link_segment(begin, end, before, top_bytes);
+  note_valley(begin);
+  if (before >= 0) note_valley(before);
+  if (segments_[static_cast<size_t>(end)].exists) note_valley(end);
+}
+
+Skyline::Node Skyline::join(const Node& left, const Node& right) {
+  return {.least_end = std::min(left.least_end, right.least_end),
+          .most_end = std::max(left.most_end, right.most_end),
+          .best_score = std::max(left.best_score, right.best_score)};
+}
+
+void Skyline::remove_item(int32_t item) {
+  size_t node = static_cast<size_t>(leaf_count_) + static_cast<size_t>(item);
+  nodes_[node] = {};
+  for (node /= 2; node >= 1; node /= 2) nodes_[node] = join(nodes_[2 * node], nodes_[2 * node + 1]);
+}
+
+// Looks at the better child first and leaves out what cannot fit or cannot win.
+void Skyline::search(int32_t node, int32_t node_begin, int32_t node_end) {
+  if (node_end <= query_.begin || query_.end <= node_begin) return;
+  const Node& here = nodes_[static_cast<size_t>(node)];
+  if (here.least_end > query_.latest_end || here.most_end < query_.earliest_end) return;
+  if (query_.found >= 0 && here.best_score <= query_.score) {
+    const bool is_earlier_tie = here.best_score == query_.score && node_begin < query_.found;
+    if (!is_earlier_tie) return;
+  }
+  if (node >= leaf_count_) {
+    query_.found = node_begin;
+    query_.score = here.best_score;
+    return;
+  }
+  const int32_t middle = (node_begin + node_end) / 2;
+  const size_t left = 2 * static_cast<size_t>(node);
+  if (nodes_[left].best_score >= nodes_[left + 1].best_score) {
+    search(2 * node, node_begin, middle);
+    search(2 * node + 1, middle, node_end);
+  } else {
+    search(2 * node + 1, middle, node_end);
+    search(2 * node, node_begin, middle);
+  }
+}
+
+int32_t Skyline::best_item(int32_t begin, int32_t begin_end, int32_t earliest_end,
+                           int32_t latest_end) {
+  query_ = {.begin = first_item_[static_cast<size_t>(begin)],
+            .end = first_item_[static_cast<size_t>(begin_end)],
+            .earliest_end = earliest_end,
+            .latest_end = latest_end};
+  if (query_.begin < query_.end) search(1, 0, leaf_count_);
+  return query_.found;
+}
+
+int32_t Skyline::count_at_begin(int32_t begin, int32_t latest_end) const {
+  const auto first = static_cast<size_t>(first_item_[static_cast<size_t>(begin)]);
+  const auto last = static_cast<size_t>(first_item_[static_cast<size_t>(begin) + 1]);
+  int32_t count = 0;
+  for (size_t i = first; i < last && count < kManyChoices; ++i) {
+    if (is_placed_[i] == 0 && items_[i].end <= latest_end) ++count;
+  }
+  return count;
+}
+
+int32_t Skyline::count_at_end(int32_t end, int32_t earliest_begin) const {
+  const auto first = static_cast<size_t>(first_end_[static_cast<size_t>(end)]);
+  const auto last = static_cast<size_t>(first_end_[static_cast<size_t>(end) + 1]);
+  int32_t count = 0;
+  for (size_t k = first; k < last && count < kManyChoices; ++k) {
+    const auto i = static_cast<size_t>(by_end_[k]);
+    if (is_placed_[i] == 0 && items_[i].begin >= earliest_begin) ++count;
+  }
+  return count;
+}
+
+// The item for this valley; -1 for none.
+int32_t Skyline::choose(int32_t begin) {
+  const Segment& segment = segments_[static_cast<size_t>(begin)];
+  const int32_t end = segment.end;
+  const int64_t tight = tight_bytes(segment);
+  if (guide_.looks_at_sides) {
+    const int32_t left = slack_.at(begin) < tight ? count_at_begin(begin, end) : 0;
+    const int32_t right = slack_.at(end - 1) < tight ? count_at_end(end, begin) : 0;
+    if (left > 0 && (right == 0 || left <= right)) return best_item(begin, begin + 1, 0, end);
+    if (right > 0) return best_item(begin, end, end, end);
+  }
+  if (guide_.looks_inside) {
+    const int32_t scarcest = slack_.least_below(begin, end, tight);
+    const int32_t crossing = scarcest < 0 ? -1 : best_item(begin, scarcest + 1, scarcest + 1, end);
+    if (crossing >= 0) return crossing;
+  }
+  return best_item(begin, end, 0, end);
+}
+
+int64_t Skyline::fill(std::span<const double> score, int64_t limit_bytes, const Guide& guide) {
+  guide_ = guide;
+  limit_bytes_ = limit_bytes;
+  start(score);
+  int64_t height_bytes = 0;
+  for (size_t left = items_.size(); left > 0;) {
+    const Valley valley = valleys_.top();
+    valleys_.pop();
+    const Segment& segment = segments_[static_cast<size_t>(valley.begin)];
+    if (!segment.exists || segment.stamp != valley.stamp) continue;
+    const int32_t item = choose(valley.begin);
+    if (item < 0) {
+      if (!raise_segment(valley.begin)) return kAborted;
+      continue;
+    }
+    const Item& next = items_[static_cast<size_t>(item)];
+    const int64_t top_bytes = segment.height_bytes + next.size_bytes - next.padding_bytes;
+    if (top_bytes >= limit_bytes) return kAborted;
+    height_bytes = std::max(height_bytes, top_bytes);
+    place(item, valley.begin);
+    --left;
+  }
+  return height_bytes;
+}
+
+}  // namespace fitstep

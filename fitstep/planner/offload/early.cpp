@@ -1,0 +1,109 @@
+#include "fitstep/planner/offload/early.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "fitstep/machine/machine.h"
+#include "fitstep/plan/plan.h"
+#include "fitstep/planner/offload/gaps.h"
+#include "fitstep/planner/offload/timing.h"
+#include "fitstep/planner/schedule.h"
+
+namespace fitstep {
+namespace {
+
+constexpr int64_t kInstances = 400'000;  // Timed in all tries together.
+constexpr int64_t kMostTries = 64;
+constexpr size_t kRuns[] = {1, 2, 4, 8};  // Copies in a row that begin early together.
+
+class Hurry {
+ public:
+  Hurry(const TimingTask& task, const Machine& machine, TimedGaps& timed)
+      : task_(task),
+        machine_(machine),
+        timed_(timed),
+        was_tried_(timed.gaps.size(), 0),
+        tries_(std::min(kInstances / (std::ssize(task.duration_ps) + 1), kMostTries)) {}
+
+  void run() {
+    for (const Lane lane : {Lane::Evict, Lane::DiskWrite}) {
+      try_run(lane, timed_.timing.lane(lane).size(), timed_.timing.lane(lane).size());
+      while (const std::optional<size_t> late = next_late(lane)) hurry(lane, *late);
+    }
+  }
+
+ private:
+  static size_t index(int32_t i) { return static_cast<size_t>(i); }
+
+  // The first copy in the lane that an op has waited for, and was not looked at.
+  std::optional<size_t> next_late(Lane lane) const {
+    const std::vector<TimedCopy>& copies = timed_.timing.lane(lane);
+    const auto is_late = [&](const TimedCopy& copy) {
+      return timed_.timing.left_step[index(copy.gap)] > 0 && was_tried_[index(copy.gap)] == 0;
+    };
+    const auto found = std::ranges::find_if(copies, is_late);
+    if (found == copies.end() || tries_ <= 0) return std::nullopt;
+    return static_cast<size_t>(found - copies.begin());
+  }
+
+  // With as many in front of it as help: where the lane is busy, these keep it waiting.
+  void hurry(Lane lane, size_t late) {
+    was_tried_[index(timed_.timing.lane(lane)[late].gap)] = 1;
+    for (const size_t length : kRuns) {
+      if (length > late + 1 || try_run(lane, late + 1, length)) return;
+    }
+  }
+
+  // Early copies for `length` positions of the lane up to `end`. Whether that is faster.
+  bool try_run(Lane lane, size_t end, size_t length) {
+    std::vector<Gap> gaps = timed_.gaps;
+    bool has_changed = false;
+    for (size_t i = end - length; i < end; ++i) {
+      const size_t gap = index(timed_.timing.lane(lane)[i].gap);
+      has_changed |= make_early(timed_.timing.left_at[gap], gaps, gap);
+    }
+    if (!has_changed || tries_-- <= 0) return false;
+    TimingTask task = task_;
+    task.gaps = gaps;
+    task.too_slow_ps = timed_.timing.total_ps;
+    std::optional<Timing> timing = time_offload(task, machine_);
+    if (!timing) return false;
+    timed_ = {.gaps = std::move(gaps), .timing = std::move(*timing)};
+    return true;
+  }
+
+  // If there is a use that the copy can run beside, and an op behind it, or itself, that can wait.
+  static bool make_early(Moment left_at, std::vector<Gap>& gaps, size_t i) {
+    Gap& gap = gaps[i];
+    const int32_t waits = left_at / 2 - 1;  // In front of the first that has the room.
+    if (gap.kind != Gap::Kind::Idle || gap.evict_beside != kNone) return false;
+    // What was on another tier before is here again for certain once an op has used it.
+    const bool came_back = i > 0 && gaps[i - 1].stay == gap.stay;
+    const int32_t there = came_back ? std::max(gap.written, gaps[i - 1].after) : gap.written;
+    if (there >= gap.before || waits < gap.before || gap.after - waits < 2) return false;
+    gap.evict_beside = there + 1;
+    gap.before = waits;
+    return true;
+  }
+
+  const TimingTask& task_;
+  const Machine& machine_;
+  TimedGaps& timed_;
+  std::vector<char> was_tried_;  // By gap.
+  int64_t tries_;
+};
+
+}  // namespace
+
+void evict_early(const TimingTask& task, const Machine& machine, TimedGaps& timed) {
+  int64_t op_ps = 0;
+  for (const int64_t ps : task.duration_ps) op_ps += ps;
+  if (timed.timing.total_ps > op_ps) Hurry(task, machine, timed).run();
+}
+
+}  // namespace fitstep

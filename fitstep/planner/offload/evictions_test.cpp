@@ -1,0 +1,53 @@
+#include "fitstep/planner/offload/evictions.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "fitstep/machine/machine.h"
+#include "fitstep/planner/offload/gaps.h"
+
+namespace fitstep {
+namespace {
+
+// Two gaps across instance 1, of 4 and of 2 bytes, where 1 byte is too much.
+class Evictions : public testing::Test {
+ protected:
+  Evictions() = default;
+
+  const std::vector<Gap> gaps_ = {{.stay = 0, .before = 0, .after = 2, .size_bytes = 4},
+                                  {.stay = 1, .before = 0, .after = 2, .size_bytes = 2}};
+  const std::vector<int64_t> load_bytes_ = {6, 9, 6};
+  const std::vector<int64_t> start_ps_ = {0, 1, 2, 3};
+  const Machine machine_ = unit_machine();
+  const EvictionTask task_{.gaps = gaps_,
+                           .load_bytes = load_bytes_,
+                           .start_ps = start_ps_,
+                           .limit_bytes = 8,
+                           .room = {.host_bytes = 4},
+                           .machine = machine_};
+};
+
+TEST_F(Evictions, OfARuleCoverWhatIsTooMuch) {
+  const auto largest = static_cast<int32_t>(EvictionRule::LargestBytes);
+  EXPECT_EQ(choose_evictions(task_, largest), std::vector<int32_t>{0});
+}
+
+TEST_F(Evictions, OfFewGapsAreAllSetsThatFit) {
+  ASSERT_EQ(choice_count(task_), kEvictionRules + 3);
+  EXPECT_EQ(choose_evictions(task_, kEvictionRules), std::vector<int32_t>{0});
+  EXPECT_EQ(choose_evictions(task_, kEvictionRules + 1), std::vector<int32_t>{1});
+  EXPECT_EQ(choose_evictions(task_, kEvictionRules + 2), std::nullopt);  // 6 bytes on the host.
+}
+
+TEST_F(Evictions, OfManyGapsAreThoseOfRules) {
+  const std::vector<Gap> gaps(40, gaps_[1]);
+  EvictionTask task = task_;
+  task.gaps = gaps;
+  EXPECT_EQ(choice_count(task), kEvictionRules);
+}
+
+}  // namespace
+}  // namespace fitstep

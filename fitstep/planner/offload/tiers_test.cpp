@@ -1,0 +1,92 @@
+#include "fitstep/planner/offload/tiers.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "fitstep/base/id.h"
+#include "fitstep/machine/machine.h"
+#include "fitstep/plan/plan.h"
+#include "fitstep/planner/offload/gaps.h"
+
+namespace fitstep {
+namespace {
+
+constexpr int64_t kUnit = kDiskAlignmentBytes;  // Which each gap has, and copies take 1 s for.
+
+// Ten instances of 1 s.
+//
+//   a   |=====================|   before 0, after 9
+//   b     |=====|                 before 1, after 4
+//   c              |=====|        before 5, after 8
+class Tiers : public testing::Test {
+ protected:
+  Tiers() {
+    const Rate rate{.alone_bytes_per_s = kUnit, .both_bytes_per_s = kUnit};
+    for (Link& link : machine_.links) link.evict = link.prefetch = rate;
+    for (int64_t i = 0; i <= 10; ++i) start_ps_.push_back(i * kPicosecondsPerSecond);
+  }
+
+  std::vector<TierId> tiers(const RoomBelow& room, TierRule rule = TierRule::ShortestToHost) {
+    EXPECT_TRUE(choose_tiers(room, machine_, start_ps_, rule, gaps_));
+    std::vector<TierId> tiers;
+    for (const Gap& gap : gaps_) tiers.push_back(gap.tier);
+    return tiers;
+  }
+
+  static Gap gap(int32_t stay, int32_t before, int32_t after) {
+    return {.stay = stay, .before = before, .after = after, .written = 0, .size_bytes = kUnit};
+  }
+
+  std::vector<int64_t> start_ps_;
+  Machine machine_ = unit_machine();
+  std::vector<Gap> gaps_ = {gap(0, 0, 9), gap(1, 1, 4), gap(2, 5, 8)};
+};
+
+TEST_F(Tiers, AreTheHostWhereItHoldsEverything) {
+  EXPECT_EQ(tiers({.host_bytes = 3 * kUnit, .disk_bytes = 100 * kUnit}),
+            (std::vector<TierId>{kHostTier, kHostTier, kHostTier}));
+}
+
+// b and c take turns on the host; a would keep it from both.
+TEST_F(Tiers, AreTheDiskForLongGapsWhereTheHostIsSmall) {
+  EXPECT_EQ(tiers({.host_bytes = kUnit, .disk_bytes = 100 * kUnit}),
+            (std::vector<TierId>{kDiskTier, kHostTier, kHostTier}));
+}
+
+TEST_F(Tiers, AreTheDiskWhereThereIsNoHost) {
+  EXPECT_EQ(tiers({.disk_bytes = 2 * kUnit}),
+            (std::vector<TierId>{kDiskTier, kDiskTier, kDiskTier}));
+}
+
+TEST_F(Tiers, AreNoneWhereBothAreTooSmall) {
+  const RoomBelow room{.host_bytes = kUnit - 1, .disk_bytes = 2 * kUnit - 1};
+  EXPECT_FALSE(choose_tiers(room, machine_, start_ps_, TierRule::ShortestToHost, gaps_));
+}
+
+// a's 5 units take 10 s to the disk and back, and its gap has 8 s; b's take 2 s of 2.
+TEST_F(Tiers, MayBeTheHostForWhatTheDiskCannotHide) {
+  gaps_ = {gap(0, 0, 9), gap(1, 1, 4)};
+  gaps_[0].size_bytes = 5 * kUnit;
+  const RoomBelow room{.host_bytes = 5 * kUnit, .disk_bytes = 100 * kUnit};
+  EXPECT_EQ(tiers(room), (std::vector<TierId>{kDiskTier, kHostTier}));
+  EXPECT_EQ(tiers(room, TierRule::LeastSlackToHost), (std::vector<TierId>{kHostTier, kDiskTier}));
+}
+
+// Between two gaps of one stay that is only read, its bytes stay where they are; so a third gap in
+// between finds no room on the host.
+TEST_F(Tiers, KeepRoomForWhatIsStillRightBelow) {
+  gaps_ = {gap(0, 0, 2), gap(0, 5, 7), gap(1, 2, 5)};
+  EXPECT_EQ(tiers({.host_bytes = kUnit, .disk_bytes = 100 * kUnit}),
+            (std::vector<TierId>{kHostTier, kHostTier, kDiskTier}));
+}
+
+TEST_F(Tiers, OfHomesBelowAreTheHost) {
+  for (Gap& gap : gaps_) gap.has_home = true;
+  EXPECT_EQ(tiers({.host_bytes = 0, .disk_bytes = 100 * kUnit}),
+            (std::vector<TierId>{kHostTier, kHostTier, kHostTier}));
+}
+
+}  // namespace
+}  // namespace fitstep

@@ -1,0 +1,308 @@
+#include "fitstep/planner/offload/timing.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "fitstep/base/check.h"
+#include "fitstep/base/id.h"
+#include "fitstep/machine/machine.h"
+#include "fitstep/plan/plan.h"
+#include "fitstep/planner/offload/gaps.h"
+#include "fitstep/planner/offload/load_tree.h"
+#include "fitstep/planner/schedule.h"
+#include "fitstep/simulate/lane_clock.h"
+
+namespace fitstep {
+namespace {
+
+// One tier's pair of lanes.
+struct Way {
+  TierId tier;
+  Lane down = Lane::Evict;
+  Lane up = Lane::Prefetch;
+  std::vector<int32_t> evict_order = {};
+  std::vector<int32_t> release_order = {};
+  std::vector<int32_t> prefetch_order = {};
+  std::vector<int32_t> needed = {};  // By instance: prefetches that have ended when it starts.
+  std::vector<int32_t> gone = {};    // By instance: evictions that have, if it gives bytes free.
+  std::vector<int32_t> prefetched_at_end = {};  // By instance: ended when it ends.
+  int32_t evicted = 0;
+  int32_t evicted_at_start = 0;  // When the instance that runs started.
+  int32_t prefetched = 0;
+  size_t evict_head = 0;
+  size_t release_head = 0;
+  size_t prefetch_head = 0;
+  bool is_evicting = false;  // Before the clock moves on.
+  bool is_prefetching = false;
+};
+
+class Replay {
+ public:
+  Replay(const TimingTask& task, const Machine& machine)
+      : task_(task),
+        clock_(machine),
+        load_(task.load_bytes.begin(), task.load_bytes.end()),
+        boundary_(task.boundary_bytes.begin(), task.boundary_bytes.end()),
+        arriving_(task.load_bytes.size(), 0),
+        evict_position_(task.gaps.size(), 0),
+        has_left_(task.gaps.size(), 0),
+        tree_(std::span<const int64_t>()) {
+    add_way({.tier = kHostTier, .down = Lane::Evict, .up = Lane::Prefetch});
+    add_way({.tier = kDiskTier, .down = Lane::DiskWrite, .up = Lane::DiskRead});
+    take_gaps_out();
+    for (Way& way : ways_) put_in_order(way);
+    tree_ = LoadTree(load_);
+    timing_.ended.resize(load_.size());
+    for (const int64_t ps : task.duration_ps) remaining_ps_ += ps;
+    timing_.left_at.assign(task.gaps.size(), 0);
+    timing_.left_step.assign(task.gaps.size(), 0);
+    timing_.copied_at.assign(task.gaps.size(), 0);
+  }
+
+  std::optional<Timing> run() {
+    if (tree_.most(0, count()) > task_.limit_bytes) return std::nullopt;
+    do {
+      if (clock_.now_ps() + remaining_ps_ >= task_.too_slow_ps) return std::nullopt;
+      start_op();
+      for (Way& way : ways_) start_evict(way);
+      for (Way& way : ways_) start_prefetch(way);
+    } while (move_on());
+    FITSTEP_CHECK(next_ == count(), "an offload that waits for itself");
+    for (const Way& way : ways_) {
+      FITSTEP_CHECK(way.prefetched == std::ssize(way.prefetch_order),
+                    "an offload that waits for itself");
+    }
+    timing_.total_ps = clock_.now_ps();
+    if (timing_.total_ps >= task_.too_slow_ps) return std::nullopt;
+    return std::move(timing_);
+  }
+
+ private:
+  static size_t index(int32_t i) { return static_cast<size_t>(i); }
+  int32_t count() const { return static_cast<int32_t>(load_.size()); }
+  const Gap& gap(int32_t i) const { return task_.gaps[index(i)]; }
+  bool is_op_running() const { return clock_.is_busy(Lane::Compute); }
+  std::vector<TimedCopy>& copies(Lane lane) { return timing_.copies.at(static_cast<size_t>(lane)); }
+
+  // Now: the instance that runs, or the pause before the next.
+  Moment now() const { return is_op_running() ? moment_of(next_ - 1) : pause_before(next_); }
+
+  // Only where a gap goes there: most plans have no use for the disk.
+  void add_way(Way way) {
+    const auto is_its = [&](const Gap& it) { return it.tier == way.tier; };
+    if (std::ranges::any_of(task_.gaps, is_its)) ways_.push_back(std::move(way));
+  }
+
+  Way& way_of(TierId tier) { return ways_.front().tier == tier ? ways_.front() : ways_.back(); }
+
+  void take_gaps_out() {
+    const auto gap_count = static_cast<int32_t>(task_.gaps.size());
+    std::vector<int64_t> change(load_.size() + 2, 0);
+    for (int32_t i = 0; i < gap_count; ++i) {
+      const Gap& it = gap(i);
+      Way& way = way_of(it.tier);
+      if (it.kind == Gap::Kind::Idle) {
+        change[index(it.before) + 1] += it.size_bytes;
+        change[index(it.after)] -= it.size_bytes;
+        boundary_[index(it.after)] -= it.size_bytes;
+      }
+      if (it.kind == Gap::Kind::First) has_left_[index(i)] = 1;
+      if (it.kind != Gap::Kind::First) way.evict_order.push_back(i);
+      if (it.kind == Gap::Kind::Last) continue;
+      arriving_[index(it.after)] += it.size_bytes;
+      way.prefetch_order.push_back(i);
+    }
+    int64_t away_bytes = 0;
+    for (size_t i = 0; i < load_.size(); ++i) {
+      away_bytes += change[i];
+      load_[i] -= away_bytes;
+      boundary_[i] -= away_bytes;
+    }
+  }
+
+  void put_in_order(Way& way) {
+    way.needed.assign(load_.size(), 0);
+    way.prefetched_at_end.assign(load_.size(), 0);
+    std::ranges::stable_sort(way.prefetch_order, {}, [&](int32_t i) {
+      return std::pair(gap(i).after, gap(i).prefetch_from);
+    });
+    size_t back = 0;
+    for (size_t i = 0; i < load_.size(); ++i) {
+      const auto is_back = [&](size_t k) { return index(gap(way.prefetch_order[k]).after) <= i; };
+      while (back < way.prefetch_order.size() && is_back(back)) ++back;
+      way.needed[i] = static_cast<int32_t>(back);
+    }
+    way.release_order = way.evict_order;
+    std::ranges::stable_sort(way.release_order, {},
+                             [&](int32_t i) { return std::pair(gap(i).before, gap(i).after); });
+    const int32_t sign = task_.last_leaves_first ? -1 : 1;
+    std::ranges::stable_sort(way.evict_order, {}, [&](int32_t i) {
+      return std::pair(gap(i).evict_from(), sign * gap(i).after);
+    });
+    way.gone.assign(load_.size(), 0);
+    int32_t position = 0;
+    for (const int32_t i : way.evict_order) {
+      if (!is_clean(task_.gaps, index(i))) ++position;
+      if (gap(i).evict_beside != kNone) way.gone[index(gap(i).before)] = position;
+    }
+  }
+
+  void start_op() {
+    if (is_op_running() || next_ == count()) return;
+    const size_t op = index(next_);
+    for (const Way& way : ways_) {
+      if (way.prefetched < way.needed[op] || way.evicted < way.gone[op]) return;
+    }
+    const int64_t bytes = load_[op] + early_bytes_ - arriving_[op];
+    if (bytes + leaving_bytes_ > task_.limit_bytes) return;
+    early_bytes_ -= arriving_[op];
+    Ended& ended = timing_.ended[op];
+    ended[static_cast<size_t>(Lane::Compute)] = next_;
+    for (Way& way : ways_) {
+      ended[static_cast<size_t>(way.down)] = way.evicted;
+      ended[static_cast<size_t>(way.up)] = way.needed[op];
+      way.evicted_at_start = way.evicted;
+    }
+    clock_.start(Lane::Compute, {.own_ps = task_.duration_ps[op]});
+    remaining_ps_ -= task_.duration_ps[op];
+    step_ = 0;
+    ++next_;
+  }
+
+  // Ops that have ended.
+  int32_t done() const { return next_ - (is_op_running() ? 1 : 0); }
+
+  void start_evict(Way& way) {
+    // Clean bytes leave without a copy, at the end of their last use: end_op() has seen to it.
+    while (way.evict_head < way.evict_order.size() &&
+           is_clean(task_.gaps, index(way.evict_order[way.evict_head]))) {
+      ++way.evict_head;
+    }
+    if (clock_.is_busy(way.down) || way.evict_head == way.evict_order.size()) return;
+    const int32_t leaving = way.evict_order[way.evict_head];
+    const int32_t from = gap(leaving).evict_from();
+    if (from > done()) return;
+    ++way.evict_head;
+    TimedCopy copy{.gap = leaving, .moment = pause_before(from)};
+    copy.ended[static_cast<size_t>(Lane::Compute)] = from;
+    // What was prefetched when the instance in front ended: its bytes below may be taken now.
+    if (from > 0) copy.ended[static_cast<size_t>(way.up)] = way.prefetched_at_end[index(from - 1)];
+    copies(way.down).push_back(copy);
+    clock_.start(way.down, copy_of(way, leaving, Direction::Evict));
+  }
+
+  void start_prefetch(Way& way) {
+    if (clock_.is_busy(way.up) || way.prefetch_head == way.prefetch_order.size()) return;
+    const int32_t coming = way.prefetch_order[way.prefetch_head];
+    const Gap& it = gap(coming);
+    if (has_left_[index(coming)] == 0 || done() < it.prefetch_from) return;
+    if (pause_before(it.after) - now() > task_.most_ahead) return;
+    const bool runs = is_op_running();
+    const int64_t here = runs ? load_[index(next_ - 1)] : boundary_[index(next_)];
+    const int64_t bytes = here + early_bytes_ + leaving_bytes_ + it.size_bytes;
+    if (bytes > task_.limit_bytes) return;
+    if (tree_.most(next_, it.after) + it.size_bytes > task_.limit_bytes) return;
+    ++way.prefetch_head;
+    tree_.add(next_, it.after, it.size_bytes);
+    early_bytes_ += it.size_bytes;
+    TimedCopy copy{.gap = coming, .moment = now(), .step = step_};
+    copy.ended[static_cast<size_t>(Lane::Compute)] = done();
+    // Whoever left by any way has made room for it; its own bytes have left by this one.
+    for (const Way& other : ways_) {
+      copy.ended[static_cast<size_t>(other.down)] = runs ? other.evicted_at_start : other.evicted;
+    }
+    int32_t& evicted = copy.ended[static_cast<size_t>(way.down)];
+    evicted = std::max(evicted, evict_position_[index(coming)]);
+    copies(way.up).push_back(copy);
+    clock_.start(way.up, copy_of(way, coming, Direction::Prefetch));
+  }
+
+  Work copy_of(const Way& way, int32_t gap_index, Direction direction) const {
+    return {.is_copy = true,
+            .size_bytes = gap(gap_index).size_bytes,
+            .route = {.upper = kDeviceTier, .lower = way.tier, .direction = direction}};
+  }
+
+  // To the next end. Copies end in front of an op that ends at the same time.
+  bool move_on() {
+    const bool was_op = is_op_running();
+    for (Way& way : ways_) {
+      way.is_evicting = clock_.is_busy(way.down);
+      way.is_prefetching = clock_.is_busy(way.up);
+    }
+    if (!clock_.advance()) return false;
+    const Moment free = pause_before(next_) + (was_op ? 0 : 1);
+    for (Way& way : ways_) {
+      if (way.is_evicting && !clock_.is_busy(way.down)) end_evict(way, was_op);
+      if (way.is_prefetching && !clock_.is_busy(way.up)) {
+        timing_.copied_at[index(copies(way.up).back().gap)] = free;
+        ++way.prefetched;
+      }
+    }
+    if (was_op && !is_op_running()) end_op(next_ - 1);
+    return true;
+  }
+
+  void end_evict(Way& way, bool was_op) {
+    const int32_t left = copies(way.down).back().gap;
+    evict_position_[index(left)] = ++way.evicted;
+    if (gap(left).evict_beside != kNone) return;  // Who waits for it gives the bytes free.
+    timing_.left_at[index(left)] = pause_before(next_);
+    const bool is_in_pause = !was_op && next_ < count();  // Nothing comes behind the last op.
+    timing_.left_step[index(left)] = is_in_pause ? ++step_ : 0;
+    leaving_bytes_ -= gap(left).size_bytes;
+    has_left_[index(left)] = 1;
+  }
+
+  void end_op(int32_t instance) {
+    for (Way& way : ways_) {
+      way.prefetched_at_end[index(instance)] = way.prefetched;
+      for (; way.release_head < way.release_order.size(); ++way.release_head) {
+        const int32_t released = way.release_order[way.release_head];
+        if (gap(released).before > instance) break;
+        const bool clean = is_clean(task_.gaps, index(released));
+        if (clean || gap(released).evict_beside != kNone) {
+          timing_.left_at[index(released)] = pause_before(instance + 1);
+          has_left_[index(released)] = 1;
+          if (clean) evict_position_[index(released)] = evict_position_[index(released) - 1];
+        } else {
+          leaving_bytes_ += gap(released).size_bytes;
+        }
+      }
+    }
+  }
+
+  const TimingTask& task_;
+  LaneClock clock_;
+  std::vector<Way> ways_;
+  std::vector<int64_t> load_;            // By instance, with the gaps' bytes away.
+  std::vector<int64_t> boundary_;        // In the pause before it, the same.
+  std::vector<int64_t> arriving_;        // By instance: bytes of the gaps that it ends.
+  std::vector<int32_t> evict_position_;  // By gap: evictions of its way that end with its own.
+  std::vector<char> has_left_;           // By gap.
+  LoadTree tree_;                        // The load, and what was prefetched early.
+  Timing timing_;
+  int64_t remaining_ps_ = 0;   // Of instances not yet started, with nothing in their way.
+  int32_t next_ = 0;           // Instance to start.
+  int32_t step_ = 0;           // Evictions that have ended in this pause; 0 beside an instance.
+  int64_t early_bytes_ = 0;    // Prefetched, or being prefetched, for an instance not yet started.
+  int64_t leaving_bytes_ = 0;  // Of evictions that have not ended.
+};
+
+}  // namespace
+
+bool is_clean(std::span<const Gap> gaps, size_t gap) {
+  return gap > 0 && gaps[gap - 1].stay == gaps[gap].stay && gaps[gap - 1].tier == gaps[gap].tier &&
+         gaps[gap].written <= gaps[gap - 1].before;
+}
+
+std::optional<Timing> time_offload(const TimingTask& task, const Machine& machine) {
+  return Replay(task, machine).run();
+}
+
+}  // namespace fitstep

@@ -1,0 +1,266 @@
+#include "fitstep/planner/packing/packing.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "fitstep/base/id.h"
+#include "fitstep/machine/machine.h"
+#include "fitstep/plan/plan.h"
+#include "fitstep/planner/orders.h"
+#include "fitstep/planner/packing/packing_sets.h"
+#include "fitstep/planner/packing/reduced.h"
+#include "fitstep/planner/planner.h"
+#include "fitstep/program/program.h"
+#include "tests/support/expect_plan.h"
+#include "tests/support/with_packs.h"
+
+namespace fitstep {
+namespace {
+
+constexpr int64_t kUnit = 64;
+
+Machine test_machine() { return {.name = "unit", .tiers = {{.name = "device"}}}; }
+
+// In this order only: in another one, w and d in front of f, the value fits.
+Program fixed_program() {
+  Program program = program_of(kPacked);
+  for (Op& op : program.ops) op.must_not_move = !op.is_optional;
+  return program;
+}
+
+// The op of every run, in order.
+std::vector<std::string> runs_of(const Program& program, const Plan& plan) {
+  std::vector<std::string> names;
+  for (const Action& action : plan.lane(Lane::Compute)) {
+    names.push_back(program.ops[action.run.op.index()].name);
+  }
+  return names;
+}
+
+TEST(Packing, KeepsTheAlignmentOfTheProgram) {
+  Program program = program_of(kPacked);
+  program.alignment_bytes = 8 * kUnit;
+  const Outcome outcome = make_plan(program, test_machine(), {.capacity_bytes = 80 * kUnit});
+  const auto* fits = std::get_if<Fits>(&outcome);
+  ASSERT_NE(fits, nullptr);
+  expect_valid(program, fits->plan, {.capacity_bytes = {80 * kUnit}});
+}
+
+TEST(Packing, HoldsTheCodeWhereTheValueDoesNotFit) {
+  const Program program = fixed_program();
+  const Outcome outcome = make_plan(program, test_machine(), {.capacity_bytes = 5 * kUnit});
+  const auto* fits = std::get_if<Fits>(&outcome);
+  ASSERT_NE(fits, nullptr);
+  const Plan& plan = fits->plan;
+  expect_valid(program, plan, {.capacity_bytes = {5 * kUnit}});
+  EXPECT_EQ(runs_of(program, plan),
+            (std::vector<std::string>{"f", "pack", "w", "d", "b"}));  // y goes before `big` comes.
+  EXPECT_EQ(plan.lane(Lane::Compute).back().run.form, 1);
+  EXPECT_EQ(plan.certificate.peak_bytes, 5 * kUnit);
+  EXPECT_EQ(plan.certificate.moves, "recompute + packing");
+}
+
+TEST(Packing, RunsNothingThatNobodyReadsWhereAllFits) {
+  const Program program = fixed_program();
+  const Outcome outcome = make_plan(program, test_machine(), {.capacity_bytes = 8 * kUnit});
+  const auto* fits = std::get_if<Fits>(&outcome);
+  ASSERT_NE(fits, nullptr);
+  expect_valid(program, fits->plan, {.capacity_bytes = {8 * kUnit}});
+  EXPECT_EQ(runs_of(program, fits->plan), (std::vector<std::string>{"f", "w", "d", "b"}));
+  EXPECT_EQ(fits->plan.certificate.predicted_ps, 4 * kPicosecondsPerSecond);
+}
+
+// In 13 units, of which w's scratch takes 12, b has no room for y (10) with its scratch, so it
+// reads the code; y, or its code, has to be made again behind w. z's is dear to make, and has room.
+// Reading s (4) from a code that takes 50 s to make gains nothing.
+constexpr const char* kCodesAgain = R"(fitstep program 1
+storage 0 "y" 640 temporary
+storage 1 "code" 64 temporary
+storage 2 "z" 64 temporary
+storage 3 "wide" 64 output
+storage 4 "b" 64 output
+storage 5 "e" 64 output
+storage 6 "t1" 0 temporary
+storage 7 "t2" 0 temporary
+storage 8 "s" 256 temporary
+storage 9 "code of s" 64 temporary
+storage 10 "g" 64 output
+op 0 "f" matmul
+form "default" time 1000000000000 pure writes 0.1 6.1
+op 1 "z" matmul
+form "default" time 100000000000000 pure writes 2.1 7.1
+op 2 "pack" copy optional
+form "default" time 1000000000000 pure reads 0.1 writes 1.1
+op 3 "w" matmul
+form "default" time 1000000000000 reads 6.1 7.1 writes 3.1 requests 768@0-1
+op 4 "b" matmul
+form "default" time 1000000000000 reads 0.1 3.1 writes 4.1 requests 320@0-1
+form "from code" time 1000000000000 reads 1.1 3.1 writes 4.1
+op 5 "e" matmul
+form "default" time 1000000000000 reads 2.1 3.1 writes 5.1
+op 6 "h" matmul
+form "default" time 1000000000000 pure reads 5.1 writes 8.1
+op 7 "pack s" copy optional
+form "default" time 50000000000000 pure reads 8.1 writes 9.1
+op 8 "g" matmul
+form "default" time 1000000000000 reads 8.1 writes 10.1
+form "from code" time 1000000000000 reads 9.1 writes 10.1
+end calls 0 storages 11 ops 9
+)";
+
+// The bound took codes for values that nothing makes again: 159 s, reached by a plan with both
+// packs, and so the search ended.
+TEST(Packing, TakesNoCodeForWhatNothingCanMakeAgain) {
+  const Program program = program_of(kCodesAgain);
+  const Outcome outcome = make_plan(program, test_machine(), {.capacity_bytes = 13 * kUnit});
+  const auto* fits = std::get_if<Fits>(&outcome);
+  ASSERT_NE(fits, nullptr);
+  const Certificate& certificate = fits->plan.certificate;
+  EXPECT_LE(certificate.predicted_ps, 109 * kPicosecondsPerSecond);
+  EXPECT_LE(certificate.bound_ps, 108 * kPicosecondsPerSecond);  // Seven ops, z, f or pack again.
+  const Frontier frontier = make_frontier(program, test_machine(), {});
+  for (const Point& point : frontier.points) {
+    const Outcome one = make_plan(program, test_machine(), {.capacity_bytes = point.height_bytes});
+    const auto* same = std::get_if<Fits>(&one);
+    ASSERT_NE(same, nullptr) << point.height_bytes;
+    EXPECT_LE(same->plan.certificate.predicted_ps, point.predicted_ps) << point.height_bytes;
+  }
+}
+
+TEST(Packing, IsAMoveOfAutoAlone) {
+  const Program program = fixed_program();
+  for (const char* policy : {"none", "recompute", "recompute-sqrt"}) {
+    const Outcome outcome =
+        make_plan(program, test_machine(), {.capacity_bytes = 5 * kUnit, .policy = policy});
+    const auto* gave_up = std::get_if<GaveUp>(&outcome);
+    ASSERT_NE(gave_up, nullptr) << policy;
+    EXPECT_EQ(gave_up->least_found_bytes, 8 * kUnit);
+  }
+}
+
+// f makes 4 units, w makes 4, b needs the code and nothing else: 5 when pack runs.
+TEST(Packing, MakesTheFloorThatOfTheLeastForms) {
+  EXPECT_EQ(floor_bytes(fixed_program(), {}, nullptr), 4 * kUnit);
+  const Outcome outcome = make_plan(fixed_program(), test_machine(), {.capacity_bytes = 4 * kUnit});
+  const auto* gave_up = std::get_if<GaveUp>(&outcome);
+  ASSERT_NE(gave_up, nullptr);
+  EXPECT_EQ(gave_up->least_found_bytes, 5 * kUnit);
+  EXPECT_EQ(gave_up->floor_bytes, 4 * kUnit);
+}
+
+TEST(Packing, HasBothPlansInOneFrontier) {
+  const Program program = fixed_program();
+  const Frontier frontier = make_frontier(program, test_machine(), {});
+  ASSERT_FALSE(frontier.points.empty());
+  EXPECT_EQ(frontier.points.back().height_bytes, 5 * kUnit);
+  for (const Point& point : frontier.points) {
+    expect_valid(program, point.plan, {.capacity_bytes = {point.height_bytes}});
+  }
+}
+
+// Layers of y (4 units), each with a pack (a unit, `i` seconds), all there at once in the middle:
+//
+//   f0 f1 f2 f3 middle b3 b2 b1 b0      16 units of y at most, 3 less for each that is packed
+std::string layers_that_pack() {
+  constexpr int kLayers = 4;
+  std::string storages = "storage 0 \"x\" 64 input start\n";
+  const int loss = 1 + 2 * kLayers;  // Of no bytes: every b reads it, so it comes behind `middle`.
+  std::string forward;
+  std::string backward;
+  for (int i = 0; i < kLayers; ++i) {
+    const int y = 1 + 2 * i;
+    storages += fmt::format("storage {} \"y\" 256 temporary\n", y);
+    storages += fmt::format("storage {} \"m\" 64 temporary\n", y + 1);
+    forward += fmt::format(
+        "op {} \"f\" activation\nform \"default\" time 1 reads 0.0 writes {}.1\n", 2 * i, y);
+    forward += fmt::format(
+        "op {} \"pack\" copy optional\nform \"default\" time {} pure reads {}.1 writes {}.1\n",
+        2 * i + 1, i, y, y + 1);
+    backward = fmt::format(
+                   "op {} \"b\" activation\nform \"default\" time 1 reads {}.1 {}.1\n"
+                   "form \"packed\" time 1 reads {}.1 {}.1\n",
+                   3 * kLayers - i, y, loss, y + 1, loss) +
+               backward;
+  }
+  const std::string middle =
+      fmt::format("op {} \"middle\" matmul\nform \"default\" time 1 reads 0.0 writes {}.1\n",
+                  2 * kLayers, loss);
+  storages += fmt::format("storage {} \"loss\" 0 temporary\n", loss);
+  return "fitstep program 1\n" + storages + forward + middle + backward +
+         fmt::format("end calls 0 storages {} ops {}\n", 2 + 2 * kLayers, 3 * kLayers + 1);
+}
+
+TEST(PackingSets, HaveEnoughOfTheCheapestForTheCapacity) {
+  const Program program = program_of(layers_that_pack());
+  const std::vector<OpId> order = order_with_optional(program);
+  const auto enough_for = [&](int64_t units) {
+    return packing_sets(program, order, test_machine(), {.capacity_bytes = units * kUnit})
+        .sets.back();
+  };
+  // Packs are ops 1, 3, 5 and 7; the first is cheapest.
+  EXPECT_EQ(enough_for(13), std::vector<OpId>{OpId(1)});
+  EXPECT_EQ(enough_for(10), (std::vector<OpId>{OpId(1), OpId(3)}));
+  EXPECT_EQ(enough_for(7),
+            (std::vector<OpId>{OpId(1), OpId(3), OpId(5)}));  // At f3 all y are there.
+}
+
+TEST(PackingSets, LeaveOutOfTheUsefulWhatStaysAnyway) {
+  Program program = program_of(layers_that_pack());
+  Op last = program.ops.back();  // Whoever needs all of y behind the first that could do with m.
+  last.forms.resize(1);
+  program.ops.push_back(last);
+  const std::vector<OpId> order = order_with_optional(program);
+  const PackingSets found = packing_sets(program, order, test_machine(), {});
+  ASSERT_EQ(found.fixed, 3U);
+  EXPECT_TRUE(found.sets[0].empty());
+  EXPECT_EQ(found.sets[1].size(), 4U);
+  EXPECT_EQ(found.sets[2], (std::vector<OpId>{OpId(3), OpId(5), OpId(7)}));
+}
+
+TEST(Reduced, PutsAPackBehindTheLastThatNeedsTheValueWhole) {
+  Program program = fixed_program();
+  program.ops[2].forms[0].reads.push_back({.storage = StorageId(1), .version = 1});  // w
+  const std::vector<OpId> order = order_with_optional(program);
+  EXPECT_EQ(order, (std::vector<OpId>{OpId(0), OpId(2), OpId(1), OpId(3), OpId(4)}));
+}
+
+// up reads b and overwrites it.
+TEST(Reduced, PutsAPackInFrontOfWhatOverwritesTheValue) {
+  const Program program = program_of(
+      "fitstep program 1\n"
+      "storage 0 \"b\" 64 buffer persistent start\n"
+      "storage 1 \"m\" 64 temporary\n"
+      "op 0 \"pack\" copy optional\n"
+      "form \"default\" time 1 pure reads 0.0 writes 1.1\n"
+      "op 1 \"up\" update\n"
+      "form \"default\" time 1 reads 0.0 writes 0.1\n"
+      "end calls 0 storages 2 ops 2\n");
+  const std::vector<OpId> order = order_with_optional(program);
+  EXPECT_EQ(order, (std::vector<OpId>{OpId(0), OpId(1)}));
+  EXPECT_TRUE(is_valid_order(program, order));
+  const Outcome outcome = make_plan(program, test_machine(), {.capacity_bytes = 2 * kUnit});
+  EXPECT_TRUE(std::holds_alternative<Fits>(outcome));
+}
+
+TEST(Reduced, KeepsTheFormsThatReadWhatRuns) {
+  const Program program = fixed_program();
+  const std::vector<OpId> order = order_with_optional(program);
+  const Reduced none = reduce(program, order, {});
+  ASSERT_EQ(none.program.ops.size(), 4U);
+  EXPECT_EQ(none.form_of[3], std::vector<int32_t>{0});
+  EXPECT_FALSE(has_optional_ops(none.program));
+  const Reduced all = reduce(program, order, optional_ops(program));
+  ASSERT_EQ(all.program.ops.size(), 5U);
+  EXPECT_EQ(all.form_of[4], std::vector<int32_t>{1});
+  EXPECT_TRUE(validate(all.program).has_value());
+}
+
+}  // namespace
+}  // namespace fitstep

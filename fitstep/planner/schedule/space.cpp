@@ -1,0 +1,300 @@
+#include "fitstep/planner/schedule/space.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "fitstep/base/interval.h"
+#include "fitstep/plan/layout.h"
+#include "fitstep/plan/plan.h"
+#include "fitstep/planner/schedule/scheduler.h"
+#include "fitstep/planner/values.h"
+#include "fitstep/program/program.h"
+
+namespace fitstep {
+namespace {
+
+class SpaceMaker {
+ public:
+  SpaceMaker(const Values& values, const Schedule& schedule, bool takes_larger)
+      : values_(values), schedule_(schedule), takes_larger_(takes_larger) {}
+
+  Space run() {
+    find_fine_ticks();
+    add_stays();
+    share_addresses();
+    add_scratch();
+    measure();
+    peak_of_blocks_bytes_ = space_.peak_bytes;
+    if (!space_.rests.empty()) {
+      space_.live_bytes.clear();
+      space_.boundary_bytes.clear();
+      space_.peak_bytes = 0;
+      measure_without_rests_ = true;
+      measure();
+    }
+    space_.first_tick = pause_;
+    return std::move(space_);
+  }
+
+  // With the rests of inputs that were larger than what took their address.
+  int64_t peak_of_blocks_bytes() const { return peak_of_blocks_bytes_; }
+
+  // Whether an output could lie where a larger input was.
+  bool has_larger() const { return has_larger_; }
+
+ private:
+  const Form* form_of(const Instance& instance) const {
+    if (instance.kind == Instance::Kind::SaveGenerator) return nullptr;
+    return &values_.op_at(instance.tick).forms[static_cast<size_t>(instance.form)];
+  }
+
+  // By instance: in its pause.
+  std::vector<int32_t> count_steps() const {
+    std::vector<int32_t> steps(schedule_.instances.size(), 0);
+    const auto count = [&](Moment moment, int32_t step) {
+      if (step > 0) steps[index(moment / 2)] = std::max(steps[index(moment / 2)], step);
+    };
+    for (const Stay& stay : schedule_.stays) {
+      count(stay.begin, stay.begin_step);
+      count(stay.end, stay.end_step);
+    }
+    return steps;
+  }
+
+  void find_fine_ticks() {
+    Tick tick = 0;
+    const std::vector<int32_t> steps = count_steps();
+    for (const Instance& instance : schedule_.instances) {
+      const int32_t pause_ticks = schedule_.has_transfers() ? 1 + steps[pause_.size()] : 0;
+      pause_.push_back(tick);
+      tick += pause_ticks;
+      start_.push_back(tick);
+      const Form* form = form_of(instance);
+      tick += form == nullptr ? 1 : Sequence(*form).length();
+    }
+    pause_.push_back(tick);
+    start_.push_back(tick);
+  }
+
+  Tick tick_of(Moment moment, int32_t step) const {
+    const auto instance = static_cast<size_t>(moment / 2);
+    return moment % 2 == 0 ? pause_[instance] + step : start_[instance];
+  }
+
+  // An output with a request is born with it, everything else with its first instance.
+  Tick birth(const Stay& stay, int32_t stay_index) const {
+    if (stay.begin != kNone) return tick_of(stay.begin, stay.begin_step);
+    const auto first = static_cast<size_t>(stay.first);
+    const Instance& instance = schedule_.instances[first];
+    const Form* form = form_of(instance);
+    const bool is_written = std::find(instance.writes.begin(), instance.writes.end(), stay_index) !=
+                            instance.writes.end();
+    const bool is_read =
+        std::find(instance.reads.begin(), instance.reads.end(), stay_index) != instance.reads.end();
+    if (form == nullptr || !is_written || is_read) return start_[first];
+    for (const Request& request : form->requests) {
+      if (request.output == stay.storage)
+        return start_[first] + Sequence(*form).live(request).begin;
+    }
+    return start_[first];
+  }
+
+  void add_stays() {
+    space_.block_of_stay.assign(schedule_.stays.size(), kNone);
+    for (size_t i = 0; i < schedule_.stays.size(); ++i) {
+      const Stay& stay = schedule_.stays[i];
+      const int64_t size_bytes = values_.storage(stay.storage).size_bytes;
+      if (stay.has_own_place || size_bytes == 0) continue;
+      if (stay.tier != kDeviceTier) {
+        std::vector<Block>& below =
+            stay.tier == kHostTier ? space_.host_blocks : space_.disk_blocks;
+        space_.block_of_stay[i] = static_cast<int32_t>(below.size());
+        below.push_back({.size_bytes = size_bytes, .live = {.begin = stay.begin, .end = stay.end}});
+        continue;
+      }
+      if (stay.first == kNone) continue;
+      const Tick end =
+          stay.end != kNone ? tick_of(stay.end, stay.end_step) : pause_[index(stay.last) + 1];
+      space_.block_of_stay[i] = static_cast<int32_t>(space_.blocks.size());
+      space_.blocks.push_back(
+          {.size_bytes = size_bytes,
+           .live = {.begin = birth(stay, static_cast<int32_t>(i)), .end = end}});
+    }
+  }
+
+  // Merges an output's block into that of the input which ends in its first instance. A smaller
+  // output holds the input's rest for longer than needed, so that is a choice for all of them.
+  void share_addresses() {
+    for (size_t i = 0; i < schedule_.instances.size(); ++i) {
+      const Instance& instance = schedule_.instances[i];
+      const Form* form = form_of(instance);
+      if (form == nullptr) continue;
+      for (size_t k = 0; k < form->writes.size(); ++k) {
+        if (form->writes[k].may_take.is_none()) continue;
+        const int32_t given = input_to_give(*form, instance, static_cast<int32_t>(i), k);
+        if (given != kNone) merge(given, instance.writes[k], pause_[i + 1]);
+      }
+    }
+  }
+
+  // The stay whose address the k-th output of the instance takes; kNone for none.
+  int32_t input_to_give(const Form& form, const Instance& instance, int32_t position,
+                        size_t k) const {
+    const auto output = static_cast<size_t>(instance.writes[k]);
+    if (space_.block_of_stay[output] == kNone || schedule_.stays[output].first != position) {
+      return kNone;
+    }
+    int32_t given = kNone;
+    for (size_t i = 0; i < form.reads.size(); ++i) {
+      if (form.reads[i].storage != form.writes[k].may_take || instance.reads[i] == kNone) continue;
+      if (given != kNone) return kNone;  // Read twice: which bytes end when is the kernel's secret.
+      given = instance.reads[i];
+    }
+    if (given == kNone) return kNone;
+    const auto input = static_cast<size_t>(given);
+    const int32_t block = space_.block_of_stay[input];
+    if (block == kNone || schedule_.stays[input].last != position) return kNone;
+    // Its end says whether a copy follows, or another output has taken the address already.
+    if (space_.blocks[index(block)].live.end != pause_[index(position) + 1]) return kNone;
+    if (schedule_.stays[input].end != kNone) return kNone;
+    const int64_t given_bytes = values_.storage(schedule_.stays[input].storage).size_bytes;
+    const int64_t size_bytes = values_.storage(schedule_.stays[output].storage).size_bytes;
+    if (size_bytes < given_bytes) has_larger_ = true;
+    const bool may_take = size_bytes == given_bytes || (takes_larger_ && size_bytes < given_bytes);
+    return may_take && taken_.insert_once(block, position) ? given : kNone;
+  }
+
+  // The input ends at the tick; what the output does not cover is nobody's from there on.
+  void merge(int32_t given, int32_t taker, Tick end) {
+    const auto size_bytes = [&](int32_t stay) {
+      return values_.storage(schedule_.stays[static_cast<size_t>(stay)].storage).size_bytes;
+    };
+    const int32_t block = space_.block_of_stay[static_cast<size_t>(given)];
+    int32_t& of_taker = space_.block_of_stay[static_cast<size_t>(taker)];
+    Block& old = space_.blocks[static_cast<size_t>(of_taker)];
+    Block& merged = space_.blocks[static_cast<size_t>(block)];
+    merged.live.end = std::max(merged.live.end, old.live.end);
+    const int64_t rest_bytes = size_bytes(given) - size_bytes(taker);
+    if (rest_bytes > 0)
+      space_.rests.push_back({.block = block, .begin = end, .size_bytes = rest_bytes});
+    old.size_bytes = 0;  // Stays in the list as nothing, so that other indices hold.
+    of_taker = block;
+  }
+
+  void add_scratch() {
+    for (size_t i = 0; i < schedule_.instances.size(); ++i) {
+      space_.first_request.push_back(static_cast<int32_t>(space_.block_of_request.size()));
+      const Form* form = form_of(schedule_.instances[i]);
+      if (form == nullptr) continue;
+      const Sequence sequence(*form);
+      for (const Request& request : form->requests) {
+        const bool is_scratch = request.output.is_none() && request.size_bytes > 0;
+        space_.block_of_request.push_back(is_scratch ? static_cast<int32_t>(space_.blocks.size())
+                                                     : kNone);
+        if (!is_scratch) continue;
+        const Interval live = sequence.live(request);
+        space_.blocks.push_back(
+            {.size_bytes = request.size_bytes,
+             .live = {.begin = start_[i] + live.begin, .end = start_[i] + live.end}});
+      }
+    }
+    space_.first_request.push_back(static_cast<int32_t>(space_.block_of_request.size()));
+  }
+
+  void measure() {
+    std::vector<int64_t> born(index(start_.back()) + 1, 0);
+    std::vector<int64_t> gone(index(start_.back()) + 1, 0);
+    for (const Block& block : space_.blocks) {
+      born[index(block.live.begin)] += block.size_bytes;
+      gone[index(block.live.end)] += block.size_bytes;
+    }
+    for (const Rest& rest : space_.rests) {
+      if (!measure_without_rests_) break;
+      gone[index(rest.begin)] += rest.size_bytes;
+      gone[index(space_.blocks[index(rest.block)].live.end)] -= rest.size_bytes;
+    }
+    int64_t live_bytes = 0;
+    for (size_t i = 0; i < schedule_.instances.size(); ++i) {
+      int64_t most_bytes = 0;
+      for (Tick tick = pause_[i]; tick < pause_[i + 1]; ++tick) {
+        live_bytes -= gone[index(tick)];
+        // What is born in a pause is there in it; what an instance makes is not yet.
+        if (tick == pause_[i]) {
+          const int64_t born_bytes = tick < start_[i] ? born[index(tick)] : 0;
+          space_.boundary_bytes.push_back(live_bytes + born_bytes);
+        }
+        live_bytes += born[index(tick)];
+        if (tick >= start_[i]) most_bytes = std::max(most_bytes, live_bytes);
+      }
+      space_.live_bytes.push_back(most_bytes);
+      space_.peak_bytes = std::max(space_.peak_bytes, most_bytes);
+    }
+  }
+
+  // Remembers for each block at which instance its address was last handed on.
+  struct Taken {
+    std::vector<int32_t> position_of_block;
+    bool insert_once(int32_t block, int32_t position) {
+      const auto index = static_cast<size_t>(block);
+      if (index >= position_of_block.size()) position_of_block.resize(index + 1, kNone);
+      if (position_of_block[index] == position) return false;
+      position_of_block[index] = position;
+      return true;
+    }
+  };
+
+  static size_t index(int64_t i) { return static_cast<size_t>(i); }
+
+  const Values& values_;
+  const Schedule& schedule_;
+  Space space_;
+  std::vector<Tick> pause_;  // By instance, and one more: its pause, if it has one, and ...
+  std::vector<Tick> start_;  // ... its own ticks begin.
+  mutable Taken taken_;
+  bool takes_larger_ = false;
+  mutable bool has_larger_ = false;
+  int64_t peak_of_blocks_bytes_ = 0;
+  bool measure_without_rests_ = false;
+};
+
+}  // namespace
+
+Sequence::Sequence(const Form& form) {
+  for (const Request& request : form.requests) {
+    length_ = std::max({length_, request.live.begin + 1, request.live.end});
+    is_any_thread_ |= request.is_any_thread;
+  }
+}
+
+Interval Sequence::live(const Request& request) const {
+  if (is_any_thread_) return {.begin = 0, .end = length_};
+  if (!request.output.is_none()) return {.begin = request.live.begin, .end = length_};
+  return {.begin = request.live.begin, .end = std::max(request.live.end, request.live.begin + 1)};
+}
+
+Space make_space(const Values& values, const Schedule& schedule) {
+  SpaceMaker maker(values, schedule, false);
+  Space space = maker.run();
+  constexpr size_t kTiny = 16;      // Instances; then rests can be used.
+  constexpr size_t kQuick = 5'000;  // Instances; with more, the second look costs too much.
+  if (!maker.has_larger() || schedule.instances.size() > kQuick) return space;
+  SpaceMaker other_maker(values, schedule, true);
+  const Space other = other_maker.run();
+  const bool is_tiny = schedule.instances.size() <= kTiny;
+  const int64_t other_bytes = is_tiny ? other.peak_bytes : other_maker.peak_of_blocks_bytes();
+  return other_bytes < space.peak_bytes ? other : space;
+}
+
+std::optional<Space> make_other_space(const Values& values, const Schedule& schedule) {
+  constexpr size_t kFew = 200;  // Instances; this is for where all else has failed.
+  if (schedule.instances.size() > kFew) return std::nullopt;
+  SpaceMaker maker(values, schedule, true);
+  Space space = maker.run();
+  return maker.has_larger() ? std::optional(std::move(space)) : std::nullopt;
+}
+
+}  // namespace fitstep

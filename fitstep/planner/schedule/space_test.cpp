@@ -1,0 +1,88 @@
+#include "fitstep/planner/schedule/space.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "fitstep/base/result.h"
+#include "fitstep/planner/orders.h"
+#include "fitstep/planner/schedule/scheduler.h"
+#include "fitstep/planner/schedule/selection.h"
+#include "fitstep/planner/values.h"
+#include "fitstep/program/program.h"
+#include "fitstep/program/text.h"
+
+namespace fitstep {
+namespace {
+
+// A value of 4 bytes; one of 3 may take its address, and another of 3 is made beside it. `last`
+// reads what it names and writes as many bytes as asked.
+std::string taking_program(const std::string& last, int64_t end_bytes) {
+  return "fitstep program 1\n"
+         "name \"taking\"\n"
+         "call 0 \"call\"\n"
+         "storage 0 \"large\" 4 temporary\n"
+         "storage 1 \"taker\" 3 temporary\n"
+         "storage 2 \"other\" 3 temporary\n"
+         "storage 3 \"end\" " +
+         std::to_string(end_bytes) +
+         " temporary\n"
+         "op 0 \"make\" other\n"
+         "form \"default\" call 0 time 1 pure writes 0.1\n"
+         "op 1 \"take\" other\n"
+         "form \"default\" call 0 time 1 pure reads 0.1 writes 1.1<0 2.1\n"
+         "op 2 \"last\" other\n"
+         "form \"default\" call 0 time 1 pure reads " +
+         last +
+         " writes 3.1\n"
+         "end calls 1 storages 4 ops 3\n";
+}
+
+int64_t peak_of(const std::string& text) {
+  const Result<Program> program = parse_program(text);
+  EXPECT_TRUE(program.has_value()) << program.error().message;
+  const Values values(*program, make_order(*program));
+  const Schedule schedule = make_schedule(values, keep_all(values)).value_or(Schedule{});
+  EXPECT_FALSE(schedule.instances.empty());
+  return make_space(values, schedule).peak_bytes;
+}
+
+TEST(Space, LetsAnOutputLieWhereALargerInputEnds) {
+  EXPECT_EQ(peak_of(taking_program("2.1", 6)),
+            3 + 6);  // 4 + 3 + 3 while it is made, if it did not.
+}
+
+TEST(Space, KeepsThemApartWhereTheRestOfTheInputWouldBeInTheWay) {
+  EXPECT_EQ(peak_of(taking_program("1.1 2.1", 6)), 3 + 3 + 6);  // 4 + 3 + 6 if it did.
+}
+
+TEST(Space, DoesNotCountTheRestOfTheInputOnceItHasEnded) {
+  EXPECT_EQ(peak_of(taking_program("1.1 2.1", 1)), 4 + 3);  // 3 + 3 + 1 at the end, not 4 + 3 + 1.
+}
+
+// Too large by its peak, but where all else has failed it may be looked at too.
+TEST(Space, HasAnotherWhereSomeOutputMayTakeALargerInput) {
+  const Result<Program> program = parse_program(taking_program("1.1 2.1", 6));
+  ASSERT_TRUE(program.has_value());
+  const Values values(*program, make_order(*program));
+  const Schedule schedule = make_schedule(values, keep_all(values)).value_or(Schedule{});
+  const std::optional<Space> other = make_other_space(values, schedule);
+  ASSERT_TRUE(other.has_value());
+  EXPECT_EQ(other->block_of_stay[0], other->block_of_stay[1]);
+  EXPECT_NE(other->block_of_stay[0], other->block_of_stay[2]);
+}
+
+TEST(Space, HasNoOtherWithoutSuchAnOutput) {
+  std::string text = taking_program("1.1 2.1", 6);
+  text.erase(text.find("<0"), 2);
+  const Result<Program> program = parse_program(text);
+  ASSERT_TRUE(program.has_value());
+  const Values values(*program, make_order(*program));
+  const Schedule schedule = make_schedule(values, keep_all(values)).value_or(Schedule{});
+  EXPECT_FALSE(make_other_space(values, schedule).has_value());
+}
+
+}  // namespace
+}  // namespace fitstep

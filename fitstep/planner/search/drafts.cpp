@@ -1,0 +1,217 @@
+#include "fitstep/planner/search/drafts.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <iterator>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "fitstep/base/interval.h"
+#include "fitstep/base/parallel.h"
+#include "fitstep/planner/bounds.h"
+#include "fitstep/planner/candidates.h"
+#include "fitstep/planner/recompute.h"
+#include "fitstep/planner/schedule.h"
+#include "fitstep/planner/values.h"
+#include "fitstep/program/program.h"
+
+namespace fitstep {
+namespace {
+
+constexpr int64_t kFlippedOps = 10'000;  // In all tries of single decisions, times effort.
+
+// Dropped values, by what making their op's results again costs in this schedule, per byte; dearest
+// first. An op of a nested segment runs again several times, and counts so.
+std::vector<ValueId> dearest_first(const Task& task, const Selector& selector,
+                                   const Candidate& candidate) {
+  std::vector<int64_t> again_ps(static_cast<size_t>(task.values.tick_count()), 0);
+  for (const Instance& instance : candidate.schedule.instances) {
+    if (instance.kind != Instance::Kind::OpAgain) continue;
+    const auto tick = static_cast<size_t>(instance.tick);
+    again_ps[tick] +=
+        task.values.op_at(instance.tick).forms[static_cast<size_t>(instance.form)].time_ps;
+  }
+  std::vector<ValueId> dropped = selector.dropped(candidate.selection);
+  const auto price = [&](ValueId id) {
+    const Value& value = task.values[id];
+    return static_cast<double>(again_ps[static_cast<size_t>(value.made)]) /
+           static_cast<double>(value.size_bytes);
+  };
+  std::erase_if(dropped, [&](ValueId id) { return price(id) == 0; });
+  std::ranges::stable_sort(dropped, std::greater(), price);
+  return dropped;
+}
+
+}  // namespace
+
+Drafts::Drafts(const Task& task, const Selector& selector, int64_t kept_bytes)
+    : task_(task),
+      selector_(selector),
+      may_drop_(task.request.policy != "offload"),
+      flips_(task, kFlippedOps * task.request.effort),
+      estimate_bytes_(static_cast<double>(kept_bytes)),
+      has_choice_(selector.has_phases() && may_drop_) {
+  if (task.values.has_alternatives()) find_frugal();
+  const auto measure_these = [this](const std::vector<Selection>& selections) {
+    measure_all(selections.size(), [&](size_t i) { return selections[i]; });
+  };
+  measure_these(flips_.best());
+  if (may_drop_) {
+    const int64_t below_bytes = kept_bytes - task.homes.bottom_bytes;
+    measure_these(exhaustive_selections(task.values, below_bytes));
+  }
+  constexpr Tick kReversed = 1'000;  // Ops; with more, a selection of reversals is too large.
+  if (has_choice_ && task.values.tick_count() <= kReversed) {
+    for (const Phase& phase : find_phases(task.values)) {
+      measure_these(reversals(task.values, phase));
+    }
+  }
+  has_choice_ = has_choice_ || drafts_.size() > 1 || task.values.has_alternatives();
+}
+
+int64_t Drafts::Draft::predicted_ps(int64_t aim_bytes) const {
+  const auto within = [&](const FormPoint& point) { return point.peak_bytes <= aim_bytes; };
+  return std::ranges::find_if(points, within)->time_ps;
+}
+
+// Only where operands differ: among forms that read the same the limit decides.
+void Drafts::find_frugal() {
+  const Values& values = task_.values;
+  const auto find = [&](Tick tick, std::span<const Values::Choice> forms) {
+    const std::vector<Form>& of_op = values.op_at(tick).forms;
+    const auto form = [&](size_t i) -> const Form& {
+      return of_op[static_cast<size_t>(forms[i].form)];
+    };
+    size_t least = 0;
+    for (size_t i = 1; i < std::min<size_t>(forms.size(), 128); ++i) {
+      const bool is_less = working_set_bytes(values.program(), form(i)) <
+                           working_set_bytes(values.program(), form(least));
+      if (is_less && !have_equal_operands(form(i), form(0))) least = i;
+    }
+    return static_cast<int8_t>(least);
+  };
+  bool is_any = false;
+  for (Tick tick = 0; tick < values.tick_count(); ++tick) {
+    frugal_first_.push_back(find(tick, values.first_forms(tick)));
+    frugal_again_.push_back(find(tick, values.again_forms(tick)));
+    is_any = is_any || frugal_first_.back() > 0 || frugal_again_.back() > 0;
+  }
+  if (!is_any) frugal_first_.clear();
+}
+
+// Drafts for the selections make(0), make(1), ..., in that order.
+void Drafts::measure_all(size_t count, const std::function<Selection(size_t)>& make) {
+  std::vector<std::vector<Draft>> found(count);
+  for_each_index(task_.request.threads, count, [&](size_t i) {
+    if (!task_.is_stopped()) found[i] = measured(make(i));
+  });
+  for (std::vector<Draft>& of_one : found) std::ranges::move(of_one, std::back_inserter(drafts_));
+}
+
+// Also with the forms that read least, if the selection leaves forms open.
+std::vector<Drafts::Draft> Drafts::measured(Selection selection) const {
+  std::vector<Draft> drafts;
+  const auto add = [&](Selection one) {
+    const std::optional<Candidate> candidate = schedule_candidate(task_, one);
+    if (candidate) drafts.push_back({points_of(task_, *candidate), std::move(one)});
+  };
+  if (!frugal_first_.empty() && selection.steps.empty() && selection.first_form.empty() &&
+      selection.again_form.empty()) {
+    Selection frugal = selection;
+    frugal.first_form = frugal_first_;
+    frugal.again_form = frugal_again_;
+    add(std::move(frugal));
+  }
+  add(std::move(selection));
+  return drafts;
+}
+
+void Drafts::measure_down_to(int64_t aim_bytes) {
+  constexpr double kBelowAim = 0.75;  // Estimates are at most so far below what is needed.
+  // Of a large program, where each takes long, a third as many.
+  const bool has_few = is_large(task_.values);
+  const int prices = has_few ? 7 : 20;
+  const double step = has_few ? 0.93 : 0.975;  // From one estimate to the next.
+  if (!may_drop_) return;
+  if (!has_prices_ && has_choice_ && selector_.has_phases()) {
+    has_prices_ = true;
+    const double ratio = selector_.most_price() / selector_.least_price();
+    measure_all(static_cast<size_t>(prices) + 1, [&](size_t i) {
+      const double share = static_cast<double>(i) / prices;
+      // Just above, so that equal prices fall on one side.
+      return selector_.by_price(selector_.least_price() * std::pow(ratio, share) * 1.000001);
+    });
+  }
+  const double least_bytes = selector_.has_phases()
+                                 ? static_cast<double>(selector_.least_target_bytes())
+                                 : estimate_bytes_ * 2;
+  std::vector<int64_t> estimates;
+  while (estimate_bytes_ >= static_cast<double>(aim_bytes) * kBelowAim &&
+         estimate_bytes_ >= least_bytes * step) {
+    estimates.push_back(static_cast<int64_t>(estimate_bytes_));
+    estimate_bytes_ *= step;
+  }
+  measure_all(estimates.size(), [&](size_t i) { return selector_.by_segments(estimates[i]); });
+}
+
+std::vector<const Selection*> Drafts::best(int64_t aim_bytes) {
+  constexpr size_t kMostBest = 3;
+  measure_down_to(aim_bytes);
+  std::ranges::stable_sort(drafts_, [&](const Draft& a, const Draft& b) {
+    const bool a_fits = a.fits(aim_bytes);
+    if (a_fits != b.fits(aim_bytes)) return a_fits;
+    return a_fits ? a.predicted_ps(aim_bytes) < b.predicted_ps(aim_bytes)
+                  : a.least_bytes() < b.least_bytes();
+  });
+  std::vector<const Selection*> selections;
+  for (const Draft& draft : drafts_) {
+    const bool fits = draft.fits(aim_bytes);
+    if (selections.size() >= (fits ? kMostBest : 1)) break;
+    selections.push_back(&draft.selection);
+  }
+  return selections;
+}
+
+std::vector<const Selection*> Drafts::all(int64_t aim_bytes) {
+  measure_down_to(aim_bytes);
+  std::ranges::stable_sort(drafts_, {}, [](const Draft& draft) {
+    return std::pair(draft.points.front().time_ps, draft.points.front().peak_bytes);
+  });
+  std::vector<const Selection*> selections;
+  selections.reserve(drafts_.size());
+  for (const Draft& draft : drafts_) selections.push_back(&draft.selection);
+  return selections;
+}
+
+Candidate keep_more(const Task& task, const Selector& selector, Candidate candidate,
+                    int64_t aim_bytes) {
+  constexpr int kBisections = 3;  // Behind a value that does not fit there may be ones that do.
+  const std::vector<ValueId> dropped = dearest_first(task, selector, candidate);
+  size_t first = 0;
+  for (int i = 0; i < kBisections && first < dropped.size(); ++i) {
+    const Selection base = candidate.selection;
+    size_t low = first;
+    size_t high = dropped.size();
+    while (low < high) {
+      const size_t middle = low + (high - low) / 2;
+      Selection selection = base;
+      for (size_t k = first; k <= middle; ++k) {
+        selection.scope_of[dropped[k].index()] = Selection::kKeep;
+      }
+      std::optional<Candidate> fuller = schedule_candidate(task, selection);
+      if (fuller) fit_to(task, aim_bytes, *fuller);
+      const bool fits = fuller && fuller->bytes <= aim_bytes;
+      if (fits && fuller->predicted_ps < candidate.predicted_ps) candidate = std::move(*fuller);
+      (fits ? low : high) = fits ? middle + 1 : middle;
+    }
+    first = low + 1;
+  }
+  return candidate;
+}
+
+}  // namespace fitstep
