@@ -75,8 +75,8 @@ std::string geometry_text(TorchCall call);
 std::vector<TensorRef> tensors_of(const std::vector<Value>& values);
 
 // Whether nothing but values follows from a whole number, or a truth value, in that argument:
-// `x * 3`, but not `x.sum(3)`. From numbers that are neither no more than values ever follows, but
-// for operators whose numbers are sizes.
+// `x * 3`, but not `x.sum(3)`. Other numbers decide values alone, except where an operator's
+// numbers are sizes.
 bool takes_any_number(const c10::OperatorHandle& op, size_t argument);
 
 // The Python numbers among the arguments, in schema order, those inside number lists too, with

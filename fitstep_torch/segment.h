@@ -54,7 +54,8 @@ struct Segment {
 bool begin_alike(const Tape& a, const Tape& b, size_t count);
 
 // Whether two constants for an argument are the same but for numbers that may change from run to
-// run: see takes_any_number(). `differs` is called with the position (-1 outside lists) of each.
+// run: see takes_any_number(). `differs` is called for each that does, with its position (-1
+// outside lists) and what it is in `b`.
 bool are_alike(const c10::OperatorHandle& op, size_t argument, const c10::IValue& a,
                const c10::IValue& b,
                const std::function<void(int32_t, const c10::IValue&)>& differs);

@@ -159,6 +159,12 @@ def room_of(path: PurePosixPath) -> str | None:
     return parts[2] if parts[:2] == ("fitstep", "planner") and len(parts) > 3 else None
 
 
+def faced_room(path: PurePosixPath) -> str | None:
+    """The folder of the planner that a header is the face of."""
+    is_face = path.parent == PurePosixPath("fitstep/planner") and path.stem in ROOMS
+    return path.stem if is_face else None
+
+
 def rooms(path: PurePosixPath, text: str) -> Iterator[Fault]:
     """Includes go through faces, and only to rooms in front."""
     if path.suffix not in {".h", ".cpp"}:
@@ -167,17 +173,14 @@ def rooms(path: PurePosixPath, text: str) -> Iterator[Fault]:
     if room is not None and room not in ROOMS:
         yield 1, f"folder '{room}' is not in the order of rooms"
         return
-    planner = PurePosixPath("fitstep/planner")
-    face = path.stem if path.parent == planner and path.stem in ROOMS else None
     is_test = path.name.endswith("_test.cpp")
     for number, target in includes(text):
-        other = room_of(PurePosixPath(target))
-        if other is not None and other not in {room, face}:
+        other, face = room_of(PurePosixPath(target)), faced_room(PurePosixPath(target))
+        if other is not None and other not in {room, faced_room(path)}:
             yield number, f"include fitstep/planner/{other}.h, the face of that room"
-        is_face = PurePosixPath(target).parent == planner and PurePosixPath(target).stem in ROOMS
-        if room is None or is_test or not is_face:
+        if room is None or face is None or is_test:
             continue
-        if ROOMS.index(PurePosixPath(target).stem) >= ROOMS.index(room):
+        if ROOMS.index(face) >= ROOMS.index(room):
             yield number, f"{room} may not include {target}, which is not in front of it"
 
 
