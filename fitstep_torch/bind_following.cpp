@@ -176,16 +176,6 @@ void set_followed(bool is_followed) {
   c10::impl::tls_set_dispatch_key_included(c10::DispatchKey::Fake, is_followed);
 }
 
-// The ops whose numbers are not those of an optimizer, and change all the same.
-std::vector<int32_t> unforeseen(const Segment& segment, const std::vector<ChangedNumber>& changed) {
-  std::vector<int32_t> found;
-  for (const ChangedNumber& one : changed) {
-    if (!segment.tape.ops[static_cast<size_t>(one.op)].call.has_host_numbers)
-      found.push_back(one.op);
-  }
-  return found;
-}
-
 // The first call that two recordings have otherwise, numbers included; -1 for none.
 int64_t difference(const Segment& a, const Segment& b) {
   const size_t count = std::min(a.tape.ops.size(), b.tape.ops.size());
@@ -230,14 +220,6 @@ int64_t last_writer(const Segment& segment, int32_t number) {
   return -1;
 }
 
-void take_numbers(Segment& segment, const std::vector<ChangedNumber>& changed) {
-  for (const ChangedNumber& one : changed) {
-    set_number(segment.tape.ops[static_cast<size_t>(one.op)]
-                   .call.arguments[static_cast<size_t>(one.place.argument)],
-               one.place, one.value);
-  }
-}
-
 }  // namespace
 
 void bind_following(py::module_& module) {
@@ -256,16 +238,14 @@ void bind_following(py::module_& module) {
       .def("settle", &Segment::settle)
       .def("externals", &Segment::externals)
       .def("first_bytes",
-           [](const Segment& segment, size_t number) { return segment.first_bytes.at(number); })
+           [](const Segment& segment, size_t number) {
+             const bool is_whole = segment.whole_bytes.at(number) >= 0;
+             return is_whole ? std::nullopt : std::optional(segment.first_bytes.at(number));
+           })
       .def("written", [](const Segment& segment) { return written_storages(segment.tape); })
       .def("read", [](const Segment& segment) { return read_storages(segment.tape); })
       .def("op_count", [](const Segment& segment) { return segment.tape.ops.size(); })
-      .def("unforeseen", &unforeseen)
-      .def("take_numbers", &take_numbers)
-      .def("expect_numbers",
-           [](Segment& segment, int32_t op) {
-             segment.tape.ops.at(static_cast<size_t>(op)).call.has_host_numbers = true;
-           })
+      .def("take", &Segment::take)
       .def("storage_bytes",
            [](Segment& segment, int32_t number) { return storage(segment, number).size_bytes; })
       .def("last_writer", &last_writer)

@@ -19,7 +19,8 @@ std::vector<std::string> names_of(const Variant& variant, const std::vector<Stor
 }
 
 // None, or (message, names of what Python can see and the step may have written).
-py::object run(Variant& variant, const std::vector<std::tuple<int32_t, int64_t>>& externals,
+py::object run(Variant& variant,
+               const std::vector<std::tuple<int32_t, std::optional<int64_t>>>& externals,
                const std::vector<at::Tensor>& tensors, bool is_interruptible) {
   std::vector<External> where;
   where.reserve(externals.size());

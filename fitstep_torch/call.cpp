@@ -8,6 +8,8 @@
 #include <sstream>
 #include <string_view>
 
+#include "fitstep_torch/op_rules.h"
+
 namespace fitstep::torch_side {
 namespace {
 
@@ -29,6 +31,9 @@ bool is_only_value(std::string_view op, std::string_view argument) {
   if (op.starts_with("aten::randint")) return argument == "low" || argument == "high";
   if (op == "aten::random_") return argument == "from" || argument == "to";
   if (op.starts_with("aten::tril") || op.starts_with("aten::triu")) return argument == "diagonal";
+  // Of views: they fill zeros of sizes that they are given.
+  if (op == "aten::select_backward") return argument == "index";
+  if (op == "aten::slice_backward") return argument == "start" || argument == "end";
   return false;
 }
 
@@ -54,7 +59,7 @@ std::string constant_text(const TorchCall& call, size_t argument) {
 }
 
 void append_tensor(std::string& text, const TensorRef& tensor, std::vector<int32_t>& seen,
-                   const std::vector<int64_t>& size_bytes) {
+                   const std::vector<int64_t>& size_bytes, bool is_moving) {
   auto found = std::find(seen.begin(), seen.end(), tensor.storage);
   const bool is_new = found == seen.end();
   const auto ordinal = found - seen.begin();
@@ -66,8 +71,12 @@ void append_tensor(std::string& text, const TensorRef& tensor, std::vector<int32
                    c10::DeviceTypeName(tensor.device, /*lower_case=*/true));
   if (tensor.is_conjugate) text += " conjugate";
   if (tensor.is_negative) text += " negative";
-  if (tensor.offset != 0) fmt::format_to(std::back_inserter(text), "+{}", tensor.offset);
-  if (is_new) {
+  if (is_moving) {
+    text += "+any";
+  } else if (tensor.offset != 0) {
+    fmt::format_to(std::back_inserter(text), "+{}", tensor.offset);
+  }
+  if (is_new && !is_moving) {
     fmt::format_to(std::back_inserter(text), "/{}",
                    size_bytes[static_cast<size_t>(tensor.storage)]);
   }
@@ -121,7 +130,7 @@ std::string signature_of(const TorchCall& call, const std::vector<int64_t>& size
     for (size_t k = 0; k < value.tensors.size(); ++k) {
       if (k > 0) text += ", ";
       if (value.tensors[k].has_value()) {
-        append_tensor(text, *value.tensors[k], seen, size_bytes);
+        append_tensor(text, *value.tensors[k], seen, size_bytes, call.has_moving_tensors);
       } else {
         text += "none";
       }
@@ -137,6 +146,7 @@ std::string signature_of(const TorchCall& call, const std::vector<int64_t>& size
 
 std::string geometry_text(TorchCall call) {
   size_t storages = 0;
+  call.has_moving_tensors = false;
   for (Value& value : call.arguments) {
     for (auto& tensor : value.tensors) {
       if (!tensor.has_value()) continue;
@@ -162,13 +172,34 @@ std::vector<TensorRef> tensors_of(const std::vector<Value>& values) {
   return found;
 }
 
+bool may_move(const TorchCall& call, int32_t storage) {
+  int tensors = 0;
+  bool writes = false;
+  for (size_t i = 0; i < call.arguments.size(); ++i) {
+    for (const auto& tensor : call.arguments[i].tensors) {
+      if (!tensor.has_value() || tensor->storage != storage) continue;
+      ++tensors;
+      writes |= is_written(call, i);
+    }
+  }
+  return tensors == 1 || !writes;
+}
+
 std::vector<NumberPlace> number_places(const TorchCall& call) {
   std::vector<NumberPlace> places;
   for (size_t i = 0; i < call.arguments.size(); ++i) {
     const Value& value = call.arguments[i];
-    if (value.kind != Value::Kind::Constant) continue;
     const c10::IValue& constant = value.constant;
     const auto argument = static_cast<int32_t>(i);
+    if (value.kind == Value::Kind::Tensor && call.has_moving_tensors) {
+      places.push_back({.argument = argument});
+    } else if (value.kind != Value::Kind::Constant && call.has_moving_tensors) {
+      for (size_t k = 0; k < value.tensors.size(); ++k) {
+        if (value.tensors[k].has_value())
+          places.push_back({.argument = argument, .position = static_cast<int32_t>(k)});
+      }
+    }
+    if (value.kind != Value::Kind::Constant) continue;
     if (is_number(constant)) {
       places.push_back({.argument = argument});
     } else if (constant.isList() && !constant.isTensorList()) {
@@ -182,18 +213,21 @@ std::vector<NumberPlace> number_places(const TorchCall& call) {
   return places;
 }
 
-c10::IValue number_at(const TorchCall& call, const NumberPlace& place) {
-  const c10::IValue& constant = call.arguments[static_cast<size_t>(place.argument)].constant;
-  if (place.position < 0) return constant;
-  return constant.toListRef()[static_cast<size_t>(place.position)];
-}
-
-void set_number(Value& argument, const NumberPlace& place, const c10::IValue& number) {
-  if (place.position < 0) {
+void set_number(TorchCall& call, const NumberPlace& place, const c10::IValue& number) {
+  Value& argument = call.arguments[static_cast<size_t>(place.argument)];
+  if (argument.kind != Value::Kind::Constant) {
+    TensorRef& moved = *argument.tensors[static_cast<size_t>(std::max(place.position, 0))];
+    moved.offset = number.toInt();
+    for (Value& result : call.results) {  // What the call has written, it gives back.
+      for (auto& tensor : result.tensors) {
+        if (tensor.has_value() && tensor->storage == moved.storage) tensor->offset = moved.offset;
+      }
+    }
+  } else if (place.position < 0) {
     argument.constant = number;
-    return;
+  } else {
+    argument.constant.toList().set(static_cast<size_t>(place.position), number);
   }
-  argument.constant.toList().set(static_cast<size_t>(place.position), number);
 }
 
 }  // namespace fitstep::torch_side

@@ -51,6 +51,7 @@ struct TorchCall {
   bool grad_mode = false;        // As it was recorded: some kernels look at it.
   // An optimizer's, or it is known of another's: its numbers change from step to step.
   bool has_host_numbers = false;
+  bool has_moving_tensors = false;  // Where they begin in their storages changes, too.
   // Larger requests for scratch are refused, so that the kernel finds a way with less; but none
   // of the sizes without which it finds none.
   std::optional<int64_t> most_scratch_bytes = {};
@@ -62,8 +63,8 @@ std::string full_name(const c10::OperatorHandle& handle);
 
 // All that decides what the kernel does except the bytes: operator, constants, geometries, devices
 // other than the CPU, which tensors share a storage and how large it is, grad mode, most scratch.
-// Equal text means equal calls, but where a call has host numbers, for those that may change: they
-// are not in it. A program is the same at any learning rate and step count.
+// Equal text means equal calls, but for what may change in a call with host numbers or moving
+// tensors: that is not in it. A program is the same at any learning rate and step count.
 // `size_bytes` is indexed by storage number.
 std::string signature_of(const TorchCall& call, const std::vector<int64_t>& size_bytes);
 
@@ -79,14 +80,18 @@ std::vector<TensorRef> tensors_of(const std::vector<Value>& values);
 // numbers are sizes.
 bool takes_any_number(const c10::OperatorHandle& op, size_t argument);
 
-// The Python numbers among the arguments, in schema order, those inside number lists too, with
-// where they stand: (argument, position in its list or -1).
+// Whether a program can take from each run where the call's tensors in that storage begin there:
+// not where it writes what it has another tensor over.
+bool may_move(const TorchCall& call, int32_t storage);
+
+// The numbers among the arguments that runs may have otherwise, in schema order, with where they
+// stand: (argument, position in its list or -1). Python's numbers, those inside lists too; and of
+// moving tensors the elements of their storage before them.
 struct NumberPlace {
   int32_t argument = 0;
   int32_t position = -1;
 };
 std::vector<NumberPlace> number_places(const TorchCall& call);
-c10::IValue number_at(const TorchCall& call, const NumberPlace& place);
-void set_number(Value& argument, const NumberPlace& place, const c10::IValue& number);
+void set_number(TorchCall& call, const NumberPlace& place, const c10::IValue& number);
 
 }  // namespace fitstep::torch_side

@@ -65,16 +65,30 @@ std::vector<ChangedNumber> Follower::changed_against(const Segment& other) const
   now.ops.assign(followed_->tape.ops.begin(),
                  followed_->tape.ops.begin() + static_cast<std::ptrdiff_t>(position_));
   for (const ChangedNumber& one : changed_) {
-    Value& argument = now.ops[static_cast<size_t>(one.op)]
-                          .call.arguments[static_cast<size_t>(one.place.argument)];
+    TorchCall& call = now.ops[static_cast<size_t>(one.op)].call;
+    Value& argument = call.arguments[static_cast<size_t>(one.place.argument)];
     if (one.place.position >= 0) argument.constant = argument.constant.deepcopy();
-    set_number(argument, one.place, one.value);
+    set_number(call, one.place, one.value);
   }
   std::vector<ChangedNumber> found;
   for (size_t i = 0; i < position_; ++i) {
     const auto& arguments = now.ops[i].call.arguments;
     for (size_t k = 0; k < arguments.size(); ++k) {
       const Value& was = other.tape.ops[i].call.arguments[k];
+      for (size_t t = 0; t < was.tensors.size(); ++t) {
+        if (!was.tensors[t].has_value()) continue;
+        const auto of = static_cast<size_t>(was.tensors[t]->storage);
+        const int64_t moved = followed_->shift_bytes(of, met_at_bytes_[of]) -
+                              other.shift_bytes(of, met_at_bytes_[of]);
+        const auto size = static_cast<int64_t>(c10::elementSize(was.tensors[t]->dtype));
+        const int64_t offset = arguments[k].tensors[t]->offset + moved / size;
+        if (offset == was.tensors[t]->offset) continue;
+        const bool is_one = was.kind == Value::Kind::Tensor;
+        found.push_back({.op = static_cast<int32_t>(i),
+                         .place = {.argument = static_cast<int32_t>(k),
+                                   .position = is_one ? -1 : static_cast<int32_t>(t)},
+                         .value = offset});
+      }
       if (was.kind != Value::Kind::Constant) continue;
       are_alike(
           now.ops[i].call.handle, k, was.constant, arguments[k].constant,
@@ -118,7 +132,13 @@ bool Follower::match_with(const Segment& segment, const c10::OperatorHandle& op,
   bool is_like = true;
   for (size_t i = 0; i < call.arguments.size() && is_like; ++i)
     is_like = is_same(segment, call.arguments[i], static_cast<int32_t>(i), stack[first + i]);
-  if (is_like && facts.numbers_are_sizes) is_like = changed_.size() == changes;
+  if (is_like && facts.numbers_are_sizes) {
+    is_like = std::none_of(changed_.begin() + static_cast<std::ptrdiff_t>(changes), changed_.end(),
+                           [&](const ChangedNumber& one) {
+                             const auto argument = static_cast<size_t>(one.place.argument);
+                             return call.arguments[argument].kind == Value::Kind::Constant;
+                           });
+  }
   if (is_like) return true;
   trim(numbers);
   changed_.resize(changes);
@@ -127,26 +147,31 @@ bool Follower::match_with(const Segment& segment, const c10::OperatorHandle& op,
 
 bool Follower::is_same(const Segment& segment, const Value& expected, int32_t argument,
                        const c10::IValue& now) {
+  const auto is_same_at = [&](int32_t position, const at::Tensor& one) {
+    const auto at = static_cast<size_t>(std::max(position, 0));
+    return is_same_tensor(segment, {.argument = argument, .position = position},
+                          expected.tensors[at], one);
+  };
   switch (expected.kind) {
     case Value::Kind::Tensor:
-      return now.isTensor() && is_same_tensor(segment, expected.tensors.front(), now.toTensor());
+      return now.isTensor() && is_same_at(-1, now.toTensor());
     case Value::Kind::TensorList: {
       if (!now.isTensorList()) return false;
       const std::vector<at::Tensor> list = now.toTensorVector();
       if (list.size() != expected.tensors.size()) return false;
       for (size_t i = 0; i < list.size(); ++i) {
-        if (!is_same_tensor(segment, expected.tensors[i], list[i])) return false;
+        if (!is_same_at(static_cast<int32_t>(i), list[i])) return false;
       }
       return true;
     }
     case Value::Kind::OptionalTensorList: {
       if (!now.isOptionalTensorList() && !now.isTensorList()) return false;
-      size_t at = 0;
+      int32_t at = 0;
       const auto list = now.toListRef();
       if (list.size() != expected.tensors.size()) return false;
       for (const c10::IValue& one : list) {
         const at::Tensor tensor = one.isTensor() ? one.toTensor() : at::Tensor();
-        if (!is_same_tensor(segment, expected.tensors[at++], tensor)) return false;
+        if (!is_same_at(at++, tensor)) return false;
       }
       return true;
     }
@@ -176,8 +201,8 @@ bool Follower::is_same(const Segment& segment, const Value& expected, int32_t ar
                    });
 }
 
-bool Follower::is_same_tensor(const Segment& segment, const std::optional<TensorRef>& expected,
-                              const at::Tensor& now) {
+bool Follower::is_same_tensor(const Segment& segment, const NumberPlace& place,
+                              const std::optional<TensorRef>& expected, const at::Tensor& now) {
   if (!expected.has_value() || !now.defined()) return !expected.has_value() && !now.defined();
   if (is_number(now)) return false;
   if (now.sizes() != c10::IntArrayRef(expected->sizes) || now.scalar_type() != expected->dtype ||
@@ -189,22 +214,23 @@ bool Follower::is_same_tensor(const Segment& segment, const std::optional<Tensor
   const int32_t number = number_of(now, segment.is_fixed[of] || segment.is_state[of]);
   const auto at = static_cast<size_t>(number);
   if (number != expected->storage) return false;
-  const auto size = static_cast<int64_t>(now.itemsize());
-  if (met_at_bytes_[at] < 0) {
-    return segment.met_at_bytes[at] < 0 && now.storage_offset() == expected->offset;
-  }
-  if (segment.met_at_bytes[at] < 0) return false;
+  if ((met_at_bytes_[at] < 0) != (segment.met_at_bytes[at] < 0)) return false;
+  if (segment.is_fixed[at] && size_bytes_[at] != segment.tape.storages[at].size_bytes) return false;
+  if (segment.whole_bytes[at] >= 0 && size_bytes_[at] != segment.whole_bytes[at]) return false;
   if (segment.is_fixed[at]) {
-    const bool is_as_large = size_bytes_[at] == segment.tape.storages[at].size_bytes;
-    if (!is_as_large || now.storage_offset() != expected->offset) return false;
     // Two layers may be alike in everything but in which they are.
     const auto address = reinterpret_cast<uintptr_t>(storage_of(now)->data());
     const bool is_other = segment.home_address[at] != 0 && segment.home_address[at] != address;
     const bool may_not_move = may_add_ && where_.is_home(storage_of(now)->data());
     if (is_other && (is_strict_ || may_not_move)) return false;
   }
-  return now.storage_offset() * size - met_at_bytes_[at] ==
-         expected->offset * size - segment.first_bytes[at];
+  const int64_t bytes = first_byte(now) - segment.shift_bytes(at, met_at_bytes_[at]);
+  const auto size = static_cast<int64_t>(now.itemsize());
+  if (bytes == expected->offset * size) return true;
+  if (bytes % size != 0 || !may_move(segment.tape.ops[position_].call, number)) return false;
+  changed_.push_back(
+      {.op = static_cast<int32_t>(position_), .place = place, .value = bytes / size});
+  return true;
 }
 
 void Follower::give_matched(const TorchCall& call, const OperatorFacts& facts,
@@ -242,10 +268,10 @@ void Follower::leave_known() {
   tape.ops.assign(from.tape.ops.begin(),
                   from.tape.ops.begin() + static_cast<std::ptrdiff_t>(position_));
   for (const ChangedNumber& one : changed_) {
-    Value& argument = tape.ops[static_cast<size_t>(one.op)]
-                          .call.arguments[static_cast<size_t>(one.place.argument)];
+    TorchCall& call = tape.ops[static_cast<size_t>(one.op)].call;
+    Value& argument = call.arguments[static_cast<size_t>(one.place.argument)];
     if (one.place.position >= 0) argument.constant = argument.constant.deepcopy();
-    set_number(argument, one.place, one.value);
+    set_number(call, one.place, one.value);
   }
   for (TapeOp& op : tape.ops) {
     for (auto* values : {&op.call.arguments, &op.call.results}) {
@@ -253,8 +279,7 @@ void Follower::leave_known() {
         for (auto& ref : value.tensors) {
           if (!ref.has_value()) continue;
           const auto at = static_cast<size_t>(ref->storage);
-          if (met_at_bytes_[at] < 0) continue;
-          ref->offset += (met_at_bytes_[at] - from.first_bytes[at]) /
+          ref->offset += from.shift_bytes(at, met_at_bytes_[at]) /
                          static_cast<int64_t>(c10::elementSize(ref->dtype));
         }
       }

@@ -86,6 +86,7 @@ class Follower {
   bool has_written_lent() const;
   bool was_overwritten() const;
   bool meets_twin(const torch::jit::Stack& stack, size_t count) const;
+  std::vector<int32_t> twins_of(const at::Tensor& one) const;
   bool has_guess(const torch::jit::Stack& stack, size_t count) const;
   Bytes bytes_of(const torch::jit::Stack& stack, size_t count) const;
   bool may_run(const c10::OperatorHandle& op, const OperatorFacts& facts,
@@ -109,8 +110,8 @@ class Follower {
                   const torch::jit::Stack& stack);
   bool is_same(const Segment& segment, const Value& expected, int32_t argument,
                const c10::IValue& now);
-  bool is_same_tensor(const Segment& segment, const std::optional<TensorRef>& expected,
-                      const at::Tensor& now);
+  bool is_same_tensor(const Segment& segment, const NumberPlace& place,
+                      const std::optional<TensorRef>& expected, const at::Tensor& now);
   std::vector<ChangedNumber> changed_against(const Segment& other) const;
   void trim(size_t count);
   void give_matched(const TorchCall& call, const OperatorFacts& facts, torch::jit::Stack* stack);
@@ -160,8 +161,7 @@ class Follower {
   Known known_;
   Mode mode_ = Mode::Call;
   Where where_;
-  bool is_listening_ = false;
-  bool may_add_ = true;
+  bool is_listening_ = false, may_add_ = true;
   int32_t region_ = -1;
   int64_t recorded_ = 0, ran_ = 0, guessed_ = 0;
   Guesses guesses_;

@@ -213,9 +213,11 @@ Status PlannedKernels::prepare_run(const Run& run, PreparedRun& prepared) {
   return Done{};
 }
 
-void PlannedKernels::point(StorageId storage, char* address, void* context) {
-  if (const ResidencyId at = external_[storage.index()]; !at.is_none())
-    repoint(residencies_[at.index()], address, context);
+void PlannedKernels::point(StorageId storage, std::span<char> bytes, void* context) {
+  if (const ResidencyId at = external_[storage.index()]; !at.is_none()) {
+    repoint(residencies_[at.index()], bytes.data(), context);
+    residencies_[at.index()].set_nbytes(bytes.size());
+  }
 }
 
 void PlannedKernels::set_number(OpId op, const NumberPlace& place, const c10::IValue& number) {
@@ -228,9 +230,14 @@ void PlannedKernels::set_number(OpId op, const NumberPlace& place, const c10::IV
     const bool keeps_places =
         prepared.handle == standard.handle ||
         (argument < arguments.size() && arguments[argument].isDouble() && place.position < 0);
+    const bool is_tensor = standard.arguments[argument].kind != Value::Kind::Constant;
     FITSTEP_CHECK(keeps_places,
                   "a form of another operator, where the default form's numbers have no place");
-    replace_number(prepared.arguments[static_cast<size_t>(place.argument)], place.position, number);
+    if (is_tensor) {
+      move_tensor(prepared.arguments[argument], place.position, number.toInt());
+    } else {
+      replace_number(prepared.arguments[argument], place.position, number);
+    }
   }
 }
 

@@ -12,6 +12,7 @@
 #include <ATen/core/stack.h>
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "fitstep/run/arena.h"
@@ -49,9 +50,9 @@ class PlannedKernels final : public Kernels {
   static Result<std::unique_ptr<PlannedKernels>> make(const StepProgram& step, const Plan& plan,
                                                       Homes& homes);
 
-  // Where an input or constant lies in this step: the address of its storage's begin, and what its
-  // allocator knows it by (page-locked memory that a GPU copies from later).
-  void point(StorageId storage, char* address, void* context);
+  // Where an input or constant lies in this step: its storage's bytes, and what its allocator knows
+  // it by (page-locked memory that a GPU copies from later).
+  void point(StorageId storage, std::span<char> bytes, void* context);
 
   // Replaces a number in the arguments of all instances of an op, whatever their forms.
   //

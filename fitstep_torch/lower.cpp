@@ -166,7 +166,8 @@ class Lowering {
         if (!tensor.has_value()) continue;
         const StorageId id(tensor->storage);
         const int64_t size = result_.program.storages[id.index()].size_bytes;
-        const bool overwrites = is_output && (rule.overwrites || is_out) && covers(*tensor, size);
+        const bool covers_all = !call.has_moving_tensors && covers(*tensor, size);
+        const bool overwrites = is_output && (rule.overwrites || is_out) && covers_all;
         if (is_output) effects.writes.insert(id);
         if (!overwrites) merge_read(effects, id, read_kind(call, signature, i, shape_only));
       }
@@ -204,7 +205,7 @@ class Lowering {
   // Without the optional state (running statistics) the call writes nothing that outlives it.
   void add_stateless_form(Op& op, const TorchCall& call, const std::string& signature) {
     const OpRule& rule = rule_of(call.handle);
-    if (rule.optional_state.empty() || !applies(rule, call)) return;
+    if (rule.optional_state.empty() || !applies(rule, call) || call.has_moving_tensors) return;
     if (!claims_.holds(signature, kPureClaim) || !claims_.holds(signature, kRepeatsClaim)) return;
     TorchCall stateless = call;
     for (const std::string& name : rule.optional_state) {
@@ -247,7 +248,8 @@ class Lowering {
     FITSTEP_TRY_STATUS(check(from));
     TorchCall call = std::move(from.call);
     renumber(call);
-    if (std::optional<TorchCall> ours = has_own_ ? faster(call) : std::nullopt;
+    const bool may_replace = has_own_ && !call.has_moving_tensors;
+    if (std::optional<TorchCall> ours = may_replace ? faster(call) : std::nullopt;
         ours.has_value() && has_kernel(ours->handle, device_of(call)) &&
         claims_.holds(signature_of(call, sizes()), kFasterClaim)) {
       result_.replaced.push_back(

@@ -78,16 +78,33 @@ std::vector<char> pattern_for(c10::ScalarType dtype, Fill fill, bool is_poisoned
 
 }  // namespace
 
+// Of a data set that a call has windows of, what lies between these.
+void MadeUpInputs::cut_off(const TorchCall& call) {
+  constexpr int64_t kAlignment = 64;
+  for (const TensorRef& ref : tensors_of(call.arguments)) {
+    const int64_t first = ref.offset * static_cast<int64_t>(c10::elementSize(ref.dtype));
+    const int64_t begin = first / kAlignment * kAlignment;
+    const auto [known, is_new] = begins_.try_emplace(ref.storage, begin);
+    known->second = std::min(known->second, begin);
+  }
+}
+
 MadeUpInputs::MadeUpInputs(const TorchCall& call, const std::vector<int64_t>& size_bytes,
                            const Contents& contents, const Workplace& place) {
   const auto is_in = [](const std::vector<size_t>& list, size_t argument) {
     return std::find(list.begin(), list.end(), argument) != list.end();
   };
+  std::map<int32_t, int64_t> reach;
+  if (call.has_moving_tensors) cut_off(call);
+  for (const TensorRef& ref : tensors_of(call.arguments))
+    reach[ref.storage] = std::max(reach[ref.storage], reach_bytes(ref));
   for (size_t i = 0; i < call.arguments.size(); ++i) {
     for (const auto& tensor : call.arguments[i].tensors) {
       if (!tensor.has_value() || storages_.contains(tensor->storage)) continue;
       const auto number = static_cast<size_t>(tensor->storage);
-      const int64_t size = std::max(size_bytes[number], reach_bytes(*tensor));
+      const int64_t size = call.has_moving_tensors
+                               ? reach[tensor->storage] - begins_[tensor->storage]
+                               : std::max(size_bytes[number], reach_bytes(*tensor));
       if (is_in(contents.unread, i)) {
         storages_.emplace(tensor->storage,
                           borrowed_storage(place.room.data(), size, place.devices[number]));
@@ -101,7 +118,11 @@ MadeUpInputs::MadeUpInputs(const TorchCall& call, const std::vector<int64_t>& si
 }
 
 at::Tensor MadeUpInputs::tensor(const TensorRef& ref) const {
-  return tensor_over(storages_.at(ref.storage), ref);
+  const auto begin = begins_.find(ref.storage);
+  if (begin == begins_.end()) return tensor_over(storages_.at(ref.storage), ref);
+  TensorRef moved = ref;
+  moved.offset -= begin->second / static_cast<int64_t>(c10::elementSize(ref.dtype));
+  return tensor_over(storages_.at(ref.storage), moved);
 }
 
 torch::jit::Stack MadeUpInputs::stack(const TorchCall& call) const {

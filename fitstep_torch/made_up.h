@@ -41,8 +41,10 @@ class MadeUpInputs {
   void add(const TensorRef& ref, int64_t size_bytes, const std::vector<char>& pattern,
            const Workplace& place);
   void make_generator_state();
+  void cut_off(const TorchCall& call);
 
   std::map<int32_t, c10::Storage> storages_;
+  std::map<int32_t, int64_t> begins_;  // In bytes: where storages of moving tensors are cut off.
 };
 
 }  // namespace fitstep::torch_side

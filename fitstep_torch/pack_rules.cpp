@@ -333,6 +333,7 @@ bool is_contiguous(const TensorRef& ref) {
 std::optional<PackRule> pack_rule(const StepProgram& step, size_t op) {
   const TorchCall& call = call_at(step, op);
   const std::string name = full_name(call.handle);
+  if (call.has_moving_tensors) return std::nullopt;
   if (name == "aten::threshold_backward") return threshold_rule(call);
   if (name == "aten::leaky_relu_backward")
     return sign_rule(call, "fitstep::leaky_relu_backward", false);

@@ -128,6 +128,7 @@ void recode_pools(StepProgram& step, const Claims& claims) {
     const CallId id = step.program.ops[i].forms.front().call;
     const TorchCall& call = step.calls[id.index()];
     if (full_name(call.handle) != "aten::max_pool2d_with_indices") continue;
+    if (call.has_moving_tensors) continue;
     if (!claims.holds(step.program.calls[id.index()].text, kFasterClaim)) continue;
     Pool pool(step, i);
     if (!pool.find_readers()) continue;

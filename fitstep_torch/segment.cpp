@@ -6,7 +6,11 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <set>
+#include <utility>
 #include <vector>
+
+#include "fitstep_torch/stack_tensors.h"
 
 namespace fitstep::torch_side {
 namespace {
@@ -15,11 +19,23 @@ bool is_same_double(double a, double b) {
   return std::bit_cast<int64_t>(a) == std::bit_cast<int64_t>(b);
 }
 
-bool are_values_alike(const c10::OperatorHandle& op, size_t argument, const Value& a,
-                      const Value& b) {
-  if (a.kind != b.kind || a.tensors != b.tensors) return false;
-  return a.kind != Value::Kind::Constant ||
-         are_alike(op, argument, a.constant, b.constant, [](int32_t, const c10::IValue&) {});
+bool are_tensors_alike(const TorchCall& of, const Value& a, const Value& b) {
+  if (a.kind != b.kind || a.tensors.size() != b.tensors.size()) return false;
+  for (size_t i = 0; i < a.tensors.size(); ++i) {
+    if (a.tensors[i] == b.tensors[i]) continue;
+    if (!a.tensors[i].has_value() || !b.tensors[i].has_value()) return false;
+    TensorRef moved = *a.tensors[i];
+    moved.offset = b.tensors[i]->offset;
+    if (moved != *b.tensors[i] || !may_move(of, moved.storage)) return false;
+  }
+  return true;
+}
+
+bool are_arguments_alike(const TorchCall& of, size_t argument, const Value& a, const Value& b) {
+  if (a.kind == Value::Kind::Constant && b.kind == Value::Kind::Constant)
+    return are_alike(of.handle, argument, a.constant, b.constant,
+                     [](int32_t, const c10::IValue&) {});
+  return are_tensors_alike(of, a, b);
 }
 
 }  // namespace
@@ -68,10 +84,10 @@ bool begin_alike(const Tape& a, const Tape& b, size_t count) {
     const TorchCall& right = b.ops[i].call;
     if (left.handle != right.handle || left.grad_mode != right.grad_mode) return false;
     for (size_t k = 0; k < left.arguments.size(); ++k) {
-      if (!are_values_alike(left.handle, k, left.arguments[k], right.arguments[k])) return false;
+      if (!are_arguments_alike(left, k, left.arguments[k], right.arguments[k])) return false;
     }
     for (size_t k = 0; k < left.results.size(); ++k) {
-      if (left.results[k].tensors != right.results[k].tensors) return false;
+      if (!are_tensors_alike(left, left.results[k], right.results[k])) return false;
     }
   }
   return true;
@@ -83,6 +99,56 @@ std::vector<int32_t> Segment::externals() const {
     if (met_at_bytes[i] >= 0) found.push_back(static_cast<int32_t>(i));
   }
   return found;
+}
+
+bool Segment::is_relative(size_t storage) const {
+  return met_at_bytes[storage] >= 0 && !is_fixed[storage] && whole_bytes[storage] < 0;
+}
+
+int64_t Segment::shift_bytes(size_t storage, int64_t met_now_at_bytes) const {
+  return is_relative(storage) ? met_now_at_bytes - first_bytes[storage] : 0;
+}
+
+bool Segment::take(const std::vector<ChangedNumber>& changed,
+                   const std::vector<at::Tensor>& given) {
+  bool is_foreseen = true;
+  std::set<int32_t> moving;
+  for (const ChangedNumber& one : changed) {
+    TorchCall& call = tape.ops[static_cast<size_t>(one.op)].call;
+    const Value& argument = call.arguments[static_cast<size_t>(one.place.argument)];
+    set_number(call, one.place, one.value);
+    const bool is_number = argument.kind == Value::Kind::Constant;
+    bool& may_change = is_number ? call.has_host_numbers : call.has_moving_tensors;
+    is_foreseen &= std::exchange(may_change, true);
+    if (is_number) continue;
+    const int32_t of =
+        argument.tensors[static_cast<size_t>(std::max(one.place.position, 0))]->storage;
+    if (is_relative(static_cast<size_t>(of))) moving.insert(of);
+  }
+  const std::vector<int32_t> numbers = externals();
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    if (moving.contains(numbers[i])) widen(numbers[i], given[i]);
+  }
+  return is_foreseen && moving.empty();
+}
+
+// From now on its tensors are found from its begin: they move apart. What the program is said to
+// use of it stays: a budget counts that.
+void Segment::widen(int32_t storage, const at::Tensor& met) {
+  const auto at = static_cast<size_t>(storage);
+  const int64_t shift = shift_bytes(at, first_byte(met));
+  for (TapeOp& op : tape.ops) {
+    for (auto* values : {&op.call.arguments, &op.call.results}) {
+      for (Value& value : *values) {
+        for (auto& tensor : value.tensors) {
+          if (!tensor.has_value() || tensor->storage != storage) continue;
+          tensor->offset += shift / static_cast<int64_t>(c10::elementSize(tensor->dtype));
+          op.call.has_moving_tensors = true;
+        }
+      }
+    }
+  }
+  whole_bytes[at] = static_cast<int64_t>(met.storage().nbytes());
 }
 
 void Segment::settle() {

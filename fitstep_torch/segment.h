@@ -18,7 +18,7 @@
 
 namespace fitstep::torch_side {
 
-// A number of a recorded call that another run has otherwise.
+// A number of a recorded call that another run has otherwise: see number_places().
 struct ChangedNumber {
   int32_t op = 0;  // On the tape.
   NumberPlace place;
@@ -30,11 +30,13 @@ struct Segment {
   // By storage on the tape, of those that were there before: bytes from the storage's begin to the
   // tensor that was met first; -1 for storages that the segment makes.
   std::vector<int64_t> met_at_bytes;
-  std::vector<int64_t> first_bytes;     // The same, on a tape that settle() has moved.
-  std::vector<TensorRef> made;          // By storage: the tensor that it was made as.
-  std::vector<bool> is_kept;            // By storage: whether the program leaves it to Python.
-  std::vector<bool> is_fixed;           // By storage: must begin where it began (a home).
-  std::vector<bool> is_state;           // By storage: the model's, in memory of the caller's.
+  std::vector<int64_t> first_bytes;  // The same, on a tape that settle() has moved.
+  std::vector<TensorRef> made;       // By storage: the tensor that it was made as.
+  std::vector<bool> is_kept;         // By storage: whether the program leaves it to Python.
+  std::vector<bool> is_fixed;        // By storage: must begin where it began (a home).
+  std::vector<bool> is_state;        // By storage: the model's, in memory of the caller's.
+  // By storage, no home: its size where places on the tape count from its begin; else -1.
+  std::vector<int64_t> whole_bytes;
   std::vector<uintptr_t> home_address;  // By storage: where it is at home; 0 if that is not known.
   int64_t at_once_bytes = 0;  // At most, of what runs at once before it and is no external.
 
@@ -48,9 +50,21 @@ struct Segment {
 
   // Storages that were there before, in the order in which they were met.
   std::vector<int32_t> externals() const;
+
+  // Bytes between where a storage begins on the tape and where it does in a run that has met it
+  // first at `met_at_bytes`.
+  int64_t shift_bytes(size_t storage, int64_t met_at_bytes) const;
+
+  // Takes the numbers of a run, in which `externals` stand for those of the segment. Whether they
+  // were known to change; they are from then on.
+  bool take(const std::vector<ChangedNumber>& changed, const std::vector<at::Tensor>& externals);
+
+ private:
+  bool is_relative(size_t storage) const;
+  void widen(int32_t storage, const at::Tensor& met);
 };
 
-// Whether the calls before `count` of two tapes are the same, but for their numbers.
+// Whether the calls before `count` of two tapes are the same, but for numbers that may change.
 bool begin_alike(const Tape& a, const Tape& b, size_t count);
 
 // Whether two constants for an argument are the same but for numbers that may change from run to

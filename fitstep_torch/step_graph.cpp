@@ -80,6 +80,14 @@ StepGraph::StepGraph(const StepProgram& step, const Plan& plan, Homes& homes,
       kernels_(kernels),
       refusal_(refusal_of(step, plan)) {}
 
+std::span<char> External::bytes_in(const at::Tensor& tensor, const Program& program) const {
+  const c10::Storage& of = tensor.storage();  // A view without elements has no address.
+  auto* const data = static_cast<char*>(const_cast<void*>(of.data()));
+  if (!offset_bytes.has_value()) return {data, of.nbytes()};
+  return {data + first_byte(tensor) - *offset_bytes,
+          static_cast<size_t>(program.storages[storage.index()].size_bytes)};
+}
+
 void StepGraph::note_number(OpId op, size_t number, const c10::IValue& value) {
   const auto [place, is_new] = numbers_.try_emplace({op.index(), number}, value);
   if (!is_new && is_same(place->second, value)) return;
@@ -126,15 +134,15 @@ void StepGraph::note_literals() {
   forget();
 }
 
-void StepGraph::make_inputs(const std::vector<External>& externals) {
+void StepGraph::make_inputs(const std::vector<External>& externals,
+                            const std::vector<at::Tensor>& tensors) {
   TorchDevice& device = homes_.torch_device();
   for (size_t i = 0; i < externals.size(); ++i) {
-    const int64_t size_bytes = step_.program.storages[externals[i].storage.index()].size_bytes;
+    const size_t size_bytes = externals[i].bytes_in(tensors[i], step_.program).size();
     const c10::Storage storage = c10::make_intrusive<c10::StorageImpl>(
-        c10::StorageImpl::use_byte_size_t(), size_bytes,
-        device.allocator()->allocate(static_cast<size_t>(size_bytes)), device.allocator(),
-        /*resizable=*/false);
-    inputs_.push_back({bytes_of(storage), externals[i].offset_bytes});
+        c10::StorageImpl::use_byte_size_t(), size_bytes, device.allocator()->allocate(size_bytes),
+        device.allocator(), /*resizable=*/false);
+    inputs_.push_back({bytes_of(storage), externals[i]});
   }
 }
 
@@ -142,18 +150,20 @@ void StepGraph::make_inputs(const std::vector<External>& externals) {
 void StepGraph::fill_inputs(const std::vector<at::Tensor>& tensors) {
   for (size_t i = 0; i < tensors.size(); ++i) {
     const at::Tensor& bytes = inputs_[i].bytes;
-    const int64_t first = first_byte(tensors[i]) - inputs_[i].offset_bytes;
+    const char* const begin = inputs_[i].of.bytes_in(tensors[i], step_.program).data();
+    const int64_t first = begin - static_cast<const char*>(tensors[i].storage().data());
     bytes.copy_(bytes_of(tensors[i].storage(), first, bytes.numel()));
   }
 }
 
 Status StepGraph::record(const std::vector<External>& externals,
                          const std::vector<at::Tensor>& tensors, CopyLanes* lanes) try {
-  if (inputs_.empty()) make_inputs(externals);
+  if (inputs_.empty()) make_inputs(externals, tensors);
   fill_inputs(tensors);
   for (size_t i = 0; i < externals.size(); ++i) {
-    auto* const begin = static_cast<char*>(inputs_[i].bytes.storage().mutable_data());
-    kernels_.point(externals[i].storage, begin, nullptr);
+    const c10::Storage& storage = inputs_[i].bytes.storage();
+    auto* const begin = static_cast<char*>(storage.mutable_data());
+    kernels_.point(externals[i].storage, {begin, storage.nbytes()}, nullptr);
   }
   const AllocatorCounters& counters = homes_.torch_device().answers().counters();
   const auto elsewhere = [&] {

@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,7 +34,11 @@ namespace fitstep::torch_side {
 // An input, or a closed-over tensor: where the recorded program expects its first element.
 struct External {
   StorageId storage;
-  int64_t offset_bytes = 0;  // Of the tensor in its storage, as recorded.
+  // Of the tensor in its storage, as recorded; none where the program has all of that storage.
+  std::optional<int64_t> offset_bytes = {};
+
+  // Of the tensor's storage: the part that the program has.
+  std::span<char> bytes_in(const at::Tensor& tensor, const Program& program) const;
 };
 
 class StepGraph {
@@ -67,7 +72,7 @@ class StepGraph {
   Status record(const std::vector<External>& externals, const std::vector<at::Tensor>& tensors,
                 CopyLanes* lanes);
   void note_literals();
-  void make_inputs(const std::vector<External>& externals);
+  void make_inputs(const std::vector<External>& externals, const std::vector<at::Tensor>& tensors);
   void fill_inputs(const std::vector<at::Tensor>& tensors);
 
   const StepProgram& step_;
@@ -81,7 +86,7 @@ class StepGraph {
   bool has_run_ = false;                                      // With all these.
   struct Input {
     at::Tensor bytes;  // Of the graph's own, as many as the program has of it.
-    int64_t offset_bytes = 0;
+    External of;
   };
   std::vector<Input> inputs_;  // By external.
   std::vector<at::Tensor> outputs_;

@@ -94,6 +94,13 @@ torch::jit::Stack make_stack(const TorchCall& call,
   return stack;
 }
 
+void move_tensor(const c10::IValue& argument, int32_t position, int64_t offset) {
+  const at::Tensor tensor = position < 0
+                                ? argument.toTensor()
+                                : argument.toListRef()[static_cast<size_t>(position)].toTensor();
+  tensor.unsafeGetTensorImpl()->set_storage_offset(offset);
+}
+
 void replace_number(c10::IValue& argument, int32_t position, const c10::IValue& number) {
   if (argument.isTensor()) {
     // Where the number's own type stays, its bytes are replaced: nothing is allocated in a step.

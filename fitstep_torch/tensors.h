@@ -32,6 +32,9 @@ torch::jit::Stack make_stack(const TorchCall& call,
 // list, or -1.
 void replace_number(c10::IValue& argument, int32_t position, const c10::IValue& number);
 
+// Has a tensor that make_stack() has made begin elsewhere in its storage, after `offset` elements.
+void move_tensor(const c10::IValue& argument, int32_t position, int64_t offset);
+
 // The tensors among the results of a call that has run, in the order of tensors_of(call.results);
 // undefined where the call returned none.
 std::vector<at::Tensor> result_tensors(const TorchCall& call, const torch::jit::Stack& stack);

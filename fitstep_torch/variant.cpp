@@ -88,10 +88,11 @@ void Variant::set_numbers(const std::vector<ChangedNumber>& changed) {
       const std::vector<NumberPlace> places = number_places(call);
       for (size_t i = 0; i < places.size(); ++i) {
         if (places[i].argument != one.place.argument) continue;
-        // A list of one number for each entry has been cut up with the entries.
-        const auto& constant = call.arguments[static_cast<size_t>(places[i].argument)].constant;
-        const bool is_cut = part >= 0 && places[i].position == 0 && constant.isList() &&
-                            constant.toListRef().size() == 1;
+        // A list with one for each entry has been cut up with the entries.
+        const Value& value = call.arguments[static_cast<size_t>(places[i].argument)];
+        const bool has_one = value.constant.isList() ? value.constant.toListRef().size() == 1
+                                                     : value.tensors.size() == 1;
+        const bool is_cut = part >= 0 && places[i].position == 0 && has_one;
         const int32_t position = is_cut ? part : places[i].position;
         if (position == one.place.position) set_number(op, i, one.value);
       }
@@ -149,10 +150,8 @@ std::optional<Stopped> Variant::run(const std::vector<External>& externals,
 void Variant::point(const std::vector<External>& externals,
                     const std::vector<at::Tensor>& tensors) {
   for (size_t i = 0; i < externals.size(); ++i) {
-    const c10::Storage& storage = tensors[i].storage();  // A view without elements has no address.
-    auto* first = static_cast<char*>(const_cast<void*>(storage.data())) + first_byte(tensors[i]);
-    kernels_->point(externals[i].storage, first - externals[i].offset_bytes,
-                    storage.data_ptr().get_context());
+    kernels_->point(externals[i].storage, externals[i].bytes_in(tensors[i], step_->program),
+                    tensors[i].storage().data_ptr().get_context());
   }
 }
 

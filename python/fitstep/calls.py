@@ -171,15 +171,11 @@ class Call:
         segment, changed = ended.segment, ended.changed
         if not changed:
             return variant
-        unforeseen = segment.unforeseen(changed)
-        segment.take_numbers(changed)
-        if not unforeseen:
+        if segment.take(changed, ended.externals):
             assert variant.planned is not None
             variant.planned.variant.set_numbers(changed)
             return variant
         # From now on it is known that these numbers change: no form of an op may rely on them.
-        for op in unforeseen:
-            segment.expect_numbers(op)
         again = Variant(
             segment,
             None,

@@ -58,7 +58,8 @@ class Variant:
     step: Any  # _core.StepProgram
     label: str
     homes: list[tuple[int, str]] = field(default_factory=list)  # (place among externals, name)
-    externals: list[tuple[int, int]] = field(default_factory=list)  # (storage, offset in bytes)
+    # (storage, where the tensor lies in it, in bytes; None: wherever)
+    externals: list[tuple[int, int | None]] = field(default_factory=list)
     sources: list[int] = field(default_factory=list)  # Places among externals.
     fresh: dict[int, str] = field(default_factory=dict)  # Storage on the tape -> home.
     outputs: dict[int, int] = field(default_factory=dict)  # Storage on the tape -> output.
@@ -256,5 +257,5 @@ def lower(variant: Variant, recorded: Recorded, session: Session, cache: Any) ->
         storage = variant.step.storage_of_tape(number)
         if place in at_home or storage < 0 or _core.storage_bytes(tensor) == 0:
             continue
-        variant.externals.append((storage, int(variant.segment.first_bytes(number))))
+        variant.externals.append((storage, variant.segment.first_bytes(number)))
         variant.sources.append(place)
