@@ -117,7 +117,8 @@ bool Follower::is_pending(const c10::StorageImpl* storage) const {
 
 bool Follower::is_untouched(const at::Tensor& tensor) const {
   return !tensor.has_storage() ||
-         (!is_hollow(*storage_of(tensor)) && numbers_.find(storage_of(tensor)) == numbers_.end());
+         (!is_hollow(*storage_of(tensor)) && numbers_.find(storage_of(tensor)) == numbers_.end() &&
+          twins_of(tensor).empty());
 }
 
 bool Follower::is_readable(const at::Tensor& tensor) const {
@@ -126,8 +127,12 @@ bool Follower::is_readable(const at::Tensor& tensor) const {
   }
   const c10::StorageImpl* storage = storage_of(tensor);
   if (is_pending(storage)) return false;
+  const auto is_pending_in = [&](int32_t number) {
+    return is_written_[static_cast<size_t>(number)];
+  };
   const auto found = numbers_.find(storage);
-  return found == numbers_.end() || !is_written_[static_cast<size_t>(found->second)];
+  if (found != numbers_.end()) return !is_pending_in(found->second);
+  return std::ranges::none_of(twins_of(tensor), is_pending_in);
 }
 
 bool Follower::has_guess(const torch::jit::Stack& stack, size_t count) const {
@@ -169,7 +174,7 @@ bool Follower::may_run(const c10::OperatorHandle& op, const OperatorFacts& facts
                        const torch::jit::Stack& stack) {
   const size_t count = op.schema().arguments().size();
   const Bytes bytes = bytes_of(stack, count);
-  if (bytes == Bytes::Hollow) return false;
+  if (bytes == Bytes::Hollow || facts.writes_unsaid) return false;
   if (bytes == Bytes::Readable && !(is_sized_by_data_ && facts.written.empty())) return false;
   // A draw may come before those that wait to happen only where there are none.
   if (facts.is_random && (!drawn_.empty() || !facts.written.empty())) return false;
@@ -251,6 +256,7 @@ void Follower::save_written(const at::Tensor& tensor) {
   if (found == numbers_.end()) return;
   // A recorded call waits to read what is there now: it gets a copy.
   at::Tensor& met = externals_[static_cast<size_t>(found->second)];
+  if (!met.defined()) return;  // Made in this segment, without elements: nothing is overwritten.
   met = copy_of(met);
   numbers_.erase(storage_of(tensor));
 }

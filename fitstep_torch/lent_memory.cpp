@@ -16,20 +16,31 @@ namespace fitstep::torch_side {
 bool Follower::meets_twin(const torch::jit::Stack& stack, size_t count) const {
   bool found = false;
   each_argument(stack, count, [&](const at::Tensor& one) {
-    if (!one.has_storage() || is_hollow(*storage_of(one))) return;
-    const c10::Storage& storage = one.unsafeGetTensorImpl()->unsafe_storage();
-    if (!is_lent(storage) && !has_lent_) return;
-    if (numbers_.find(storage_of(one)) != numbers_.end()) return;
-    const auto* const begin = static_cast<const char*>(storage.data());
-    for (const at::Tensor& met : externals_) {
-      if (!met.defined() || is_lent(storage) == is_lent(met.storage())) continue;
-      const auto* const at = static_cast<const char*>(met.storage().data());
-      if (begin >= at + met.storage().nbytes() || at >= begin + storage.nbytes()) continue;
-      storage.unsafeGetStorageImpl()->set_resizable(false);
+    for (const int32_t number : twins_of(one)) {
+      const at::Tensor& met = externals_[static_cast<size_t>(number)];
+      one.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl()->set_resizable(false);
       met.storage().unsafeGetStorageImpl()->set_resizable(false);
       found = true;
     }
   });
+  return found;
+}
+
+// Numbers of storages in whose memory it lies, too, and that count as others.
+std::vector<int32_t> Follower::twins_of(const at::Tensor& one) const {
+  std::vector<int32_t> found;
+  if (!one.has_storage() || is_hollow(*storage_of(one))) return found;
+  const c10::Storage& storage = one.unsafeGetTensorImpl()->unsafe_storage();
+  if (!is_lent(storage) && !has_lent_) return found;
+  if (numbers_.find(storage_of(one)) != numbers_.end()) return found;
+  const auto* const begin = static_cast<const char*>(storage.data());
+  for (size_t i = 0; i < externals_.size(); ++i) {
+    const at::Tensor& met = externals_[i];
+    if (!met.defined() || is_lent(storage) == is_lent(met.storage())) continue;
+    const auto* const at = static_cast<const char*>(met.storage().data());
+    if (begin >= at + met.storage().nbytes() || at >= begin + storage.nbytes()) continue;
+    found.push_back(static_cast<int32_t>(i));
+  }
   return found;
 }
 

@@ -98,6 +98,7 @@ OperatorFacts make_facts(const c10::OperatorHandle& op) {
   OperatorFacts facts;
   const c10::FunctionSchema& schema = op.schema();
   facts.is_random = draws_random_numbers(op);
+  facts.writes_unsaid = !rule_of(op).hidden_writes.empty();
   bool takes_tensors = false;
   for (size_t i = 0; i < schema.arguments().size(); ++i) {
     const c10::Argument& argument = schema.arguments()[i];

@@ -24,6 +24,7 @@ struct OperatorFacts {
   bool makes_by_sizes = false;       // A result's size may come from numbers among the arguments.
   bool is_for_each = false;          // Called with lists, it calls an operator for each entry.
   bool numbers_are_sizes = false;    // So it is for numbers that are no integers, too (arange).
+  bool writes_unsaid = false;        // Some argument that its schema does not say it writes.
   std::vector<size_t> written;       // Arguments.
   std::vector<size_t> optional;      // Arguments: lists of tensors, where some may be left out.
   std::vector<int32_t> argument_of;  // By result: the written argument that it is; -1: a new one.

@@ -333,3 +333,32 @@ def seeds_that_are_spawned() -> Any:
 def generators_that_are_spawned() -> Any:
     own = np.random.default_rng(3)
     return lambda: own.spawn(1)[0].bit_generator.seed_seq.spawn_key[0] + 1, Holder()
+
+
+@case("array")
+def twin_is_read_at_once() -> Any:
+    counts = torch.zeros(4, dtype=torch.long)
+    twin = torch.from_dlpack(counts)
+    b = Bench()
+
+    def step(x: Tensor, y: Tensor) -> Any:
+        counts.add_(y[:4])
+        return b.usual(x, y), twin.sum(), twin[0].item(), twin.tolist()
+
+    return b.world(step, counts)
+
+
+@case("array")
+def twin_is_read_at_once_behind_a_mask() -> Any:
+    sums = torch.zeros(4)
+    twin = torch.from_dlpack(sums)
+    b = Bench()
+    shown = torch.from_dlpack(b.model[0].bias.detach())
+
+    def step(x: Tensor, y: Tensor) -> Any:
+        picked = x[x > 0]
+        sums.add_(x.sum() + picked.numel())
+        loss = b.usual(x, y)
+        return loss, twin.sum() * 2, (shown * 2).sum()
+
+    return b.world(step, sums)

@@ -209,3 +209,18 @@ def on_an_empty(body: Any) -> Any:
 
 for body in (empty_then_whole, joined_with_an_empty, written_where_empty, written_more_and_more):
     add("layout", f"layout_{body.__name__}", on_an_empty(body))
+
+
+@case("layout")
+def whole_numbers_without_elements_are_written() -> Any:
+    b = Bench()
+    rows = [4, 0, 3, 0, 0]
+    calls = [(x, y, torch.randn(n, 3)) for (x, y), n in zip(b.calls, rows, strict=True)]
+
+    def step(x: Tensor, y: Tensor, boxes: Tensor) -> Any:
+        cells = boxes[:, :2].long().clamp_(0, 3)
+        cells.add_(1).masked_fill_(cells > 2, 0)
+        found = (boxes[:, 2].long().relu_() + cells.sum(1)).fill_(2)
+        return b.update(b.loss(x, y) + found.sum()), cells
+
+    return b.world(step, calls=calls)
