@@ -24,6 +24,7 @@ from .entered import Existing, FirstImport, entering, importing_nothing, look_in
 from .errors import CaptureError
 from .following import Ended, Following, is_asked_for_values, one_at_a_time
 from .muted import LeavesTheProcess, muted
+from .outside_graphs import as_leaf, closed
 from .results import detached
 from .seen_memory import forget_dead_arrays
 from .stand_ins import stand_in
@@ -167,6 +168,7 @@ class Recordings:
                 muted(),
                 importing_nothing(self._maker.tried_imports),
                 optimized_execution(False),  # It counts runs, and other ones follow.
+                closed(place.tensor for place in reach.unique()),
             ):
                 contextvars.copy_context().run(act)  # What it sets there goes with the copy.
         except FirstImport as first:
@@ -201,7 +203,8 @@ class Recordings:
         following = self._following
         try:
             with following.listen(list, _core.FollowMode.PREVIEW):
-                args, kwargs = tree_map(stand_in, (self._args, self._kwargs))
+                args, kwargs = tree_map(as_leaf, (self._args, self._kwargs))
+                args, kwargs = tree_map(stand_in, (args, kwargs))
                 result = detached(self._maker.function(*args, **kwargs))
                 if following.error is None:
                     self._end_segment(is_last=True)
@@ -214,10 +217,10 @@ class Recordings:
         except LeavesTheProcess as error:  # Its calls will show what comes then.
             self._give_up(error)
             return False
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             # With a value that nobody knows the function may well refuse to go on; and nobody has
-            # said that there will be a second call.
-            if not self._made_up and not call:
+            # said that there will be a second call. An interrupt is the user's, now.
+            if isinstance(error, KeyboardInterrupt) or (not self._made_up and not call):
                 raise
             self._give_up(error)
             self.was_cut |= not call

@@ -150,7 +150,7 @@ class Undo:
             for node in reach.nodes
             if node.role == "attribute" and not isinstance(node.owner, type)
         ]
-        self._grads += [(tensor, tensor.grad) for tensor in tensors if is_leaf(tensor)]
+        self._grads += [(t, t.grad) for t in tensors if is_leaf(t) or t.retains_grad]
         self._versions += [(tensor, tensor._version) for tensor in tensors]
         with _core.NotFollowed():
             self._data += [(tensor, tensor.detach()) for tensor in tensors]

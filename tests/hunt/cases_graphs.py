@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from kit import case
+from kit import Do, Later, case
 from torch import Tensor, nn
 from worlds import Bench, batches, sgd
 
@@ -268,3 +268,81 @@ def modes_of_parts_switched_inside() -> Any:
         return b.model[1].training
 
     return b.world(step, n)
+
+
+@case("graph")
+def leaf_behind_a_graph_from_before() -> Any:
+    b = Bench()
+    base = torch.ones(8, requires_grad=True)
+    made = base * 2
+
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        b.opt.zero_grad()
+        loss = b.loss(x * made, y)
+        loss.backward(retain_graph=True)
+        b.opt.step()
+        return loss
+
+    return b.world(step, base)
+
+
+@case("graph")
+def gradient_is_retained_on_a_graph_from_before() -> Any:
+    b = Bench()
+    base = torch.ones(8, requires_grad=True)
+    made = base * 2
+    made.retain_grad()
+
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        b.opt.zero_grad()
+        loss = b.loss(x * made, y)
+        loss.backward(retain_graph=True)
+        b.opt.step()
+        return loss
+
+    return b.world(step, base, lambda: made.grad)
+
+
+@case("graph")
+def arguments_have_graphs() -> Any:
+    b = Bench()
+    encoder = nn.Linear(8, 8)
+    outer = torch.optim.SGD(encoder.parameters(), lr=0.1)
+    features: list[Tensor] = []
+
+    def encode(x: Tensor) -> Tensor:
+        outer.zero_grad()
+        features[:] = [encoder(x)]
+        return features[0]
+
+    def update() -> None:
+        outer.step()
+
+    def call(x: Tensor, y: Tensor) -> Any:
+        return Later(lambda _: (encode(x), y))
+
+    calls: list[Any] = [(encode(b.calls[0][0]), b.calls[0][1]), Do(update)]
+    for x, y in b.calls[1:]:
+        calls += [call(x, y), Do(update)]
+    return b.world(b.usual, encoder, calls=calls)
+
+
+@case("graph")
+def attribute_has_a_graph_that_a_step_uses_up() -> Any:
+    b = Bench()
+    encoder = nn.Linear(8, 8)
+    outer = torch.optim.SGD(encoder.parameters(), lr=0.1)
+    held = [encoder(b.calls[0][0])]
+
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        return b.update(F.cross_entropy(b.model(held[0] + x), y))
+
+    def again(x: Tensor) -> None:
+        outer.step()
+        outer.zero_grad()
+        held[0] = encoder(x)
+
+    calls: list[Any] = []
+    for x, y in b.calls:
+        calls += [(x, y), Do(lambda x=x: again(x))]
+    return b.world(step, encoder, calls=calls)
