@@ -59,9 +59,9 @@ class PythonFollowing final : public Following {
                     .line = found[2].cast<int32_t>()};
     });
   }
-  void collect() override {
+  void collect(bool is_young) override {
     call([&] {
-      object_.attr("collect")();
+      object_.attr("collect")(is_young);
       return true;
     });
   }

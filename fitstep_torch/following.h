@@ -30,8 +30,8 @@ class Following {
   // nothing can run: then the answer is made up.
   virtual bool flush(const std::string& operator_name) = 0;
   virtual Source source() = 0;
-  // Has Python drop what only cycles hold.
-  virtual void collect() = 0;
+  // Has Python drop what only cycles hold: what is young, or all.
+  virtual void collect(bool is_young) = 0;
   // Raises the error for an operator that cannot be recorded.
   virtual void refuse(const std::string& operator_name, const std::string& why) = 0;
 };

@@ -314,9 +314,14 @@ EndedSegment Follower::end_segment() {
     return std::ranges::all_of(
         alive, [&](const auto& one) { return segment.is_kept[static_cast<size_t>(one.first)]; });
   };
-  if (followed_ != nullptr && !keeps_all(*followed_)) {
-    if (followed_->tape.ops.size() == position_) python_.collect();
-    if (!keeps_all(*followed_) && !take_other(position_, keeps_all)) leave_known();
+  const auto is_known = [&] { return keeps_all(*followed_) || take_other(position_, keeps_all); };
+  if (followed_ != nullptr && !is_known()) {
+    // What is garbage by now is mostly young.
+    for (const bool is_young : {true, false}) {
+      if (followed_->tape.ops.size() == position_ && !keeps_all(*followed_))
+        python_.collect(is_young);
+    }
+    if (!is_known()) leave_known();
   }
   ended.survivors = survivors();
   if (mode_ == Mode::Preview)

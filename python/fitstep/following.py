@@ -27,6 +27,7 @@ from torch.optim.optimizer import (
 from . import _core
 from .errors import CaptureError, user_location
 from .patches import Patches, watch_generators
+from .seen_memory import Arrays
 from .sources import Sources
 from .todo import todo_for
 
@@ -94,8 +95,8 @@ class _Door:
     def source(self) -> tuple[str, str, int]:
         return self._of().sources.now()
 
-    def collect(self) -> None:
-        gc.collect()
+    def collect(self, is_young: bool) -> None:
+        gc.collect(1 if is_young else 2)
 
     def refuse(self, name: str, why: str) -> None:
         self._of().refuse(name, why)
@@ -144,6 +145,7 @@ class Following:
         self._regions = 0
         self._hooks: list[Any] = []
         self.patches = Patches(self)
+        self.arrays = Arrays()
         self._faults: Any = None
         self._stance: Any = None
         self._compiled_at = ""  # Where the step has called code that torch.compile has compiled.
@@ -222,6 +224,7 @@ class Following:
             self._stance.__exit__(None, None, None)
             self._stance = None
         self.patches.take_back()
+        self.arrays.forget()
         self._known = list
         for hook in self._hooks:
             hook.remove()

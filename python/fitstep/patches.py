@@ -253,9 +253,15 @@ class Patches:
                 if following.is_preview:
                     following.core.note_guess(tensor, name)
                     tensor = self._stand_in(tensor, name, is_there)
-                elif is_there and name in _LENDS:
+                    return original(tensor, *args, **kwargs)
+                lends = name in _LENDS and tensor.layout is torch.strided
+                was_lent = lends and _core.is_lent(tensor)
+                if is_there and name in _LENDS:
                     _core.note_lender(tensor)
-                return original(tensor, *args, **kwargs)
+                given = original(tensor, *args, **kwargs)
+                if lends:
+                    following.arrays.note(tensor, given, was_lent=was_lent)
+                return given
 
         return method
 

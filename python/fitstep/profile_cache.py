@@ -9,6 +9,7 @@ import json
 import os
 import platform
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 _FORMAT = 4
 _LEAST_BLOCK_BYTES = 1 << 14
+_SECONDS_BETWEEN_WRITES = 10.0  # Programs that calls make: each writes all there is.
 _CODED_BYTES = 1 << 22  # What a GPU codes is measured with so many.
 _MOST_BLOCK_BYTES = 1 << 25
 _LEAST_FILE_BYTES = 1 << 20
@@ -91,6 +93,7 @@ class ProfileCache:
         name = hashlib.sha256(key.encode()).hexdigest()[:16]
         self.path = (folder or default_folder()) / f"profile-{name}.json"
         self._known, self._host_links, self._disk_links, self._codecs = self._read()
+        self._written = time.monotonic()
         self.profile.load(self._known)
 
     def under(self, settings: tuple[object, ...]) -> ProfileCache:
@@ -188,9 +191,11 @@ class ProfileCache:
                 todo="this operator cannot be part of a compiled step; replace it, or report it",
             ) from None
 
-    def write(self) -> None:
-        """Keeps what is known now. A folder that cannot be written to costs time, nothing else."""
-        if self.profile.save() != self._known:
+    def write(self, *, at_once: bool = True) -> None:
+        """Keeps what is known now, or only what was not written for some seconds. A folder that
+        cannot be written to costs time, nothing else."""
+        is_time = at_once or time.monotonic() - self._written >= _SECONDS_BETWEEN_WRITES
+        if is_time and self.profile.save() != self._known:
             self._write()
 
     def _write(self) -> None:
@@ -210,3 +215,4 @@ class ProfileCache:
                 json.dump(content, file)
             os.replace(name, self.path)
         self._known = known
+        self._written = time.monotonic()

@@ -9,11 +9,13 @@ Tensors over the same storage move with it; a numpy array, a DLPack capsule or a
 from __future__ import annotations
 
 import sys
+import weakref
 from collections import Counter
 from collections.abc import Callable, Container, Iterator
 from types import FrameType
 from typing import Any
 
+import numpy as np
 import torch
 
 from . import _core
@@ -80,6 +82,31 @@ def forget_dead_arrays(lent: list[torch.Tensor]) -> list[torch.Tensor]:
         if key not in alive:
             _core.forget_lender(tensor)
     return [of[key] for key in alive]
+
+
+class Arrays:
+    """Numpy arrays that a call makes of tensors. Where all those of one storage are gone at the
+    call's end, it is the tensors' alone: nobody has to look among all objects for who has it."""
+
+    def __init__(self) -> None:
+        self._of: dict[int, tuple[_core.WeakStorage, list[Callable[[], Any]]]] = {}
+
+    def note(self, tensor: torch.Tensor, given: Any, *, was_lent: bool) -> None:
+        """`given` shows the tensor's memory, which `was_lent` before. Views of an array hold it."""
+        key = _core.storage_id(tensor)
+        if was_lent and key not in self._of:
+            return  # To others, too.
+        found = self._of.setdefault(key, (_core.WeakStorage(tensor), []))
+        is_array = type(given) is np.ndarray
+        found[1].append(weakref.ref(given) if is_array else lambda: given)
+
+    def forget(self) -> None:
+        """At the call's end."""
+        for storage, arrays in self._of.values():
+            tensor = storage()
+            if tensor is not None and all(array() is None for array in arrays):
+                _core.forget_lender(tensor)
+        self._of.clear()
 
 
 def fill_hollow_tensors(ghosts: Container[int]) -> None:

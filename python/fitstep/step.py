@@ -252,7 +252,7 @@ class Step:
         """The variant of a segment that a call has and nobody knew."""
         try:
             variant = self._maker.take_up(one)
-            self._maker.cache.write()
+            self._maker.cache.write(at_once=False)
             variant = self._add_in_call(variant, one)
         except _core.CoreError as error:
             raise not_prepared(error) from None
@@ -388,6 +388,7 @@ class Step:
 
         Closes all compiled steps that share this step's arena.
         """
+        self._maker.cache.write()
         self._session.close()
 
     def __repr__(self) -> str:

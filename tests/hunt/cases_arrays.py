@@ -362,3 +362,43 @@ def twin_is_read_at_once_behind_a_mask() -> Any:
         return loss, twin.sum() * 2, (shown * 2).sum()
 
     return b.world(step, sums)
+
+
+@case("array")
+def view_of_an_array_is_kept_from_call_to_call() -> Any:
+    b = Bench(count=9)
+    means, shown = torch.zeros(6, 4), []
+
+    def step(x: Tensor, y: Tensor) -> Any:
+        means.mul_(0.5).add_(b.model(x).detach())
+        array = means.numpy()
+        if len(b.log) in (1, 4):
+            shown.append(array[1:3])
+        means[0].add_(1.0)
+        b.log.append(float(array.sum()) + sum(float(one.sum()) for one in shown))
+        if len(shown) == 2 and len(b.log) > 6:
+            shown.pop(0)
+        loss = b.usual(x, y)
+        means[2].sub_(loss.detach())
+        return loss, [one.copy() for one in shown]
+
+    return b.world(step, means, shown)
+
+
+@case("array")
+def array_and_pointer_and_capsule_of_one_buffer() -> Any:
+    b = Bench(count=8)
+    sums, kept = torch.zeros(8), []
+
+    def step(x: Tensor, y: Tensor) -> Any:
+        sums.add_(x.sum(0))
+        total = float(sums.numpy().sum())
+        if len(b.log) == 2:
+            kept.append(np.from_dlpack(sums))
+        if len(b.log) == 5:
+            kept.clear()
+        sums.mul_(0.9)
+        b.log.append(total + sum(float(one[0]) for one in kept))
+        return b.usual(x, y * 1)
+
+    return b.world(step, sums)

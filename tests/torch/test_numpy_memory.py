@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 import fitstep
+from fitstep import calls, seen_memory
 
 STEPS = 5
 AUDITS = ["off", "all"]
@@ -208,4 +209,43 @@ def test_looking_between_calls_makes_no_new_program() -> None:
         assert all(np.isfinite(p.detach().numpy()).all() for p in model.parameters())
         step(x)
     assert len(step.variants) == programs
+    step.close()
+
+
+def test_arrays_that_end_with_the_call_cost_no_look_at_all_objects(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    means, kept = torch.zeros(2), []
+
+    def train(x: Tensor, keeps: bool = False) -> float:
+        means.mul_(0.5).add_(model(x).detach().mean(0))
+        array = means.numpy()
+        if keeps:
+            kept.append(array[:1])
+        optimizer.zero_grad()
+        model(x).square().mean().backward()
+        optimizer.step()
+        means[0] += 1
+        return float(array.sum())
+
+    x = torch.ones(3, 4)
+    step = fitstep.compile(train, (x,), audits="off", progress=False)
+    looks = []
+    real = seen_memory.forget_dead_arrays
+
+    def look(lent: list[Tensor]) -> list[Tensor]:
+        looks.extend(lent)
+        return real(lent)
+
+    monkeypatch.setattr(calls, "forget_dead_arrays", look)
+    for _ in range(4):
+        step(x)
+    assert not looks
+    step(x, keeps=True)
+    for _ in range(3):
+        step(x)
+        assert kept[0][0] == means[0]
+    assert len(looks) == 3
     step.close()
