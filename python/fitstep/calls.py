@@ -175,7 +175,9 @@ class Call:
             assert variant.planned is not None
             variant.planned.variant.set_numbers(changed)
             return variant
-        # From now on it is known that these numbers change: no form of an op may rely on them.
+        # From now on it is known that these numbers change: no form of an op may rely on them. The
+        # program was made of what the segment is no longer, also where no other one can be made.
+        self._step.forget(variant)
         again = Variant(
             segment,
             None,
@@ -188,7 +190,7 @@ class Call:
         )
         one = self._recorded(ended)
         lower(again, one, self._session, self._maker.cache)
-        return self._step.replace(variant, again, one)
+        return self._step.add_in_call(again, one)
 
     def _execute(
         self,

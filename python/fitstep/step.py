@@ -224,13 +224,12 @@ class Step:
             variant.note_homes(session)
         self._variants += variants
 
-    def replace(self, old: Variant, new: Variant, one: Recorded) -> Variant:
-        """Has `new` run in the place of `old`, of which it is the same segment."""
-        self._variants.remove(old)
-        self._session.planned = [one for one in self._session.planned if one is not old.planned]
-        return self._add_in_call(new, one)
+    def forget(self, variant: Variant) -> None:
+        """The program is never run again."""
+        self._variants.remove(variant)
+        self._session.planned = [p for p in self._session.planned if p is not variant.planned]
 
-    def _add_in_call(self, variant: Variant, one: Recorded) -> Variant:
+    def add_in_call(self, variant: Variant, one: Recorded) -> Variant:
         try:
             self.add([variant])
         except ArrayIsAlive:  # What it shows stays where it is; all programs are to be made anew.
@@ -253,7 +252,7 @@ class Step:
         try:
             variant = self._maker.take_up(one)
             self._maker.cache.write(at_once=False)
-            variant = self._add_in_call(variant, one)
+            variant = self.add_in_call(variant, one)
         except _core.CoreError as error:
             raise not_prepared(error) from None
         self._following.core.add_known(variant.segment)

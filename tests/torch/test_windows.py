@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import fitstep
+from fitstep import calls
 
 CALLS = 10
 
@@ -128,4 +129,32 @@ def test_windows_of_a_large_data_set_are_measured_without_it() -> None:
         expected = data[a : a + 3].sum() + data[b : b + 3].square().sum()
         assert torch.allclose(compiled(), expected)
     assert len(compiled.variants) <= 2
+    compiled.close()
+
+
+def test_a_program_that_could_not_be_made_anew_never_runs_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    data = torch.arange(60.0).view(20, 3)
+    weight = torch.ones(3, requires_grad=True)
+
+    def step(a: int, b: int) -> Tensor:
+        weight.grad = None
+        loss = (data[a : a + 2] * weight).sum() - (data[b : b + 2] * weight).square().sum()
+        loss.backward()
+        return loss
+
+    compiled = fitstep.compile(step, (0, 4), progress=False, audits="off")
+    compiled(0, 4)
+
+    def refuse(*_: Any) -> None:
+        raise fitstep.CaptureError("no")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(calls, "lower", refuse)
+        with pytest.raises(fitstep.CaptureError):
+            compiled(3, 5)
+    for a, b in ((9, 2), (3, 5), (0, 4)):
+        expected = data[a : a + 2].sum() - data[b : b + 2].square().sum()
+        assert torch.equal(compiled(a, b), expected)
     compiled.close()
