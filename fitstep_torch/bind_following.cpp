@@ -239,8 +239,8 @@ void bind_following(py::module_& module) {
       .def("externals", &Segment::externals)
       .def("first_bytes",
            [](const Segment& segment, size_t number) {
-             const bool is_whole = segment.whole_bytes.at(number) >= 0;
-             return is_whole ? std::nullopt : std::optional(segment.first_bytes.at(number));
+             return segment.is_whole.at(number) ? std::nullopt
+                                                : std::optional(segment.first_bytes.at(number));
            })
       .def("written", [](const Segment& segment) { return written_storages(segment.tape); })
       .def("read", [](const Segment& segment) { return read_storages(segment.tape); })

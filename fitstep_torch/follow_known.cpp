@@ -50,7 +50,9 @@ bool Follower::take_other(size_t calls, const std::function<bool(const Segment&)
   const std::vector<ChangedNumber> kept = changed_;
   for (const std::shared_ptr<Segment>& other : known_) {
     if (other == followed_ || !begin_alike(other->tape, followed_->tape, calls)) continue;
-    changed_ = changed_against(*other);
+    std::optional<std::vector<ChangedNumber>> changed = changed_against(*other);
+    if (!changed.has_value()) continue;
+    changed_ = *std::move(changed);
     if (fits(*other)) {
       followed_ = other;
       return true;
@@ -60,7 +62,13 @@ bool Follower::take_other(size_t calls, const std::function<bool(const Segment&)
   return false;
 }
 
-std::vector<ChangedNumber> Follower::changed_against(const Segment& other) const {
+// What has other numbers there than the calls so far; nothing where tensors are in storages that
+// the other segment has otherwise.
+std::optional<std::vector<ChangedNumber>> Follower::changed_against(const Segment& other) const {
+  for (size_t i = 0; i < storages_.size(); ++i) {
+    const bool is_as_large = size_bytes_[i] == other.tape.storages[i].size_bytes;
+    if (other.is_fixed[i] && !is_as_large) return std::nullopt;
+  }
   Tape now;
   now.ops.assign(followed_->tape.ops.begin(),
                  followed_->tape.ops.begin() + static_cast<std::ptrdiff_t>(position_));
@@ -81,6 +89,7 @@ std::vector<ChangedNumber> Follower::changed_against(const Segment& other) const
         const int64_t moved = followed_->shift_bytes(of, met_at_bytes_[of]) -
                               other.shift_bytes(of, met_at_bytes_[of]);
         const auto size = static_cast<int64_t>(c10::elementSize(was.tensors[t]->dtype));
+        if (moved % size != 0) return std::nullopt;
         const int64_t offset = arguments[k].tensors[t]->offset + moved / size;
         if (offset == was.tensors[t]->offset) continue;
         const bool is_one = was.kind == Value::Kind::Tensor;
@@ -216,7 +225,6 @@ bool Follower::is_same_tensor(const Segment& segment, const NumberPlace& place,
   if (number != expected->storage) return false;
   if ((met_at_bytes_[at] < 0) != (segment.met_at_bytes[at] < 0)) return false;
   if (segment.is_fixed[at] && size_bytes_[at] != segment.tape.storages[at].size_bytes) return false;
-  if (segment.whole_bytes[at] >= 0 && size_bytes_[at] != segment.whole_bytes[at]) return false;
   if (segment.is_fixed[at]) {
     // Two layers may be alike in everything but in which they are.
     const auto address = reinterpret_cast<uintptr_t>(storage_of(now)->data());

@@ -330,6 +330,10 @@ void Follower::handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
     is_sized_by_data_ |= is_masked;
     return;
   }
+  if (copies_onto_itself(op, *stack)) {
+    stack->resize(stack->size() - 2);
+    return;
+  }
   if (may_run(op, facts, *stack)) {
     run_and_note(op, facts, keys, stack);
     return;

@@ -85,7 +85,7 @@ class Follower {
   bool refuses_strangers(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
   bool has_written_lent() const;
   bool was_overwritten() const;
-  bool meets_twin(const torch::jit::Stack& stack, size_t count) const;
+  bool meets_twin(const torch::jit::Stack& stack, size_t count);
   std::vector<int32_t> twins_of(const at::Tensor& one) const;
   bool has_guess(const torch::jit::Stack& stack, size_t count) const;
   Bytes bytes_of(const torch::jit::Stack& stack, size_t count) const;
@@ -112,7 +112,7 @@ class Follower {
                const c10::IValue& now);
   bool is_same_tensor(const Segment& segment, const NumberPlace& place,
                       const std::optional<TensorRef>& expected, const at::Tensor& now);
-  std::vector<ChangedNumber> changed_against(const Segment& other) const;
+  std::optional<std::vector<ChangedNumber>> changed_against(const Segment& other) const;
   void trim(size_t count);
   void give_matched(const TorchCall& call, const OperatorFacts& facts, torch::jit::Stack* stack);
   void leave_known();

@@ -13,13 +13,13 @@ namespace fitstep::torch_side {
 
 // Whether an argument lies in the memory of something met before that PyTorch takes for another, as
 // DLPack makes it. From then on both are lent: what was called so far has to run first.
-bool Follower::meets_twin(const torch::jit::Stack& stack, size_t count) const {
+bool Follower::meets_twin(const torch::jit::Stack& stack, size_t count) {
   bool found = false;
   each_argument(stack, count, [&](const at::Tensor& one) {
     for (const int32_t number : twins_of(one)) {
       const at::Tensor& met = externals_[static_cast<size_t>(number)];
-      one.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl()->set_resizable(false);
-      met.storage().unsafeGetStorageImpl()->set_resizable(false);
+      saved_.mark_lent(one.unsafeGetTensorImpl()->unsafe_storage());
+      saved_.mark_lent(met.storage());
       found = true;
     }
   });

@@ -350,7 +350,7 @@ EndedSegment Follower::end_segment() {
     fresh_.is_kept.assign(storages_.size(), false);
     fresh_.is_fixed.assign(storages_.size(), false);
     fresh_.is_state.assign(storages_.size(), false);
-    fresh_.whole_bytes.assign(storages_.size(), -1);
+    fresh_.is_whole.assign(storages_.size(), false);
     fresh_.home_address.assign(storages_.size(), 0);
     fresh_.at_once_bytes = at_once_.take_peak(externals_);
     ended.segment = std::make_shared<Segment>(std::move(fresh_));

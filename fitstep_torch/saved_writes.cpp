@@ -20,15 +20,24 @@ at::Tensor SavedWrites::save(const at::Tensor& tensor) {
   return saved_.back().content;
 }
 
+void SavedWrites::mark_lent(const c10::Storage& storage) {
+  if (!storage.resizable()) return;
+  storage.unsafeGetStorageImpl()->set_resizable(/*resizable=*/false);
+  lent_.push_back(storage);
+}
+
 void SavedWrites::undo() {
   const BelowAutograd no_autograd;
   for (auto saved = saved_.rbegin(); saved != saved_.rend(); ++saved)
     saved->tensor.copy_(saved->content);
+  for (const c10::Storage& storage : lent_)
+    storage.unsafeGetStorageImpl()->set_resizable(/*resizable=*/true);
   forget();
 }
 
 void SavedWrites::forget() {
   saved_.clear();
+  lent_.clear();
   places_.clear();
 }
 

@@ -14,7 +14,8 @@ class SavedWrites {
  public:
   // Before it is written. What is kept of it; undefined where that is there already.
   at::Tensor save(const at::Tensor& tensor);
-  void undo();  // Everything since the last of these two.
+  void mark_lent(const c10::Storage& storage);  // Others have its memory, too.
+  void undo();                                  // Everything since the last of these two.
   void forget();
 
  private:
@@ -23,6 +24,7 @@ class SavedWrites {
     at::Tensor content;
   };
   std::vector<Saved> saved_;
+  std::vector<c10::Storage> lent_;
   std::set<std::tuple<const void*, int64_t, int64_t>> places_;  // Storages, first bytes, bytes.
 };
 

@@ -102,7 +102,7 @@ std::vector<int32_t> Segment::externals() const {
 }
 
 bool Segment::is_relative(size_t storage) const {
-  return met_at_bytes[storage] >= 0 && !is_fixed[storage] && whole_bytes[storage] < 0;
+  return met_at_bytes[storage] >= 0 && !is_fixed[storage] && !is_whole[storage];
 }
 
 int64_t Segment::shift_bytes(size_t storage, int64_t met_now_at_bytes) const {
@@ -148,7 +148,7 @@ void Segment::widen(int32_t storage, const at::Tensor& met) {
       }
     }
   }
-  whole_bytes[at] = static_cast<int64_t>(met.storage().nbytes());
+  is_whole[at] = true;
 }
 
 void Segment::settle() {

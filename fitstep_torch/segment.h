@@ -35,8 +35,7 @@ struct Segment {
   std::vector<bool> is_kept;         // By storage: whether the program leaves it to Python.
   std::vector<bool> is_fixed;        // By storage: must begin where it began (a home).
   std::vector<bool> is_state;        // By storage: the model's, in memory of the caller's.
-  // By storage, no home: its size where places on the tape count from its begin; else -1.
-  std::vector<int64_t> whole_bytes;
+  std::vector<bool> is_whole;  // By storage, no home: places on the tape count from its begin.
   std::vector<uintptr_t> home_address;  // By storage: where it is at home; 0 if that is not known.
   int64_t at_once_bytes = 0;  // At most, of what runs at once before it and is no external.
 

@@ -92,6 +92,20 @@ inline int64_t first_byte(const at::Tensor& tensor) {
   return tensor.storage_offset() * static_cast<int64_t>(tensor.itemsize());
 }
 
+// As `buffer[i] += x` does behind the addition.
+inline bool copies_onto_itself(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+  if (op.operator_name().name != "aten::copy_") return false;
+  const at::Tensor& to = stack[stack.size() - 3].toTensor();
+  const at::Tensor& from = stack[stack.size() - 2].toTensor();
+  for (int64_t i = 0; i < to.dim(); ++i) {
+    if (to.size(i) > 1 && to.stride(i) == 0) return false;  // PyTorch raises its error.
+  }
+  return to.has_storage() && from.has_storage() && storage_of(to) == storage_of(from) &&
+         to.storage_offset() == from.storage_offset() && to.sizes() == from.sizes() &&
+         to.strides() == from.strides() && to.scalar_type() == from.scalar_type() &&
+         to.is_conj() == from.is_conj() && to.is_neg() == from.is_neg();
+}
+
 // Whether how much the call reads or makes depends on a mask's bytes.
 inline bool has_mask(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
   const std::string& name = op.operator_name().name;

@@ -107,6 +107,12 @@ void StepGraph::forget() {
 bool StepGraph::prepare(const std::vector<External>& externals,
                         const std::vector<at::Tensor>& tensors, CopyLanes* lanes) {
   if (!refusal_.empty()) return false;
+  for (size_t i = 0; i < inputs_.size(); ++i) {  // A data set may be another one.
+    const size_t size_bytes = externals[i].bytes_in(tensors[i], step_.program).size();
+    if (size_bytes == static_cast<size_t>(inputs_[i].bytes.numel())) continue;
+    forget();
+    inputs_.clear();
+  }
   note_literals();
   if (!std::exchange(has_run_, true)) return false;
   if (recorded_ != nullptr) return true;

@@ -298,7 +298,8 @@ class Recordings:
             at = a.segment.difference(b.segment)
             if at < 0 and contents[i] == self._contents(b):
                 continue
-            name, _module, file, line = a.segment.call_text(max(at, 0))
+            longer = a if at < a.segment.op_count() else b
+            name, _module, file, line = longer.segment.call_text(max(at, 0))
             raise CaptureError(
                 "compile runs the step function without kernels to see what it does, and cannot "
                 "put back all that this changes in Python: the second time "

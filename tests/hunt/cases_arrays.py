@@ -402,3 +402,19 @@ def array_and_pointer_and_capsule_of_one_buffer() -> Any:
         return b.usual(x, y * 1)
 
     return b.world(step, sums)
+
+
+@case("array")
+def twin_is_written_behind_a_read() -> Any:
+    b = Bench()
+    sums = torch.zeros(6, 8)
+    twin = torch.from_dlpack(sums)
+    resizable = sums.untyped_storage().resizable
+
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        loss = b.loss(x + sums * 0.1, y)
+        twin[0:2].add_(x[:2])
+        twin[3] += x[0]
+        return b.update(loss + b.model(sums).mean())
+
+    return b.world(step, sums, twin, calls=[Do(lambda: b.log.append(resizable())), *b.calls])

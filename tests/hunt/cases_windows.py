@@ -149,6 +149,14 @@ def lstm_over_windows(b: Bench, x: Tensor, y: Tensor, s: dict[str, Tensor]) -> T
     return b.loss(x, y) + out[k].pow(2).sum()
 
 
+def added_in_place(b: Bench, x: Tensor, y: Tensor, s: dict[str, Tensor]) -> Tensor:
+    i, k = place(7), place(8)
+    s["data"][i] += x[0]
+    s["data"][:, k] *= 0.5
+    s["queue"][i : i + 2, 1] -= x[1, :2]
+    return b.loss(x, y) + b.model(s["data"]).mean() + s["queue"].mean() * b.model[2].bias.sum()
+
+
 BODIES: list[Callable[..., Tensor]] = [
     two_of_one,
     stacked,
@@ -166,6 +174,7 @@ BODIES: list[Callable[..., Tensor]] = [
     other_type_over_the_same,
     lists_of_windows,
     added_into,
+    added_in_place,
     complex_windows,
     places_repeat_and_shapes_change,
     lstm_over_windows,
@@ -313,3 +322,57 @@ def numbers_and_windows_change_at_once() -> Any:
         return b.update(F.cross_entropy(out, y) + out[n].sum() * i)
 
     return b.world(step, data)
+
+
+@case("window")
+def types_of_two_sizes_over_one_memory_and_a_branch() -> Any:
+    arena = torch.arange(2000, dtype=torch.float32)
+    half = arena.view(torch.float16)
+    w = torch.ones(5, requires_grad=True)
+
+    def step(h: int, f: int, flag: bool) -> Tensor:
+        a = (half[h : h + 4].float() * 0.0).nan_to_num(0.0).sum()
+        out = arena[f : f + 5] * w + a
+        out = out.cos() if flag else out.tanh() * 2
+        w.grad = None
+        out.sum().backward()
+        return out
+
+    places = [(4, 600), (3, 600), (4, 600), (5, 601), (8, 602), (7, 604), (3, 1900), (2, 12)]
+    calls = [(h, f, i % 3 != 1) for i, (h, f) in enumerate(places * 2)]
+    return step, calls, lambda: (arena, w)
+
+
+@case("window")
+def types_of_two_sizes_over_an_argument_that_is_written() -> Any:
+    w = torch.ones(5, requires_grad=True)
+
+    def step(arena: Tensor, h: int, f: int, flag: bool) -> Tensor:
+        half = arena.view(torch.float16)
+        a = (half[h : h + 4].float() * 0.0).nan_to_num(0.0).sum()
+        arena[f : f + 4].mul_(2)
+        out = arena[f : f + 5] * w + a
+        out = out.cos() if flag else out.tanh() * 2
+        w.grad = None
+        out.sum().backward()
+        return out
+
+    places = [(4, 600), (3, 600), (4, 600), (5, 601), (8, 602), (7, 604), (3, 1900), (2, 12)]
+    calls = [
+        (torch.arange(2000, dtype=torch.float32), h, f, i % 3 != 1)
+        for i, (h, f) in enumerate(places * 2)
+    ]
+    return step, calls, lambda: (w, [c[0] for c in calls])
+
+
+@case("window")
+def clips_are_of_many_lengths() -> Any:
+    b = Bench(make=sgd, count=12)
+    calls = [(torch.randn(40 + 7 * place(9), FEATURES), y) for _, y in b.calls]
+
+    def step(clip: Tensor, y: Tensor) -> Tensor:
+        i, k = place(30), place(30)
+        clip[k] += 0.1
+        return b.update(b.loss(clip[i : i + 6] - clip[k : k + 6], y))
+
+    return b.world(step, calls=calls)
