@@ -230,6 +230,7 @@ class Step:
         self._session.planned = [p for p in self._session.planned if p is not variant.planned]
 
     def add_in_call(self, variant: Variant, one: Recorded) -> Variant:
+        """Makes the variant of what a call has recorded ready; or another one for the same."""
         try:
             self.add([variant])
         except ArrayIsAlive:  # What it shows stays where it is; all programs are to be made anew.

@@ -336,35 +336,6 @@ def generators_that_are_spawned() -> Any:
 
 
 @case("array")
-def twin_is_read_at_once() -> Any:
-    counts = torch.zeros(4, dtype=torch.long)
-    twin = torch.from_dlpack(counts)
-    b = Bench()
-
-    def step(x: Tensor, y: Tensor) -> Any:
-        counts.add_(y[:4])
-        return b.usual(x, y), twin.sum(), twin[0].item(), twin.tolist()
-
-    return b.world(step, counts)
-
-
-@case("array")
-def twin_is_read_at_once_behind_a_mask() -> Any:
-    sums = torch.zeros(4)
-    twin = torch.from_dlpack(sums)
-    b = Bench()
-    shown = torch.from_dlpack(b.model[0].bias.detach())
-
-    def step(x: Tensor, y: Tensor) -> Any:
-        picked = x[x > 0]
-        sums.add_(x.sum() + picked.numel())
-        loss = b.usual(x, y)
-        return loss, twin.sum() * 2, (shown * 2).sum()
-
-    return b.world(step, sums)
-
-
-@case("array")
 def view_of_an_array_is_kept_from_call_to_call() -> Any:
     b = Bench(count=9)
     means, shown = torch.zeros(6, 4), []
@@ -402,19 +373,3 @@ def array_and_pointer_and_capsule_of_one_buffer() -> Any:
         return b.usual(x, y * 1)
 
     return b.world(step, sums)
-
-
-@case("array")
-def twin_is_written_behind_a_read() -> Any:
-    b = Bench()
-    sums = torch.zeros(6, 8)
-    twin = torch.from_dlpack(sums)
-    resizable = sums.untyped_storage().resizable
-
-    def step(x: Tensor, y: Tensor) -> Tensor:
-        loss = b.loss(x + sums * 0.1, y)
-        twin[0:2].add_(x[:2])
-        twin[3] += x[0]
-        return b.update(loss + b.model(sums).mean())
-
-    return b.world(step, sums, twin, calls=[Do(lambda: b.log.append(resizable())), *b.calls])

@@ -387,30 +387,3 @@ def a_returned_dict_that_the_caller_clears() -> Any:
         return b.calls[-1]
 
     return b.world(step, meters, calls=[b.calls[0], *[Later(cleared)] * 4])
-
-
-@case("undo")
-def statistics_of_a_frozen_norm_behind_a_size() -> Any:
-    b = Bench()
-    teacher = nn.BatchNorm1d(8).requires_grad_(False)
-
-    def step(x: Tensor, y: Tensor) -> Tensor:
-        kinds = torch.unique_consecutive(y).numel()
-        return b.update(b.loss(teacher(x) * kinds, y))
-
-    return b.world(step, teacher)
-
-
-@case("undo")
-def statistics_of_norms_behind_a_mask() -> Any:
-    b = Bench()
-    norms = [nn.BatchNorm1d(8, affine=False), nn.InstanceNorm1d(8, track_running_stats=True)]
-
-    def step(x: Tensor, y: Tensor) -> Tensor:
-        with torch.no_grad():
-            kept = x[x[:, 0] > -9]
-            a = norms[0](kept)
-            c = norms[1](kept.t()[None]).mean()
-        return b.update(b.loss(x, y) + b.model(a).mean() * c)
-
-    return b.world(step, norms)
