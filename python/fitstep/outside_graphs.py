@@ -1,7 +1,7 @@
 """Graphs of autograd that were there before a preview. Going backward through one uses it up, and
 leaves gradients where nobody would look for them: a preview ends there, or goes around.
 
-argument with a graph    the preview has a leaf in its place, over the same memory
+argument with a graph    the preview has one over the same memory in its place, whose graph ends
 tensor within reach      backward ends the preview at its node; the calls will show what comes
 """
 
@@ -13,14 +13,28 @@ from typing import Any
 
 import torch
 
+from . import _core
 from .muted import LeavesTheProcess
 
 
-def as_leaf(value: Any) -> Any:
-    """A leaf in the place of a tensor with a graph; anything else as it is."""
-    if isinstance(value, torch.Tensor) and value.grad_fn is not None:
-        return value.detach().requires_grad_()
-    return value
+class _End(torch.autograd.Function):
+    """Where a graph ends. No leaf, as operators in place refuse those."""
+
+    @staticmethod
+    def forward(_ctx: Any, _anchor: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        return value.data
+
+    @staticmethod
+    def backward(_ctx: Any, *_gradients: torch.Tensor) -> tuple[None, None]:
+        return None, None
+
+
+def with_own_graph(value: Any) -> Any:
+    """What takes the place of a tensor with a graph; anything else as it is."""
+    if not isinstance(value, torch.Tensor) or value.grad_fn is None:
+        return value
+    with _core.NotFollowed(), torch.enable_grad():
+        return _End.apply(torch.zeros((), requires_grad=True), value.detach())
 
 
 @contextlib.contextmanager

@@ -24,7 +24,7 @@ from .entered import Existing, FirstImport, entering, importing_nothing, look_in
 from .errors import CaptureError
 from .following import Ended, Following, is_asked_for_values, one_at_a_time
 from .muted import LeavesTheProcess, muted
-from .outside_graphs import as_leaf, closed
+from .outside_graphs import closed, with_own_graph
 from .results import detached
 from .seen_memory import forget_dead_arrays
 from .stand_ins import stand_in
@@ -203,7 +203,7 @@ class Recordings:
         following = self._following
         try:
             with following.listen(list, _core.FollowMode.PREVIEW):
-                args, kwargs = tree_map(as_leaf, (self._args, self._kwargs))
+                args, kwargs = tree_map(with_own_graph, (self._args, self._kwargs))
                 args, kwargs = tree_map(stand_in, (args, kwargs))
                 result = detached(self._maker.function(*args, **kwargs))
                 if following.error is None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from kit import Do, Later, case
+from kit import Do, Later, add, case
 from torch import Tensor, nn
 from worlds import Bench, batches, sgd
 
@@ -270,61 +270,65 @@ def modes_of_parts_switched_inside() -> Any:
     return b.world(step, n)
 
 
-@case("graph")
-def leaf_behind_a_graph_from_before() -> Any:
-    b = Bench()
-    base = torch.ones(8, requires_grad=True)
-    made = base * 2
+def graph_from_before(*, retains: bool) -> Any:
+    """A case whose step goes backward through a graph that was there before compile."""
 
-    def step(x: Tensor, y: Tensor) -> Tensor:
-        b.opt.zero_grad()
-        loss = b.loss(x * made, y)
-        loss.backward(retain_graph=True)
-        b.opt.step()
-        return loss
+    def build() -> Any:
+        b = Bench()
+        base = torch.ones(8, requires_grad=True)
+        made = base * 2
+        if retains:
+            made.retain_grad()
 
-    return b.world(step, base)
+        def step(x: Tensor, y: Tensor) -> Tensor:
+            b.opt.zero_grad()
+            loss = b.loss(x * made, y)
+            loss.backward(retain_graph=True)
+            b.opt.step()
+            return loss
 
+        return step, b.calls, lambda: (b.model, b.opt, base.grad, made.grad if retains else None)
 
-@case("graph")
-def gradient_is_retained_on_a_graph_from_before() -> Any:
-    b = Bench()
-    base = torch.ones(8, requires_grad=True)
-    made = base * 2
-    made.retain_grad()
-
-    def step(x: Tensor, y: Tensor) -> Tensor:
-        b.opt.zero_grad()
-        loss = b.loss(x * made, y)
-        loss.backward(retain_graph=True)
-        b.opt.step()
-        return loss
-
-    return b.world(step, base, lambda: made.grad)
+    return build
 
 
-@case("graph")
-def arguments_have_graphs() -> Any:
-    b = Bench()
-    encoder = nn.Linear(8, 8)
-    outer = torch.optim.SGD(encoder.parameters(), lr=0.1)
-    features: list[Tensor] = []
+add("graph", "leaf_behind_a_graph_from_before", graph_from_before(retains=False))
+add("graph", "gradient_is_retained_on_a_graph_from_before", graph_from_before(retains=True))
 
-    def encode(x: Tensor) -> Tensor:
-        outer.zero_grad()
-        features[:] = [encoder(x)]
-        return features[0]
 
-    def update() -> None:
-        outer.step()
+def arguments_with_graphs(change: Any) -> Any:
+    """A case whose step is called with what a model outside of it has made."""
 
-    def call(x: Tensor, y: Tensor) -> Any:
-        return Later(lambda _: (encode(x), y))
+    def build() -> Any:
+        b = Bench()
+        encoder = nn.Linear(8, 8)
+        outer = torch.optim.SGD(encoder.parameters(), lr=0.1)
 
-    calls: list[Any] = [(encode(b.calls[0][0]), b.calls[0][1]), Do(update)]
-    for x, y in b.calls[1:]:
-        calls += [call(x, y), Do(update)]
-    return b.world(b.usual, encoder, calls=calls)
+        def encode(x: Tensor) -> Tensor:
+            outer.zero_grad()
+            return encoder(x)
+
+        def call(x: Tensor, y: Tensor) -> Any:
+            return Later(lambda _: (encode(x), y))
+
+        def step(features: Tensor, y: Tensor) -> Tensor:
+            return b.usual(change(features), y)
+
+        calls: list[Any] = [(encode(b.calls[0][0]), b.calls[0][1]), Do(outer.step)]
+        for x, y in b.calls[1:]:
+            calls += [call(x, y), Do(outer.step)]
+        return b.world(step, encoder, calls=calls)
+
+    return build
+
+
+add("graph", "arguments_have_graphs", arguments_with_graphs(lambda features: features))
+add("graph", "arguments_with_graphs_are_written", arguments_with_graphs(Tensor.relu_))
+add(
+    "graph",
+    "views_of_arguments_with_graphs_are_written",
+    arguments_with_graphs(lambda features: features * features[:, :1].mul_(2.0)),
+)
 
 
 @case("graph")

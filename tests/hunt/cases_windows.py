@@ -324,45 +324,36 @@ def numbers_and_windows_change_at_once() -> Any:
     return b.world(step, data)
 
 
-@case("window")
-def types_of_two_sizes_over_one_memory_and_a_branch() -> Any:
-    arena = torch.arange(2000, dtype=torch.float32)
-    half = arena.view(torch.float16)
-    w = torch.ones(5, requires_grad=True)
+def types_of_two_sizes(*, is_written: bool) -> Any:
+    """A case with windows of two types over one memory, and two programs that begin alike."""
 
-    def step(h: int, f: int, flag: bool) -> Tensor:
-        a = (half[h : h + 4].float() * 0.0).nan_to_num(0.0).sum()
-        out = arena[f : f + 5] * w + a
-        out = out.cos() if flag else out.tanh() * 2
-        w.grad = None
-        out.sum().backward()
-        return out
+    def build() -> Any:
+        w = torch.ones(5, requires_grad=True)
+        kept = torch.arange(2000, dtype=torch.float32)
 
-    places = [(4, 600), (3, 600), (4, 600), (5, 601), (8, 602), (7, 604), (3, 1900), (2, 12)]
-    calls = [(h, f, i % 3 != 1) for i, (h, f) in enumerate(places * 2)]
-    return step, calls, lambda: (arena, w)
+        def step(arena: Tensor, h: int, f: int, flag: bool) -> Tensor:
+            half = arena.view(torch.float16)
+            a = (half[h : h + 4].float() * 0.0).nan_to_num(0.0).sum()
+            if is_written:
+                arena[f : f + 4].mul_(2)
+            out = arena[f : f + 5] * w + a
+            out = out.cos() if flag else out.tanh() * 2
+            w.grad = None
+            out.sum().backward()
+            return out
+
+        places = [(4, 600), (3, 600), (4, 600), (5, 601), (8, 602), (7, 604), (3, 1900), (2, 12)]
+        calls = [
+            (kept.clone() if is_written else kept, h, f, i % 3 != 1)
+            for i, (h, f) in enumerate(places * 2)
+        ]
+        return step, calls, lambda: (w, [c[0] for c in calls])
+
+    return build
 
 
-@case("window")
-def types_of_two_sizes_over_an_argument_that_is_written() -> Any:
-    w = torch.ones(5, requires_grad=True)
-
-    def step(arena: Tensor, h: int, f: int, flag: bool) -> Tensor:
-        half = arena.view(torch.float16)
-        a = (half[h : h + 4].float() * 0.0).nan_to_num(0.0).sum()
-        arena[f : f + 4].mul_(2)
-        out = arena[f : f + 5] * w + a
-        out = out.cos() if flag else out.tanh() * 2
-        w.grad = None
-        out.sum().backward()
-        return out
-
-    places = [(4, 600), (3, 600), (4, 600), (5, 601), (8, 602), (7, 604), (3, 1900), (2, 12)]
-    calls = [
-        (torch.arange(2000, dtype=torch.float32), h, f, i % 3 != 1)
-        for i, (h, f) in enumerate(places * 2)
-    ]
-    return step, calls, lambda: (w, [c[0] for c in calls])
+add("window", "types_of_two_sizes_over_one_memory", types_of_two_sizes(is_written=False))
+add("window", "types_of_two_sizes_over_what_is_written", types_of_two_sizes(is_written=True))
 
 
 @case("window")
