@@ -1,4 +1,5 @@
-// Audits: operators run as they are recorded, and what they make is what the program has to make.
+// Audits: operators run as they are recorded, as in plain PyTorch, and what they make is what the
+// program has to make. What they are the first to write is kept, so that it can begin there, too.
 #include <ATen/ops/empty_strided.h>
 
 #include <algorithm>
@@ -46,7 +47,8 @@ void Follower::check_not_resized(const TorchCall& call, const torch::jit::Stack&
   }
 }
 
-// What the call is the first to write in this segment, as it is before: which that was.
+// What the call is the first to write in this segment, as it is before: in which storages none was.
+// Of a home all, so that an audit sees what a program writes beside.
 std::vector<const c10::StorageImpl*> Follower::keep_starts(const TorchCall& call,
                                                            const torch::jit::Stack& stack) {
   std::vector<const c10::StorageImpl*> kept;
@@ -55,10 +57,17 @@ std::vector<const c10::StorageImpl*> Follower::keep_starts(const TorchCall& call
     if (!is_written(call, i)) continue;
     each_tensor(stack[first + i], [&](const at::Tensor& one) {
       if (!one.has_storage() || is_pending(storage_of(one))) return;
-      at::Tensor& start = starts_[storage_of(one)];
-      if (start.defined()) return;
-      start = copy_of(one);
-      kept.push_back(storage_of(one));
+      const bool is_first = starts_.find(storage_of(one)) == starts_.end();
+      if (is_first) {
+        starts_.emplace(storage_of(one), PartCopy(one));
+        kept.push_back(storage_of(one));
+      }
+      PartCopy& start = starts_.at(storage_of(one));
+      if (!where_.is_home(storage_of(one)->data())) {
+        start.add(one);
+      } else if (is_first) {
+        start.add_all();
+      }
     });
   }
   return kept;
@@ -78,8 +87,8 @@ void Follower::run_audited(const TorchCall& call, const OperatorFacts& facts,
     each_tensor(arguments[i], [&](const at::Tensor& one) {
       const auto found = numbers_.find(storage_of(one));
       if (found == numbers_.end()) return;
-      at::Tensor& held = held_[static_cast<size_t>(found->second)];
-      if (held.defined()) held = copy_of(one);
+      std::optional<PartCopy>& held = held_[static_cast<size_t>(found->second)];
+      if (held.has_value()) held->renew(one);
     });
   }
   for (Drawn& one : drawn_) {

@@ -163,8 +163,8 @@ py::tuple end_segment(Bound& bound) {
                                 py::bytes(after.data(), after.size())));
   }
   return py::make_tuple(ended.segment, ended.is_new, ended.changed, ended.externals,
-                        ended.survivors, seeded, generators, ended.held, ended.starts, drawn,
-                        ended.was_overwritten);
+                        ended.survivors, seeded, generators, ended.held, ended.lent_writes,
+                        ended.starts, drawn, ended.was_overwritten);
 }
 
 // In its body operators run as if nobody followed.
@@ -227,6 +227,15 @@ void bind_following(py::module_& module) {
       .def_readonly("op", &ChangedNumber::op)
       .def_property_readonly("value",
                              [](const ChangedNumber& one) { return number_to_python(one.value); });
+  py::class_<PartCopy>(module, "PartCopy")
+      .def(py::init<const at::Tensor&>())
+      .def("add", &PartCopy::add)
+      .def("is_as", &PartCopy::is_as)
+      .def("at", &PartCopy::at)
+      .def("size_bytes", &PartCopy::size_bytes)
+      .def("again", &PartCopy::again)
+      .def("put_into", &PartCopy::put_into)
+      .def("is_in", &PartCopy::is_in);
   py::class_<Segment, std::shared_ptr<Segment>>(module, "Segment")
       .def("set_external", &set_external)
       .def("adopt", &adopt)

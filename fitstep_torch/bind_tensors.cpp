@@ -18,12 +18,6 @@
 namespace fitstep::torch_side {
 namespace {
 
-at::Tensor bytes_over(const c10::Storage& storage) {
-  return tensor_over(
-      storage,
-      {.sizes = {static_cast<int64_t>(storage.nbytes())}, .strides = {1}, .dtype = at::kByte});
-}
-
 // Weak references to a tensor itself forbid torch.utils.swap_tensors(), which converts modules.
 struct WeakStorage {
   c10::weak_intrusive_ptr<c10::StorageImpl> of;
@@ -82,12 +76,14 @@ void bind_tensors(py::module_& module) {
   module.def("storage_bytes", [](const at::Tensor& tensor) { return tensor.storage().nbytes(); });
   module.def("has_storage", [](const at::Tensor& tensor) { return tensor.has_storage(); });
   module.def("is_lent", [](const at::Tensor& tensor) { return is_lent(tensor.storage()); });
-  // All bytes of its storage.
-  module.def("bytes_of", [](const at::Tensor& tensor) { return bytes_over(tensor.storage()); });
   // Of contiguous tensors of bytes. at::equal() takes six times as long on a CPU.
   module.def("same_bytes", [](const at::Tensor& a, const at::Tensor& b) {
     if (!a.is_cpu() || a.nbytes() != b.nbytes()) return at::equal(a, b);
     return std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
+  });
+  module.def("copy_over", [](const at::Tensor& to, const at::Tensor& of) {
+    const BelowAutograd nobody_sees_it;
+    to.copy_(of);
   });
   module.def("use_count", &holders_of);
   module.def("cores_of", &cores_of);

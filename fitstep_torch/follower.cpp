@@ -3,7 +3,6 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/empty.h>
 #include <torch/library.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -96,6 +96,7 @@ void Follower::reset() {
   externals_.clear();
   held_.clear();
   is_written_.clear();
+  lent_writes_.clear();
   watched_.clear();
   has_lent_ = false;
   alive_.clear();
@@ -195,18 +196,9 @@ bool Follower::may_run(const c10::OperatorHandle& op, const OperatorFacts& facts
   if (!has_tensors && !device.is_cpu()) return false;
   if (op.operator_name().name.starts_with("fitstep::")) return false;
   const bool is_unfilled = !has_tensors && rule_of(op).is_undefined;
-  const size_t numbers = storages_.size();
-  const TorchCall call = call_of(op, stack);
-  const torch::jit::Stack arguments(stack.end() - static_cast<std::ptrdiff_t>(count), stack.end());
-  std::vector<Value> results;
-  try {
-    results = geometries_.of(call, arguments, size_bytes_, device);
-  } catch (const NotForeseen&) {
-    trim(numbers);
-    return false;
-  }
-  trim(numbers);
-  for (const TensorRef& result : tensors_of(results)) {
+  const auto results = foresee(op, stack);
+  if (!results.has_value()) return false;
+  for (const TensorRef& result : tensors_of(*results)) {
     const auto elements =
         std::accumulate(result.sizes.begin(), result.sizes.end(), int64_t{1}, std::multiplies<>());
     const bool is_whole = c10::isIntegralType(result.dtype, /*includeBool=*/true);
@@ -257,18 +249,12 @@ void Follower::save_written(const at::Tensor& tensor) {
   // A recorded call waits to read what is there now: it gets a copy.
   at::Tensor& met = externals_[static_cast<size_t>(found->second)];
   if (!met.defined()) return;  // Made in this segment, without elements: nothing is overwritten.
-  met = copy_of(met);
+  if (!held_[static_cast<size_t>(found->second)].has_value()) {
+    PartCopy copied(met);
+    copied.add_all();
+    met = copied.at(met);
+  }
   numbers_.erase(storage_of(tensor));
-}
-
-// Over a storage of its own, with all that the tensor's storage has.
-at::Tensor Follower::copy_of(const at::Tensor& tensor) {
-  const BelowAutograd no_autograd;
-  const at::Tensor bytes = at::empty({static_cast<int64_t>(tensor.storage().nbytes())},
-                                     at::TensorOptions().dtype(at::kByte).device(tensor.device()));
-  bytes.copy_(tensor_over(tensor.storage(),
-                          {.sizes = bytes.sizes().vec(), .strides = {1}, .dtype = at::kByte}));
-  return tensor_over(bytes.storage(), geometry_in(tensor));
 }
 
 // -- the one door ----------------------------------------------------------------------------
@@ -338,6 +324,14 @@ void Follower::handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
     run_and_note(op, facts, keys, stack);
     return;
   }
+  if (picks_from_lent(op, facts, *stack)) {
+    if (bytes_of(*stack, count) != Bytes::Hollow) {
+      run_and_note(op, facts, keys, stack);
+    } else {
+      between(op, keys, stack);
+    }
+    return;
+  }
   if (refuses_strangers(op, *stack)) return;
   if (facts.is_random && was_seeded(generator_of(op, *stack))) {
     python_.flush(full_name(op));
@@ -345,8 +339,10 @@ void Follower::handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
   }
   if (meets_twin(*stack, count)) python_.flush("");
   if (facts.is_for_each && mode_ != Mode::Audit) count_writes(*stack, count, facts.written);
+  const auto lent = lent_among(*stack, count);
+  const int64_t recorded = recorded_;
   if (followed_ == nullptr || !match(op, facts, keys, stack)) record(op, facts, keys, stack);
-  if (has_lent_ && has_written_lent()) python_.flush("");  // Arrays show it from now on.
+  if (recorded_ > recorded && writes_lent(lent)) python_.flush("");  // Arrays show it from now on.
 }
 
 void Follower::ask(const c10::OperatorHandle& op, c10::DispatchKeySet keys,

@@ -6,9 +6,6 @@
 //     that asks for a value (.item())            what is recorded runs first, then it runs
 //     that computes                              it is recorded; its results are hollow
 //
-// In an audit an operator that is recorded runs, too, as in plain PyTorch: its results are real,
-// and what it is the first to write is kept, so that the program can do it from the same start.
-//
 // What is recorded is compared with the segments that are known, call by call; where none is like
 // it, a new one begins with the calls so far. So nothing that Python decides can be missed.
 #pragma once
@@ -17,17 +14,21 @@
 #include <c10/util/flat_hash_map.h>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "fitstep_torch/at_once.h"
 #include "fitstep_torch/following.h"
+#include "fitstep_torch/generators.h"
 #include "fitstep_torch/geometry.h"
 #include "fitstep_torch/guesses.h"
 #include "fitstep_torch/hollow.h"
 #include "fitstep_torch/operator_facts.h"
+#include "fitstep_torch/part_copy.h"
 #include "fitstep_torch/saved_writes.h"
 #include "fitstep_torch/segment.h"
 
@@ -83,19 +84,23 @@ class Follower {
 
   bool is_pending(const c10::StorageImpl* storage) const;
   bool refuses_strangers(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
-  bool has_written_lent() const;
+  void watch(int32_t number, const at::Tensor& tensor);
+  bool writes_lent(const std::vector<std::pair<size_t, at::Tensor>>& lent);
   bool was_overwritten() const;
   bool meets_twin(const torch::jit::Stack& stack, size_t count);
   std::vector<int32_t> twins_of(const at::Tensor& one) const;
   bool has_guess(const torch::jit::Stack& stack, size_t count) const;
   Bytes bytes_of(const torch::jit::Stack& stack, size_t count) const;
+  std::optional<std::vector<Value>> foresee(const c10::OperatorHandle& op,
+                                            const torch::jit::Stack& stack);
   bool may_run(const c10::OperatorHandle& op, const OperatorFacts& facts,
                const torch::jit::Stack& stack);
+  bool picks_from_lent(const c10::OperatorHandle& op, const OperatorFacts& facts,
+                       const torch::jit::Stack& stack);
   void run(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
   void resize(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
   void run_and_note(const c10::OperatorHandle& op, const OperatorFacts& facts,
                     c10::DispatchKeySet keys, torch::jit::Stack* stack);
-  static at::Tensor copy_of(const at::Tensor& tensor);
   void save_written(const at::Tensor& tensor);
   void ask(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
   void make_up(const c10::OperatorHandle& op, torch::jit::Stack* stack);
@@ -153,7 +158,6 @@ class Follower {
   void note_storage(const at::Tensor& made, int64_t size_bytes, c10::Device device);
   void note_written(const TorchCall& call, const torch::jit::Stack& stack);
   void sweep_dead();
-  std::vector<int64_t> sizes() const;
   void reset();
 
   Following& python_;
@@ -179,20 +183,16 @@ class Follower {
   std::vector<c10::Device> devices_;                                 // By number.
   std::vector<int64_t> met_at_bytes_;                                // By number; -1: made here.
   std::vector<at::Tensor> externals_;                                // By number; else undefined.
-  std::vector<at::Tensor> held_;  // By number: what was in memory that is somebody else's.
-  std::vector<bool> is_written_;  // By number: it waits for that.
-  std::vector<std::pair<int32_t, uint64_t>> watched_;  // Lent, not copied: numbers, hashes.
-  bool has_lent_ = false, is_sized_by_data_ = false;
+  std::vector<std::optional<PartCopy>> held_;  // By number: what was in memory of somebody else.
+  std::vector<at::Tensor> lent_writes_;        // What the last call writes of that.
+  std::vector<bool> is_written_;               // By number: it waits for that.
+  std::map<std::tuple<int32_t, int64_t, int64_t>, uint64_t> watched_;  // Lent, not copied: hashes.
+  bool has_lent_ = false, is_sized_by_data_ = false, is_trial_ = false;
   std::vector<int32_t> alive_;
 
   std::vector<at::Generator> generators_;  // That Python gives to operators.
-  // Generators that are drawn from: their state before, and that which Python last left or saw.
-  struct Drawn {
-    at::Generator generator;
-    std::vector<char> before, seen;
-  };
-  std::vector<Drawn> drawn_;
-  ska::flat_hash_map<const c10::StorageImpl*, at::Tensor> starts_;
+  std::vector<Drawn> drawn_;               // Those that are drawn from.
+  ska::flat_hash_map<const c10::StorageImpl*, PartCopy> starts_;
 
   SavedWrites saved_;
 };

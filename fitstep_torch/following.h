@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "fitstep_torch/part_copy.h"
 #include "fitstep_torch/segment.h"
 
 namespace fitstep::torch_side {
@@ -41,16 +42,17 @@ struct EndedSegment {
   std::shared_ptr<Segment> segment;  // Null where nothing was recorded.
   bool is_new = false;
   std::vector<ChangedNumber> changed;
-  std::vector<at::Generator> generators;                  // In the order of the segment's.
-  std::vector<at::Tensor> externals;                      // In the order of externals().
-  std::vector<std::optional<at::Tensor>> held;            // Copies of those that numpy has.
+  std::vector<at::Generator> generators;                       // In the order of the segment's.
+  std::vector<at::Tensor> externals;                           // In the order of externals().
+  std::vector<std::optional<at::Tensor>> held;                 // Copies of those that numpy has.
+  std::vector<std::pair<at::Tensor, at::Tensor>> lent_writes;  // Where, and where it is in a copy.
   std::vector<std::pair<int32_t, at::Tensor>> survivors;  // Made here, and somebody holds them.
   // Generators that Python has seeded behind the last draw: as they were for the draws, and
   // since.
   std::vector<std::tuple<at::Generator, std::vector<char>, std::vector<char>>> seeded;
-  // Of an audit: what externals held before the first write, by place among them; and generators
-  // before and behind what was drawn.
-  std::vector<std::optional<at::Tensor>> starts;
+  // Of an audit: what externals held before the first write, by place among them, where it may be
+  // written; and generators before and behind what was drawn.
+  std::vector<std::optional<PartCopy>> starts;
   std::vector<std::tuple<at::Generator, std::vector<char>, std::vector<char>>> drawn;
   // Whether somebody has written what recorded operators wait to read, past all operators.
   bool was_overwritten = false;

@@ -29,4 +29,10 @@ bool is_default(const at::Generator& generator);
 // A copy of the state.
 std::vector<char> state_bytes(const at::Generator& generator);
 
+// One that a step draws from: its state before, and that which Python last left or saw.
+struct Drawn {
+  at::Generator generator;
+  std::vector<char> before, seen;
+};
+
 }  // namespace fitstep::torch_side

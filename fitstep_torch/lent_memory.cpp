@@ -1,4 +1,6 @@
 // Memory that somebody else has too: numpy reads and writes it past all operators.
+#include <ATen/core/grad_mode.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -10,6 +12,11 @@
 #include "fitstep_torch/stack_tensors.h"
 
 namespace fitstep::torch_side {
+namespace {
+
+constexpr int64_t kLeastPickedFromBytes = int64_t{1} << 20;
+
+}  // namespace
 
 // Whether an argument lies in the memory of something met before that PyTorch takes for another, as
 // DLPack makes it. From then on both are lent: what was called so far has to run first.
@@ -44,28 +51,56 @@ std::vector<int32_t> Follower::twins_of(const at::Tensor& one) const {
   return found;
 }
 
-// Whether the call that was followed last writes memory that somebody else has too.
-bool Follower::has_written_lent() const {
+// Whether the call that was followed last, of whose arguments these are, writes any.
+bool Follower::writes_lent(const std::vector<std::pair<size_t, at::Tensor>>& lent) {
+  if (lent.empty()) return false;
   const TapeOp& last =
       followed_ != nullptr ? followed_->tape.ops[position_ - 1] : fresh_.tape.ops.back();
-  for (size_t i = 0; i < last.call.arguments.size(); ++i) {
-    if (last.call.arguments[i].tensors.empty() || !is_written(last.call, i)) continue;
-    for (const auto& ref : last.call.arguments[i].tensors) {
-      if (!ref.has_value()) continue;
-      const at::Tensor& met = externals_[static_cast<size_t>(ref->storage)];
-      if (met.defined() && is_lent(met.storage())) return true;
-    }
+  for (const auto& [argument, tensor] : lent) {
+    if (is_written(last.call, argument)) lent_writes_.push_back(tensor);
   }
-  return false;
+  return !lent_writes_.empty();
+}
+
+// Whether the call makes little of much of such memory, as `data[indices]` of a data set: to run it
+// at once takes less than a copy of all that it might read.
+bool Follower::picks_from_lent(const c10::OperatorHandle& op, const OperatorFacts& facts,
+                               const torch::jit::Stack& stack) {
+  const size_t count = op.schema().arguments().size();
+  int64_t most_bytes = 0;
+  for (const auto& [argument, tensor] : lent_among(stack, count))
+    most_bytes = std::max(most_bytes, behind_last_byte(tensor) - first_byte(tensor));
+  if (most_bytes < kLeastPickedFromBytes) return false;
+  if (!facts.written.empty() || facts.writes_unsaid || facts.is_random) return false;
+  bool is_apart = device_of(stack).is_cpu();
+  each_argument(stack, count, [&](const at::Tensor& one) {
+    const bool is_there = is_lent(one.storage()) || !where_.is_home(storage_of(one)->data());
+    is_apart &= one.is_cpu() && (!at::GradMode::is_enabled() || !one.requires_grad()) && is_there;
+  });
+  if (!is_apart) return false;
+  const auto results = foresee(op, stack);
+  if (!results.has_value()) return false;
+  int64_t made_bytes = 0;
+  for (const TensorRef& one : tensors_of(*results)) made_bytes += reach_bytes(one);
+  return 2 * made_bytes <= most_bytes;
+}
+
+// Of lent memory that is not copied: what the tensor reaches has to stay as it is.
+void Follower::watch(int32_t number, const at::Tensor& tensor) {
+  const auto* const begin = static_cast<const char*>(storage_of(tensor)->data());
+  const int64_t from = first_byte(tensor);
+  const int64_t to = std::max(from, behind_last_byte(tensor));
+  const auto [one, is_new] = watched_.try_emplace({number, from, to});
+  if (is_new) one->second = hash_bytes(begin + from, to - from);
 }
 
 // Nothing that is recorded has run yet, so that what it met has to be as it was.
 bool Follower::was_overwritten() const {
   if (mode_ == Mode::Audit) return false;
   return std::ranges::any_of(watched_, [&](const auto& one) {
-    const c10::Storage& storage = externals_[static_cast<size_t>(one.first)].storage();
-    return hash_bytes(static_cast<const char*>(storage.data()),
-                      static_cast<int64_t>(storage.nbytes())) != one.second;
+    const auto& [number, from, to] = one.first;
+    const c10::Storage& storage = externals_[static_cast<size_t>(number)].storage();
+    return hash_bytes(static_cast<const char*>(storage.data()) + from, to - from) != one.second;
   });
 }
 

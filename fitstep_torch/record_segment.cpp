@@ -1,19 +1,19 @@
 // Recording a new segment, and the end of any.
 #include <ATen/core/grad_mode.h>
+#include <c10/util/ScopeExit.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <optional>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "fitstep/program/program.h"
 #include "fitstep_torch/follower.h"
 #include "fitstep_torch/generators.h"
-#include "fitstep_torch/hashes.h"
 #include "fitstep_torch/stack_tensors.h"
 #include "fitstep_torch/tensors.h"
 
@@ -32,13 +32,21 @@ void Follower::sweep_dead() {
 int32_t Follower::number_of(const at::Tensor& tensor, bool is_home) {
   const auto found = numbers_.find(storage_of(tensor));
   if (found == numbers_.end()) return add_external(tensor, is_home);
-  const at::Tensor& held = held_[static_cast<size_t>(found->second)];
-  if (!held.defined()) return found->second;
+  std::optional<PartCopy>& held = held_[static_cast<size_t>(found->second)];
+  if (is_trial_) return found->second;
+  if (!held.has_value()) {
+    const auto watched = watched_.lower_bound({found->second, 0, 0});
+    if (watched != watched_.end() && std::get<0>(watched->first) == found->second)
+      watch(found->second, tensor);
+    return found->second;
+  }
   // Somebody may have written since it was met; then it is another one.
-  const c10::Storage& now = tensor.unsafeGetTensorImpl()->unsafe_storage();
-  if (std::memcmp(held.storage().data(), now.data(), now.nbytes()) == 0) return found->second;
-  numbers_.erase(found);
-  return add_external(tensor, is_home);
+  if (!held->is_as(tensor)) {
+    numbers_.erase(found);
+    return add_external(tensor, is_home);
+  }
+  held->add(tensor);
+  return found->second;
 }
 
 int32_t Follower::add_external(const at::Tensor& tensor, bool is_home) {
@@ -52,13 +60,12 @@ int32_t Follower::add_external(const at::Tensor& tensor, bool is_home) {
   // Not the tensor itself: user code may give that another storage (`.data =`).
   externals_.push_back(tensor_over(storage, geometry_in(tensor)));
   held_.emplace_back();
-  if (!is_hollow(*storage.unsafeGetStorageImpl()) && is_lent(storage)) {
+  if (!is_trial_ && !is_hollow(*storage.unsafeGetStorageImpl()) && is_lent(storage)) {
     has_lent_ = true;
     if (is_home || where_.is_home(storage.data())) {
-      watched_.emplace_back(number, hash_bytes(static_cast<const char*>(storage.data()),
-                                               static_cast<int64_t>(storage.nbytes())));
+      watch(number, tensor);
     } else {
-      held_.back() = copy_of(externals_.back());
+      held_.back().emplace(tensor).add(tensor);
     }
   }
   is_written_.push_back(false);
@@ -126,6 +133,24 @@ TorchCall Follower::call_of(const c10::OperatorHandle& op, const torch::jit::Sta
   call.grad_mode = at::GradMode::is_enabled();
   call.has_host_numbers = region_ >= 0;
   return call;
+}
+
+// What the call will make, if that can be said. Nothing is noted of what it reads.
+std::optional<std::vector<Value>> Follower::foresee(const c10::OperatorHandle& op,
+                                                    const torch::jit::Stack& stack) {
+  const auto count = static_cast<std::ptrdiff_t>(op.schema().arguments().size());
+  const size_t numbers = storages_.size();
+  is_trial_ = true;
+  const auto at_the_end = c10::make_scope_exit([&] {
+    is_trial_ = false;
+    trim(numbers);
+  });
+  const TorchCall call = call_of(op, stack);
+  try {
+    return geometries_.of(call, {stack.end() - count, stack.end()}, size_bytes_, device_of(stack));
+  } catch (const NotForeseen&) {
+    return std::nullopt;
+  }
 }
 
 // "cuda" is the GPU that the step is on.
@@ -337,9 +362,15 @@ EndedSegment Follower::end_segment() {
   for (size_t i = 0; i < externals_.size(); ++i) {
     if (!externals_[i].defined()) continue;
     ended.externals.push_back(externals_[i]);
-    ended.held.push_back(held_[i].defined() ? std::optional(held_[i]) : std::nullopt);
+    ended.held.push_back(held_[i].has_value() ? std::optional(held_[i]->at(externals_[i]))
+                                              : std::nullopt);
     const auto start = starts_.find(storage_of(externals_[i]));
     ended.starts.push_back(start != starts_.end() ? std::optional(start->second) : std::nullopt);
+  }
+  for (const at::Tensor& one : lent_writes_) {
+    const auto& held = held_[static_cast<size_t>(numbers_.at(storage_of(one)))];
+    if (held.has_value())
+      ended.lent_writes.emplace_back(tensor_over(one.storage(), geometry_in(one)), held->at(one));
   }
   if (followed_ != nullptr) {
     ended.segment = followed_;
@@ -353,6 +384,10 @@ EndedSegment Follower::end_segment() {
     fresh_.is_whole.assign(storages_.size(), false);
     fresh_.home_address.assign(storages_.size(), 0);
     fresh_.at_once_bytes = at_once_.take_peak(externals_);
+    for (const std::optional<PartCopy>& one : held_) {
+      if (one.has_value() && where_.device != nullptr && where_.device->device().is_cpu())
+        fresh_.at_once_bytes += one->size_bytes();
+    }
     ended.segment = std::make_shared<Segment>(std::move(fresh_));
     ended.is_new = true;
   }

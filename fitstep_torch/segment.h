@@ -37,7 +37,8 @@ struct Segment {
   std::vector<bool> is_state;        // By storage: the model's, in memory of the caller's.
   std::vector<bool> is_whole;  // By storage, no home: places on the tape count from its begin.
   std::vector<uintptr_t> home_address;  // By storage: where it is at home; 0 if that is not known.
-  int64_t at_once_bytes = 0;  // At most, of what runs at once before it and is no external.
+  int64_t at_once_bytes = 0;  // At most, of what runs at once before it and is no external, and of
+                              // copies of what is in memory of somebody else.
 
   // Stand for generators that Python gives to operators, in the order in which they were met: a
   // call may bring another one each time.

@@ -8,10 +8,12 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fitstep_torch/allocator.h"
 #include "fitstep_torch/call.h"
+#include "fitstep_torch/hollow.h"
 
 namespace fitstep::torch_side {
 
@@ -88,8 +90,32 @@ inline bool is_lent(const c10::Storage& storage) {
   return !is_of_allocator(storage.data_ptr().get_deleter());  // Not what torch.load() has read.
 }
 
+// Arguments in such memory, with their places. What is hollow has none.
+inline std::vector<std::pair<size_t, at::Tensor>> lent_among(const torch::jit::Stack& stack,
+                                                             size_t count) {
+  std::vector<std::pair<size_t, at::Tensor>> found;
+  for (size_t i = 0; i < count; ++i) {
+    each_tensor(stack[stack.size() - count + i], [&](const at::Tensor& one) {
+      if (one.has_storage() && !is_hollow(one) &&
+          is_lent(one.unsafeGetTensorImpl()->unsafe_storage()))
+        found.emplace_back(i, one);
+    });
+  }
+  return found;
+}
+
 inline int64_t first_byte(const at::Tensor& tensor) {
   return tensor.storage_offset() * static_cast<int64_t>(tensor.itemsize());
+}
+
+// 0 for a tensor without elements.
+inline int64_t behind_last_byte(const at::Tensor& tensor) {
+  int64_t last = tensor.storage_offset();
+  for (int64_t i = 0; i < tensor.dim(); ++i) {
+    if (tensor.size(i) == 0) return 0;
+    last += (tensor.size(i) - 1) * tensor.stride(i);
+  }
+  return (last + 1) * static_cast<int64_t>(tensor.itemsize());
 }
 
 // As `buffer[i] += x` does behind the addition.

@@ -57,6 +57,12 @@ at::Tensor tensor_over(const c10::Storage& storage, const TensorRef& ref) {
   return tensor;
 }
 
+at::Tensor bytes_over(const c10::Storage& storage) {
+  return tensor_over(
+      storage,
+      {.sizes = {static_cast<int64_t>(storage.nbytes())}, .strides = {1}, .dtype = at::kByte});
+}
+
 namespace {
 
 template <typename Slot>  // Of torch 2.11 it has no such question.

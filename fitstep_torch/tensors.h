@@ -20,6 +20,9 @@ void repoint(const c10::Storage& storage, char* address, void* context = nullptr
 // A plain tensor (no autograd) of its device over `storage` with the geometry of `ref`.
 at::Tensor tensor_over(const c10::Storage& storage, const TensorRef& ref);
 
+// All bytes of a storage.
+at::Tensor bytes_over(const c10::Storage& storage);
+
 // How many tensors and storages are over a tensor's memory. A storage object of Python that nobody
 // there holds any more does not count: PyTorch keeps it for as long as the memory lives.
 int64_t holders_of(const at::Tensor& tensor);

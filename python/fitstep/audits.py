@@ -84,11 +84,11 @@ class Truth:
     def __init__(
         self,
         targets: list[torch.Tensor],
-        starts: list[torch.Tensor | None],
+        starts: list[Any],
         drawn: list[tuple[Any, bytes, bytes]],
     ) -> None:
         self._written = [
-            (k, targets[k], start, _core.bytes_of(targets[k]).clone())
+            (k, targets[k], start, start.again(targets[k]))
             for k, start in enumerate(starts)
             if start is not None
         ]
@@ -99,7 +99,7 @@ class Truth:
     def to_start(self) -> None:
         """All is as before the segment."""
         for _, target, start, _ in self._written:
-            _core.bytes_of(target).copy_(_core.bytes_of(start))
+            start.put_into(target)
         for generator, before, _ in self._drawn:
             _core.set_generator_state(generator, before)
 
@@ -107,7 +107,7 @@ class Truth:
         """All is as plain PyTorch has left it."""
         for place, target, _, content in self._written:
             if place not in self._same:
-                _core.bytes_of(target).copy_(content)
+                content.put_into(target)
         for (generator, _, _), now in zip(self._drawn, self._now, strict=True):
             _core.set_generator_state(generator, now)
 
@@ -124,7 +124,7 @@ class Truth:
         for place, target, _, content in self._written:
             if numbers[place] in undefined:
                 continue
-            if not _core.same_bytes(_core.bytes_of(target), content):
+            if not content.is_in(target):
                 raise _differs(variant, numbers[place], names.get(place, "an argument"))
             self._same.add(place)
         for number, plain, ours in made:

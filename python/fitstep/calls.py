@@ -149,11 +149,8 @@ class Call:
         run()
         for generator, _, after in ended.seeded:
             _core.set_generator_state(generator, after)
-        written = set(segment.written())
-        numbers = segment.externals()
-        for number, tensor, copied in zip(numbers, externals, ended.held, strict=True):
-            if copied is not None and number in written:
-                _core.bytes_of(tensor).copy_(_core.bytes_of(copied))
+        for tensor, copied in ended.lent_writes:
+            _core.copy_over(tensor, copied)
         self._fill(variant, survivors)
 
     def _reach(self) -> Reach:

@@ -113,7 +113,8 @@ class Ended(NamedTuple):
     seeded: list[tuple[Any, bytes, bytes]]  # Generators set behind a draw: for it, and since.
     generators: list[tuple[Any, Any]]  # Of the known segment, and of this call.
     held: list[torch.Tensor | None]  # Copies of externals that numpy has.
-    starts: list[torch.Tensor | None]  # In an audit: written externals, as they were.
+    lent_writes: list[tuple[torch.Tensor, torch.Tensor]]  # What of these is written: there, here.
+    starts: list[Any]  # In an audit, _core.PartCopy or None: written externals, as they were.
     drawn: list[tuple[Any, bytes, bytes]]  # In an audit: generators, before and behind.
     was_overwritten: bool  # By a numpy array, before operators have read it.
 

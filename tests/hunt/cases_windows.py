@@ -181,9 +181,16 @@ BODIES: list[Callable[..., Tensor]] = [
 ]
 
 
-def world(body: Callable[..., Tensor], make: Any, *, is_argument: bool, in_list: bool) -> Any:
+def world(
+    body: Callable[..., Tensor],
+    make: Any,
+    *,
+    is_argument: bool,
+    in_list: bool,
+    is_lent: bool = False,
+) -> Any:
     """A case whose step trains on what `body` makes of windows: of tensors that the step reaches,
-    or that its caller gives it; made anew for each call, or not."""
+    or that its caller gives it; made anew for each call, or not; in numpy's memory, or not."""
 
     def build() -> Any:
         b = Bench(make=make, count=CALLS)
@@ -191,12 +198,15 @@ def world(body: Callable[..., Tensor], make: Any, *, is_argument: bool, in_list:
 
         def tensors() -> dict[str, Any]:
             wide = torch.randn(400, generator=g)
-            return {
+            made = {
                 "data": torch.randn(7, FEATURES, generator=g),
                 "flat": wide[40:200] if in_list else wide[:200].clone(),
                 "square": torch.randn(8, 8, generator=g)[1:, 1:] if in_list else torch.eye(7),
                 "queue": torch.randn(16, 4, generator=g),
             }
+            if not is_lent:
+                return made
+            return {name: torch.from_numpy(one.numpy().copy()) for name, one in made.items()}
 
         kept = tensors()
         lstm = nn.LSTM(FEATURES, 4)
@@ -221,6 +231,8 @@ for body in BODIES:
     name = f"windows_{body.__name__}"
     add("window", name, world(body, sgd, is_argument=False, in_list=False))
     add("window", f"{name}_of_arguments", world(body, sgd, is_argument=True, in_list=True))
+    of_arrays = world(body, sgd, is_argument=False, in_list=True, is_lent=True)
+    add("window", f"{name}_of_arrays", of_arrays)
 
 
 @case("window")
