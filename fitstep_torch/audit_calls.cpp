@@ -26,7 +26,7 @@ void Follower::match_audited(const TorchCall& call, const OperatorFacts& facts,
     take_results(call.handle, call.results, facts, *stack);
   } catch (...) {
     is_written_ = was_written;
-    for (const c10::StorageImpl* one : kept) starts_.erase(one);
+    for (const int32_t one : kept) starts_.erase(one);
     std::erase_if(changed_, [&](const ChangedNumber& one) {
       return static_cast<size_t>(one.op) >= position_;
     });
@@ -49,24 +49,20 @@ void Follower::check_not_resized(const TorchCall& call, const torch::jit::Stack&
 
 // What the call is the first to write in this segment, as it is before: in which storages none was.
 // Of a home all, so that an audit sees what a program writes beside.
-std::vector<const c10::StorageImpl*> Follower::keep_starts(const TorchCall& call,
-                                                           const torch::jit::Stack& stack) {
-  std::vector<const c10::StorageImpl*> kept;
+std::vector<int32_t> Follower::keep_starts(const TorchCall& call, const torch::jit::Stack& stack) {
+  std::vector<int32_t> kept;
   const size_t first = stack.size() - call.arguments.size();
   for (size_t i = 0; i < call.arguments.size(); ++i) {
     if (!is_written(call, i)) continue;
     each_tensor(stack[first + i], [&](const at::Tensor& one) {
       if (!one.has_storage() || is_pending(storage_of(one))) return;
-      const bool is_first = starts_.find(storage_of(one)) == starts_.end();
-      if (is_first) {
-        starts_.emplace(storage_of(one), PartCopy(one));
-        kept.push_back(storage_of(one));
-      }
-      PartCopy& start = starts_.at(storage_of(one));
+      const int32_t number = numbers_.at(storage_of(one));
+      const auto [start, is_first] = starts_.try_emplace(number, one);
+      if (is_first) kept.push_back(number);
       if (!where_.is_home(storage_of(one)->data())) {
-        start.add(one);
+        start->second.add(one);
       } else if (is_first) {
-        start.add_all();
+        start->second.add_all();
       }
     });
   }

@@ -115,6 +115,7 @@ void Follower::trim(size_t count) {
   for (size_t i = count; i < storages_.size(); ++i) {
     if (externals_[i].defined()) numbers_.erase(storage_of(externals_[i]));
   }
+  starts_.erase(starts_.lower_bound(static_cast<int32_t>(count)), starts_.end());
   watched_.erase(watched_.lower_bound({static_cast<int32_t>(count), 0, 0}), watched_.end());
   if (storages_.size() > count)
     storages_.erase(storages_.begin() + static_cast<std::ptrdiff_t>(count), storages_.end());

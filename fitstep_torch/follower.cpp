@@ -17,6 +17,7 @@
 
 #include "fitstep/base/check.h"
 #include "fitstep_torch/generators.h"
+#include "fitstep_torch/lent_memory.h"
 #include "fitstep_torch/op_rules.h"
 #include "fitstep_torch/operators_of_others.h"
 #include "fitstep_torch/stack_tensors.h"
@@ -103,6 +104,7 @@ void Follower::reset() {
   generators_.clear();
   put_generators_back();
   starts_.clear();
+  refilled_.begin_segment();
   guesses_.forget();
 }
 
@@ -338,8 +340,12 @@ void Follower::handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
     was_seeded(generator_of(op, *stack));
   }
   if (meets_twin(*stack, count)) python_.flush("");
-  if (facts.is_for_each && mode_ != Mode::Audit) count_writes(*stack, count, facts.written);
   const auto lent = lent_among(*stack, count);
+  if (writes_into_another(facts.written, lent)) {
+    between(op, keys, stack);
+    return;
+  }
+  if (facts.is_for_each && mode_ != Mode::Audit) count_writes(*stack, count, facts.written);
   const int64_t recorded = recorded_;
   if (followed_ == nullptr || !match(op, facts, keys, stack)) record(op, facts, keys, stack);
   if (recorded_ > recorded && writes_lent(lent)) python_.flush("");  // Arrays show it from now on.

@@ -145,8 +145,7 @@ class Follower {
   // Of an audit.
   void run_audited(const TorchCall& call, const OperatorFacts& facts, c10::DispatchKeySet keys,
                    torch::jit::Stack* stack);
-  std::vector<const c10::StorageImpl*> keep_starts(const TorchCall& call,
-                                                   const torch::jit::Stack& stack);
+  std::vector<int32_t> keep_starts(const TorchCall& call, const torch::jit::Stack& stack);
   void match_audited(const TorchCall& call, const OperatorFacts& facts, c10::DispatchKeySet keys,
                      torch::jit::Stack* stack);
   void check_not_resized(const TorchCall& call, const torch::jit::Stack& stack);
@@ -192,8 +191,9 @@ class Follower {
 
   std::vector<at::Generator> generators_;  // That Python gives to operators.
   std::vector<Drawn> drawn_;               // Those that are drawn from.
-  ska::flat_hash_map<const c10::StorageImpl*, PartCopy> starts_;
+  std::map<int32_t, PartCopy> starts_;     // By number: what is written, as it was.
 
+  Refilled refilled_;
   SavedWrites saved_;
 };
 

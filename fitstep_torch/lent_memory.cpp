@@ -1,9 +1,13 @@
 // Memory that somebody else has too: numpy reads and writes it past all operators.
+#include "fitstep_torch/lent_memory.h"
+
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 #include "fitstep_torch/follower.h"
 #include "fitstep_torch/hashes.h"
@@ -63,7 +67,8 @@ bool Follower::writes_lent(const std::vector<std::pair<size_t, at::Tensor>>& len
 }
 
 // Whether the call makes little of much of such memory, as `data[indices]` of a data set: to run it
-// at once takes less than a copy of all that it might read.
+// at once takes less than a copy of all that it might read. What is not known yet may be indices
+// alone: for a weight's gradient, of a batch in such memory, the step would be cut in two.
 bool Follower::picks_from_lent(const c10::OperatorHandle& op, const OperatorFacts& facts,
                                const torch::jit::Stack& stack) {
   const size_t count = op.schema().arguments().size();
@@ -75,7 +80,9 @@ bool Follower::picks_from_lent(const c10::OperatorHandle& op, const OperatorFact
   bool is_apart = device_of(stack).is_cpu();
   each_argument(stack, count, [&](const at::Tensor& one) {
     const bool is_there = is_lent(one.storage()) || !where_.is_home(storage_of(one)->data());
-    is_apart &= one.is_cpu() && (!at::GradMode::is_enabled() || !one.requires_grad()) && is_there;
+    const bool is_index = c10::isIntegralType(one.scalar_type(), /*includeBool=*/false);
+    is_apart &= one.is_cpu() && (!at::GradMode::is_enabled() || !one.requires_grad()) && is_there &&
+                (is_index || is_readable(one));
   });
   if (!is_apart) return false;
   const auto results = foresee(op, stack);

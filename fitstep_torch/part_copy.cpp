@@ -10,6 +10,7 @@
 #include <cstring>
 #include <functional>
 #include <iterator>
+#include <optional>
 #include <utility>
 
 #include "fitstep/base/check.h"
@@ -151,6 +152,25 @@ bool PartCopy::is_in(const at::Tensor& other) const {
     return std::memcmp(data_of(bytes) + begin, data_of(copy_) + begin,
                        static_cast<size_t>(end - begin)) == 0;
   });
+}
+
+void Refilled::begin_segment() {
+  std::erase_if(of_, [](const auto& one) { return one.second.storage.expired(); });
+  for (auto& [storage, met] : of_) met.last_call.reset();
+}
+
+bool Refilled::is_new(const at::Tensor& tensor, size_t call, const PartCopy& held) {
+  const auto known = of_.find(storage_of(tensor));
+  if (known != of_.end())  // Within one call all is as it was met first.
+    return std::exchange(known->second.last_call, call) != std::optional(call);
+  if (held.is_as(tensor)) return false;
+  of_.emplace(storage_of(tensor), Met{tensor.storage().getWeakStorageImpl(), call});
+  return true;
+}
+
+void Refilled::note_met(const at::Tensor& tensor, size_t call) {
+  const auto known = of_.find(storage_of(tensor));
+  if (known != of_.end()) known->second.last_call = call;
 }
 
 }  // namespace fitstep::torch_side

@@ -6,10 +6,14 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/StorageImpl.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
+#include <unordered_map>
 
 namespace fitstep::torch_side {
 
@@ -39,6 +43,25 @@ class PartCopy {
   at::Tensor original_;               // Bytes of the storage.
   at::Tensor copy_;                   // As many.
   std::map<int64_t, int64_t> there_;  // First bytes, and those behind the last; none touch.
+};
+
+// Memory of somebody else in which content has changed within a segment. From then on what is there
+// counts as new at each call that meets it: else the programs of a buffer that is filled again and
+// again would differ by whether the new content happened to be the old one. Not in previews: two
+// must record the same.
+class Refilled {
+ public:
+  void begin_segment();
+  // Whether what the `call`-th call meets there counts as something else than `held`.
+  bool is_new(const at::Tensor& tensor, size_t call, const PartCopy& held);
+  void note_met(const at::Tensor& tensor, size_t call);  // For the first time in this segment.
+
+ private:
+  struct Met {
+    c10::weak_intrusive_ptr<c10::StorageImpl> storage;  // Keeps the address from being used again.
+    std::optional<size_t> last_call;
+  };
+  std::unordered_map<const c10::StorageImpl*, Met> of_;
 };
 
 }  // namespace fitstep::torch_side

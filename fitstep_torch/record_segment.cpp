@@ -41,7 +41,8 @@ int32_t Follower::number_of(const at::Tensor& tensor, bool is_home) {
     return found->second;
   }
   // Somebody may have written since it was met; then it is another one.
-  if (!held->is_as(tensor)) {
+  const bool is_call = mode_ != Mode::Preview;
+  if (is_call ? refilled_.is_new(tensor, position_, *held) : !held->is_as(tensor)) {
     numbers_.erase(found);
     return add_external(tensor, is_home);
   }
@@ -66,6 +67,7 @@ int32_t Follower::add_external(const at::Tensor& tensor, bool is_home) {
       watch(number, tensor);
     } else {
       held_.back().emplace(tensor).add(tensor);
+      refilled_.note_met(tensor, position_);
     }
   }
   is_written_.push_back(false);
@@ -216,7 +218,7 @@ void Follower::record(const c10::OperatorHandle& op, const OperatorFacts& facts,
     try {
       run_audited(call, facts, keys, stack);
     } catch (...) {
-      for (const c10::StorageImpl* one : kept) starts_.erase(one);
+      for (const int32_t one : kept) starts_.erase(one);
       throw;
     }
     if (has_other_layout(*stack, stack->size() - below)) {  // As dynamic() in other calls.
@@ -364,7 +366,7 @@ EndedSegment Follower::end_segment() {
     ended.externals.push_back(externals_[i]);
     ended.held.push_back(held_[i].has_value() ? std::optional(held_[i]->at(externals_[i]))
                                               : std::nullopt);
-    const auto start = starts_.find(storage_of(externals_[i]));
+    const auto start = starts_.find(static_cast<int32_t>(i));
     ended.starts.push_back(start != starts_.end() ? std::optional(start->second) : std::nullopt);
   }
   for (const at::Tensor& one : lent_writes_) {

@@ -8,12 +8,10 @@
 
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "fitstep_torch/allocator.h"
 #include "fitstep_torch/call.h"
-#include "fitstep_torch/hollow.h"
 
 namespace fitstep::torch_side {
 
@@ -88,20 +86,6 @@ inline bool is_lent(const c10::Storage& storage) {
   if (!storage.device().is_cpu() || storage.nbytes() == 0) return false;
   if (storage.allocator() != nullptr) return !storage.resizable();
   return !is_of_allocator(storage.data_ptr().get_deleter());  // Not what torch.load() has read.
-}
-
-// Arguments in such memory, with their places. What is hollow has none.
-inline std::vector<std::pair<size_t, at::Tensor>> lent_among(const torch::jit::Stack& stack,
-                                                             size_t count) {
-  std::vector<std::pair<size_t, at::Tensor>> found;
-  for (size_t i = 0; i < count; ++i) {
-    each_tensor(stack[stack.size() - count + i], [&](const at::Tensor& one) {
-      if (one.has_storage() && !is_hollow(one) &&
-          is_lent(one.unsafeGetTensorImpl()->unsafe_storage()))
-        found.emplace_back(i, one);
-    });
-  }
-  return found;
 }
 
 inline int64_t first_byte(const at::Tensor& tensor) {

@@ -324,9 +324,9 @@ def put_back(undo: Undo, *others: Any) -> None:
     interrupt: KeyboardInterrupt | None = None
     while True:
         try:
-            undo.put_back()
             for other in others:
                 other()
+            undo.put_back()
             break
         except KeyboardInterrupt as error:
             interrupt = error

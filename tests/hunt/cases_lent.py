@@ -138,6 +138,44 @@ def by_index(b: Bench, x: Tensor, y: Tensor, a: Any, t: Tensor) -> Tensor:
     return b.loss(t[at], y) + float(a[int(at[0])].sum())
 
 
+def written_behind_numpy(b: Bench, x: Tensor, y: Tensor, a: Any, t: Tensor) -> Tensor:
+    i = place()
+    before = t[i : i + 6] * 2
+    a[i : i + 6] *= 0.7
+    t[i : i + 6].mul_(0.9)
+    return b.loss(before, y) + b.model(t[i : i + 3]).sum()
+
+
+def two_storages_in_one_list(b: Bench, x: Tensor, y: Tensor, a: Any, t: Tensor) -> Tensor:
+    i = place()
+    other = torch.from_numpy(a[i + 1 : i + 5])
+    torch._foreach_add_([t[i : i + 3], other[:3]], 0.5)
+    b.log.append(float(a[i + 1].sum()))
+    return b.loss(t[i : i + 6], y)
+
+
+def copied_over_itself(b: Bench, x: Tensor, y: Tensor, a: Any, t: Tensor) -> Tensor:
+    i = place()
+    torch.from_numpy(a[i + 1 : i + 7])[:4].copy_(t[i + 8 : i + 12])
+    torch.add(t[i : i + 2], 1.0, out=torch.from_numpy(a[i : i + 2]))
+    return b.loss(t[i : i + 6], y)
+
+
+def refilled_with_the_same_or_not(b: Bench, x: Tensor, y: Tensor, a: Any, t: Tensor) -> Tensor:
+    total = x.sum() * 0
+    for _ in range(3):
+        a[:6] = random.randrange(2)
+        total = total + b.loss(x * t[:6], y)
+    return total
+
+
+def one_element(b: Bench, x: Tensor, y: Tensor, a: Any, t: Tensor) -> Tensor:
+    scale = torch.from_numpy(a[3, 3:4].reshape(()))
+    a[3, 3] *= 0.9
+    scale.add_(0.01)
+    return b.loss(x * scale, y)
+
+
 def results_go_into_the_array(b: Bench, x: Tensor, y: Tensor, a: Any, t: Tensor) -> Tensor:
     i = place()
     out = b.model(t[i : i + 6])
@@ -176,6 +214,11 @@ BODIES: list[Callable[..., Tensor]] = [
     other_type,
     with_a_gradient,
     by_index,
+    written_behind_numpy,
+    two_storages_in_one_list,
+    copied_over_itself,
+    refilled_with_the_same_or_not,
+    one_element,
     results_go_into_the_array,
     drawn_into_it,
     out_given,

@@ -249,3 +249,66 @@ def test_arrays_that_end_with_the_call_cost_no_look_at_all_objects(
         assert kept[0][0] == means[0]
     assert len(looks) == 3
     step.close()
+
+
+@pytest.mark.parametrize("is_lent", [False, True])
+def test_a_batch_in_numpy_s_memory_is_one_program(is_lent: bool) -> None:
+    """A weight's gradient is little of a large batch, too, and no reason to cut the step in two."""
+    model = nn.Sequential(nn.Linear(784, 64), nn.ReLU(), nn.Linear(64, 4))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def train(x: Tensor) -> Tensor:
+        optimizer.zero_grad()
+        loss = model(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    def batch() -> Tensor:
+        drawn = torch.randn(512, 784)
+        return torch.from_numpy(drawn.numpy().copy()) if is_lent else drawn
+
+    with closing(fitstep.compile(train, (batch(),), audits="off", progress=False)) as step:
+        for _ in range(3):
+            step(batch())
+        assert len(step.variants) == 1
+        copied = 512 * 784 * 4 if is_lent else 0
+        assert step.budget_bytes >= copied + 2 * 512 * 784
+
+
+def test_picked_rows_are_not_copied_with_all_others() -> None:
+    data = torch.from_numpy(np.zeros((20_000, 64), np.float32))
+    model = nn.Linear(64, 2)
+
+    def train(at: Tensor) -> Tensor:
+        model.zero_grad()
+        loss = model(data[at]).square().mean() + model(data[3:5]).mean()
+        loss.backward()
+        return loss
+
+    at = torch.arange(10)
+    with closing(fitstep.compile(train, (at,), audits="off", progress=False)) as step:
+        step(at)
+        assert len(step.variants) == 1
+        assert step.budget_bytes < data.nbytes // 4
+
+
+def test_a_buffer_that_is_filled_again_is_one_program_whatever_is_put_there() -> None:
+    mask = np.ones((4, 6), np.float32)
+    shown = torch.from_numpy(mask)
+    model = nn.Linear(6, 2)
+    draw = np.random.default_rng(0)
+
+    def train(x: Tensor) -> Tensor:
+        loss = x.sum() * 0
+        for _ in range(5):
+            mask[:] = draw.integers(2)
+            loss = loss + model(x * shown).square().mean()
+        loss.backward()
+        return loss
+
+    x = torch.ones(4, 6)
+    with closing(fitstep.compile(train, (x,), audits="off", progress=False)) as step:
+        for _ in range(30):
+            step(x)
+        assert len(step.variants) <= 6  # Of 32 ways to go on as it was, or not.
