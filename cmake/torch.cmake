@@ -26,7 +26,7 @@ list(GET FITSTEP_TORCH_FACTS 1 torch_abi)
 list(GET FITSTEP_TORCH_FACTS 2 python_include)
 list(GET FITSTEP_TORCH_FACTS 3 module_suffix)
 
-file(GLOB torch_sources CONFIGURE_DEPENDS fitstep_torch/*.cpp)
+file(GLOB torch_sources CONFIGURE_DEPENDS fitstep_torch/*/*.cpp)
 list(FILTER torch_sources EXCLUDE REGEX "_test\\.cpp$")
 if(NOT torch_sources)
   return()
@@ -46,11 +46,10 @@ target_compile_definitions(_core PRIVATE
   FMT_HEADER_ONLY=1)  # torch has its own fmt, of another version, among its headers.
 # g++ 12 sees uninitialised memory in torch's headers wherever an optional tensor is copied.
 target_compile_options(_core PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
+file(GLOB own_kernels CONFIGURE_DEPENDS fitstep_torch/own_kernels/*.cpp)
 # Their loops, and PyTorch's threads, are what they are for: vectorised and parallel in every build.
 set_source_files_properties(
-  fitstep_torch/awake_threads.cpp fitstep_torch/bernoulli.cpp fitstep_torch/max_pool.cpp
-  fitstep_torch/pack_masks.cpp fitstep_torch/pack_pool.cpp fitstep_torch/pack_signs.cpp
-  fitstep_torch/read_codes.cpp
+  ${own_kernels}
   PROPERTIES COMPILE_OPTIONS "-O3;-fopenmp" SKIP_PRECOMPILE_HEADERS ON)
 # Reading them takes two fifths of the time of a file.
 target_precompile_headers(_core PRIVATE

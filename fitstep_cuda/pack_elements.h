@@ -4,7 +4,7 @@
 //   pack      bytes of bits      eight elements' flags: element i is bit i % 8 of byte i / 8
 //   read      elements           one element of a gradient
 //
-// The codes are those of the CPU's operators (fitstep_torch/pack_*.cpp), bit for bit.
+// The codes are those of the CPU's operators (fitstep_torch/own_kernels/pack_*.cpp), bit for bit.
 #pragma once
 
 #include <cstdint>

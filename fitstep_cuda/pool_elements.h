@@ -5,7 +5,7 @@
 //   PackPool  outputs      a code, from an index
 //   AddPooled inputs       an element of a gradient
 //
-// The codes are those of the CPU's operators (fitstep_torch/pack_pool.cpp), bit for bit.
+// The codes are those of the CPU's operators, bit for bit: own_kernels/pack_pool.cpp.
 #pragma once
 
 #include <cstdint>

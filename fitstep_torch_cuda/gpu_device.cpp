@@ -35,7 +35,7 @@
 #include "fitstep_cuda/measure_copies.h"
 #include "fitstep_cuda/runtime.h"
 #include "fitstep_cuda/zero_value_copies.h"
-#include "fitstep_torch/torch_device.h"
+#include "fitstep_torch/device.h"
 #include "fitstep_torch_cuda/step_allocator.h"
 
 namespace fitstep::torch_cuda {

@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "fitstep/base/result.h"
-#include "fitstep_torch/torch_device.h"
+#include "fitstep_torch/device.h"
 
 namespace fitstep::torch_cuda {
 

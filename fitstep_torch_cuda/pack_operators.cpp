@@ -1,4 +1,5 @@
-// The packing operators on a GPU; those of the CPU say what each is for (fitstep_torch/pack_*.cpp).
+// The packing operators on a GPU; those of the CPU say what each is for
+// (fitstep_torch/own_kernels/pack_*.cpp).
 #include <ATen/core/Tensor.h>
 #include <ATen/native/Pool.h>
 #include <ATen/ops/empty.h>

@@ -25,6 +25,8 @@ BROKEN = [
     ("layers", "fitstep/run/a.cpp", "#include <cuda_runtime.h>", "cuda"),
     ("layers", "fitstep/run/a.cpp", '#include "fitstep_torch/call.h"', "fitstep_torch"),
     ("layers", "fitstep_torch/a.cpp", '#include "cli/verbs.h"', "cli"),
+    ("rooms", "fitstep_torch/lower/a.h", '#include "fitstep_torch/run.h"', "not in front"),
+    ("rooms", "fitstep_torch_cuda/a.h", '#include "fitstep_torch/run/variant.h"', "the face"),
     ("layers", "fitstep/misc/a.cpp", "", "not in the table"),
     ("rooms", "cli/a.cpp", '#include "fitstep/planner/layout/placer.h"', "the face"),
     ("rooms", "fitstep/planner/orders/a.h", '#include "fitstep/planner/values/a.h"', "the face"),

@@ -33,20 +33,33 @@ LAYERS["fitstep_torch"] = LAYERS["planner"] | LAYERS["report"]
 LAYERS["fitstep_torch_cuda"] = LAYERS["fitstep_torch"]
 LAYERS["cli"] = CORE
 
-# Folders of the planner, in order: each includes the faces (`NAME.h` beside it) of those before it.
-ROOMS = [
-    "values",
-    "schedule",
-    "layout",
-    "recompute",
-    "offload",
-    "bounds",
-    "candidates",
-    "policies",
-    "search",
-    "orders",
-    "packing",
-]
+# Layer -> its rooms in order: each includes the faces (`NAME.h` beside the folder) of those before.
+ROOMS: dict[str, list[str]] = {
+    "fitstep/planner": [
+        "values",
+        "schedule",
+        "layout",
+        "recompute",
+        "offload",
+        "bounds",
+        "candidates",
+        "policies",
+        "search",
+        "orders",
+        "packing",
+    ],
+    "fitstep_torch": [
+        "tensors",
+        "device",
+        "own_kernels",
+        "operators",
+        "lower",
+        "profile",
+        "record",
+        "run",
+        "bind",
+    ],
+}
 MOST_SOURCES = 20
 
 # Start of an outside include -> layers that may use it.
@@ -153,16 +166,19 @@ def layers(path: PurePosixPath, text: str) -> Iterator[Fault]:
                 yield number, f"{layer} may not include {target}"
 
 
-def room_of(path: PurePosixPath) -> str | None:
-    """The folder of the planner that a file lies in."""
-    parts = path.parts
-    return parts[2] if parts[:2] == ("fitstep", "planner") and len(parts) > 3 else None
+Room = tuple[str, str]  # The layer, and the folder in it.
 
 
-def faced_room(path: PurePosixPath) -> str | None:
-    """The folder of the planner that a header is the face of."""
-    is_face = path.parent == PurePosixPath("fitstep/planner") and path.stem in ROOMS
-    return path.stem if is_face else None
+def room_of(path: PurePosixPath) -> Room | None:
+    """The room that a file lies in."""
+    house = path.parent.parent.as_posix()
+    return (house, path.parent.name) if house in ROOMS else None
+
+
+def faced_room(path: PurePosixPath) -> Room | None:
+    """The room that a header is the face of."""
+    house = path.parent.as_posix()
+    return (house, path.stem) if path.stem in ROOMS.get(house, []) else None
 
 
 def rooms(path: PurePosixPath, text: str) -> Iterator[Fault]:
@@ -170,23 +186,24 @@ def rooms(path: PurePosixPath, text: str) -> Iterator[Fault]:
     if path.suffix not in {".h", ".cpp"}:
         return
     room = room_of(path)
-    if room is not None and room not in ROOMS:
-        yield 1, f"folder '{room}' is not in the order of rooms"
+    if room is not None and room[1] not in ROOMS[room[0]]:
+        yield 1, f"folder '{room[1]}' is not in the order of rooms"
         return
     is_test = path.name.endswith("_test.cpp")
     for number, target in includes(text):
         other, face = room_of(PurePosixPath(target)), faced_room(PurePosixPath(target))
         if other is not None and other not in {room, faced_room(path)}:
-            yield number, f"include fitstep/planner/{other}.h, the face of that room"
-        if room is None or face is None or is_test:
+            yield number, f"include {'/'.join(other)}.h, the face of that room"
+        if room is None or face is None or is_test or face[0] != room[0]:
             continue
-        if ROOMS.index(face) >= ROOMS.index(room):
-            yield number, f"{room} may not include {target}, which is not in front of it"
+        order = ROOMS[room[0]]
+        if order.index(face[1]) >= order.index(room[1]):
+            yield number, f"{room[1]} may not include {target}, which is not in front of it"
 
 
 def crowded(root: Path) -> Iterator[str]:
     """Rooms without a face, or with more sources than one overlooks."""
-    for folder in sorted((root / "fitstep/planner").glob("*/")):
+    for folder in sorted(one for house in ROOMS for one in (root / house).glob("*/")):
         sources = [one for one in folder.glob("*.cpp") if not one.name.endswith("_test.cpp")]
         if len(sources) > MOST_SOURCES:
             yield f"{folder.relative_to(root)}: {len(sources)} sources, at most {MOST_SOURCES}"

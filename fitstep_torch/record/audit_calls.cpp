@@ -1,0 +1,154 @@
+// Audits: operators run as they are recorded, as in plain PyTorch, and what they make is what the
+// program has to make. What they are the first to write is kept, so that it can begin there, too.
+#include <ATen/ops/empty_strided.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "fitstep_torch/operators.h"
+#include "fitstep_torch/record/follower.h"
+#include "fitstep_torch/tensors.h"
+
+namespace fitstep::torch_side {
+
+// A call that is as in the known segment. Where its kernel raises it has not been called.
+void Follower::match_audited(const TorchCall& call, const OperatorFacts& facts,
+                             c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  const auto kept = keep_starts(call, *stack);
+  const std::vector<bool> was_written = is_written_;
+  note_written(call, *stack);
+  try {
+    run_audited(call, facts, keys, stack);
+    take_results(call.handle, call.results, facts, *stack);
+  } catch (...) {
+    is_written_ = was_written;
+    for (const int32_t one : kept) starts_.erase(one);
+    std::erase_if(changed_, [&](const ChangedNumber& one) {
+      return static_cast<size_t>(one.op) >= position_;
+    });
+    throw;
+  }
+}
+
+// Whether the kernel would give what it writes another size is asked before it runs.
+void Follower::check_not_resized(const TorchCall& call, const torch::jit::Stack& stack) {
+  if (facts_of(call.handle).written.empty()) return;
+  const torch::jit::Stack arguments(
+      stack.end() - static_cast<std::ptrdiff_t>(call.arguments.size()), stack.end());
+  try {
+    geometries_.of(call, arguments, size_bytes_, device_of(arguments));
+  } catch (const Resizes&) {
+    python_.refuse(full_name(call.handle), kResizes);
+  } catch (const std::exception&) {  // The kernel will say it.
+  }
+}
+
+// What the call is the first to write in this segment, as it is before: in which storages none was.
+// Of a home all, so that an audit sees what a program writes beside.
+std::vector<int32_t> Follower::keep_starts(const TorchCall& call, const torch::jit::Stack& stack) {
+  std::vector<int32_t> kept;
+  const size_t first = stack.size() - call.arguments.size();
+  for (size_t i = 0; i < call.arguments.size(); ++i) {
+    if (!is_written(call, i)) continue;
+    each_tensor(stack[first + i], [&](const at::Tensor& one) {
+      if (!one.has_storage() || is_pending(storage_of(one))) return;
+      const int32_t number = numbers_.at(storage_of(one));
+      const auto [start, is_first] = starts_.try_emplace(number, one);
+      if (is_first) kept.push_back(number);
+      if (!where_.is_home(storage_of(one)->data())) {
+        start->second.add(one);
+      } else if (is_first) {
+        start->second.add_all();
+      }
+    });
+  }
+  return kept;
+}
+
+// The kernel; with results over memory of their own that begins and ends where they do, as those
+// of a program are.
+void Follower::run_audited(const TorchCall& call, const OperatorFacts& facts,
+                           c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  const c10::OperatorHandle& op = call.handle;
+  const at::Generator generator = facts.is_random ? generator_of(op, *stack) : at::Generator();
+  const torch::jit::Stack arguments(
+      stack->end() - static_cast<std::ptrdiff_t>(call.arguments.size()), stack->end());
+  run(op, keys, stack);
+  for (size_t i = 0; i < call.arguments.size(); ++i) {  // Not by somebody else.
+    if (!is_written(call, i)) continue;
+    each_tensor(arguments[i], [&](const at::Tensor& one) {
+      const auto found = numbers_.find(storage_of(one));
+      if (found == numbers_.end()) return;
+      std::optional<PartCopy>& held = held_[static_cast<size_t>(found->second)];
+      if (held.has_value()) held->renew(one);
+    });
+  }
+  for (Drawn& one : drawn_) {
+    if (facts.is_random && one.generator == generator) one.seen = state_bytes(generator);
+  }
+  const size_t count = op.schema().returns().size();
+  const size_t first = stack->size() - count;
+  std::vector<at::Tensor> others;
+  for (size_t i = 0; i < count; ++i) {
+    if (facts.argument_of[i] >= 0) continue;
+    c10::IValue& result = (*stack)[first + i];
+    if (result.isTensor() && result.toTensor().defined()) {
+      others.push_back(apart(result.toTensor(), others));
+      result = others.back();
+    } else if (result.isTensorList()) {
+      c10::List<at::Tensor> list;
+      for (const at::Tensor& one : result.toTensorVector()) {
+        others.push_back(apart(one, others));
+        list.push_back(others.back());
+      }
+      result = list;
+    }
+  }
+}
+
+at::Tensor Follower::apart(const at::Tensor& made, const std::vector<at::Tensor>& others) const {
+  if (is_other_layout(made)) return made;
+  TensorRef ref = geometry_in(made);
+  const bool is_whole = made.storage_offset() == 0 &&
+                        static_cast<int64_t>(made.storage().nbytes()) == reach_bytes(ref);
+  const bool is_alone =
+      numbers_.find(storage_of(made)) == numbers_.end() &&
+      std::ranges::none_of(others, [&](const auto& one) { return one.is_alias_of(made); });
+  if (is_whole && is_alone) return made;
+  const BelowAutograd no_autograd;
+  at::Tensor copied = at::empty_strided(made.sizes(), made.strides(), made.options());
+  copied.copy_(made);
+  return copied;
+}
+
+void Follower::take_result(const c10::OperatorHandle& op, const std::optional<TensorRef>& expected,
+                           const at::Tensor& made) {
+  if (!expected.has_value() && !made.defined()) return;
+  const bool is_same = expected.has_value() && made.defined() &&
+                       made.sizes() == c10::IntArrayRef(expected->sizes) &&
+                       made.strides() == c10::IntArrayRef(expected->strides) &&
+                       made.scalar_type() == expected->dtype;
+  if (!is_same) {
+    python_.refuse(full_name(op), "makes a tensor of another shape or other strides than recorded");
+    return;
+  }
+  note_storage(made, reach_bytes(*expected), made.device());
+}
+
+void Follower::take_results(const c10::OperatorHandle& op, const std::vector<Value>& expected,
+                            const OperatorFacts& facts, const torch::jit::Stack& stack) {
+  const size_t first = stack.size() - expected.size();
+  for (size_t i = 0; i < expected.size(); ++i) {
+    if (facts.argument_of[i] >= 0) continue;
+    if (expected[i].kind == Value::Kind::Tensor) {
+      take_result(op, expected[i].tensors.front(), stack[first + i].toTensor());
+    } else if (expected[i].kind == Value::Kind::TensorList) {
+      const std::vector<at::Tensor> list = stack[first + i].toTensorVector();
+      for (size_t k = 0; k < list.size(); ++k) take_result(op, expected[i].tensors[k], list[k]);
+    }
+  }
+}
+
+}  // namespace fitstep::torch_side

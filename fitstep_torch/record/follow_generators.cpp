@@ -1,0 +1,58 @@
+// Generators that a step draws from: which they are, and what Python does to them meanwhile.
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include "fitstep_torch/record/follower.h"
+#include "fitstep_torch/tensors.h"
+
+namespace fitstep::torch_side {
+
+size_t Follower::generator_number(const at::Generator& generator) {
+  const auto found = std::ranges::find(generators_, generator);
+  if (found != generators_.end()) return static_cast<size_t>(found - generators_.begin());
+  generators_.push_back(generator);
+  return generators_.size() - 1;
+}
+
+at::Generator Follower::generator_of(const c10::OperatorHandle& op,
+                                     const torch::jit::Stack& stack) const {
+  const c10::Device device = device_of(stack);
+  at::Generator found = device.is_cpu() ? at::detail::getDefaultCPUGenerator()
+                                        : at::globalContext().defaultGenerator(device);
+  const size_t count = op.schema().arguments().size();
+  for (size_t i = stack.size() - count; i < stack.size(); ++i) {
+    if (stack[i].isGenerator()) found = stack[i].toGenerator();
+  }
+  return found;
+}
+
+// Whether Python has seeded a generator since the last draw, which waits to happen.
+bool Follower::was_seeded(const at::Generator& generator) {
+  std::vector<char> now = state_bytes(generator);
+  for (const Drawn& one : drawn_) {
+    if (one.generator == generator) return one.seen != now;
+  }
+  Drawn drawn{.generator = generator, .before = now, .seen = std::move(now)};
+  if (mode_ != Mode::Audit && generator.device().is_cpu()) {
+    // Elsewhere than any seed puts it, so that the same seed once more is seen, too.
+    move_generator(generator);
+    drawn.seen = state_bytes(generator);
+  }
+  drawn_.push_back(std::move(drawn));
+  return false;
+}
+
+void Follower::put_generators_back() {
+  for (const Drawn& one : drawn_) {
+    if (mode_ == Mode::Audit || !one.generator.device().is_cpu()) continue;
+    if (state_bytes(one.generator) == one.seen) load_generator(one.generator, one.before.data());
+  }
+  drawn_.clear();
+}
+
+}  // namespace fitstep::torch_side

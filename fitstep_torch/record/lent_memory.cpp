@@ -1,0 +1,113 @@
+// Memory that somebody else has too: numpy reads and writes it past all operators.
+#include "fitstep_torch/record/lent_memory.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "fitstep_torch/device.h"
+#include "fitstep_torch/operators.h"
+#include "fitstep_torch/record/follower.h"
+#include "fitstep_torch/tensors.h"
+
+namespace fitstep::torch_side {
+namespace {
+
+constexpr int64_t kLeastPickedFromBytes = int64_t{1} << 20;
+
+}  // namespace
+
+// Whether an argument lies in the memory of something met before that PyTorch takes for another, as
+// DLPack makes it. From then on both are lent: what was called so far has to run first.
+bool Follower::meets_twin(const torch::jit::Stack& stack, size_t count) {
+  bool found = false;
+  each_argument(stack, count, [&](const at::Tensor& one) {
+    for (const int32_t number : twins_of(one)) {
+      const at::Tensor& met = externals_[static_cast<size_t>(number)];
+      saved_.mark_lent(one.unsafeGetTensorImpl()->unsafe_storage());
+      saved_.mark_lent(met.storage());
+      found = true;
+    }
+  });
+  return found;
+}
+
+// Numbers of storages in whose memory it lies, too, and that count as others.
+std::vector<int32_t> Follower::twins_of(const at::Tensor& one) const {
+  std::vector<int32_t> found;
+  if (!one.has_storage() || is_hollow(*storage_of(one))) return found;
+  const c10::Storage& storage = one.unsafeGetTensorImpl()->unsafe_storage();
+  if (!is_lent(storage) && !has_lent_) return found;
+  if (numbers_.find(storage_of(one)) != numbers_.end()) return found;
+  const auto* const begin = static_cast<const char*>(storage.data());
+  for (size_t i = 0; i < externals_.size(); ++i) {
+    const at::Tensor& met = externals_[i];
+    if (!met.defined() || is_lent(storage) == is_lent(met.storage())) continue;
+    const auto* const at = static_cast<const char*>(met.storage().data());
+    if (begin >= at + met.storage().nbytes() || at >= begin + storage.nbytes()) continue;
+    found.push_back(static_cast<int32_t>(i));
+  }
+  return found;
+}
+
+// Whether the call that was followed last, of whose arguments these are, writes any.
+bool Follower::writes_lent(const std::vector<std::pair<size_t, at::Tensor>>& lent) {
+  if (lent.empty()) return false;
+  const TapeOp& last =
+      followed_ != nullptr ? followed_->tape.ops[position_ - 1] : fresh_.tape.ops.back();
+  for (const auto& [argument, tensor] : lent) {
+    if (is_written(last.call, argument)) lent_writes_.push_back(tensor);
+  }
+  return !lent_writes_.empty();
+}
+
+// Whether the call makes little of much of such memory, as `data[indices]` of a data set: to run it
+// at once takes less than a copy of all that it might read. What is not known yet may be indices
+// alone: for a weight's gradient, of a batch in such memory, the step would be cut in two.
+bool Follower::picks_from_lent(const c10::OperatorHandle& op, const OperatorFacts& facts,
+                               const torch::jit::Stack& stack) {
+  const size_t count = op.schema().arguments().size();
+  int64_t most_bytes = 0;
+  for (const auto& [argument, tensor] : lent_among(stack, count))
+    most_bytes = std::max(most_bytes, behind_last_byte(tensor) - first_byte(tensor));
+  if (most_bytes < kLeastPickedFromBytes) return false;
+  if (!facts.written.empty() || facts.writes_unsaid || facts.is_random) return false;
+  bool is_apart = device_of(stack).is_cpu();
+  each_argument(stack, count, [&](const at::Tensor& one) {
+    const bool is_there = is_lent(one.storage()) || !where_.is_home(storage_of(one)->data());
+    const bool is_index = c10::isIntegralType(one.scalar_type(), /*includeBool=*/false);
+    is_apart &= one.is_cpu() && (!at::GradMode::is_enabled() || !one.requires_grad()) && is_there &&
+                (is_index || is_readable(one));
+  });
+  if (!is_apart) return false;
+  const auto results = foresee(op, stack);
+  if (!results.has_value()) return false;
+  int64_t made_bytes = 0;
+  for (const TensorRef& one : tensors_of(*results)) made_bytes += reach_bytes(one);
+  return 2 * made_bytes <= most_bytes;
+}
+
+// Of lent memory that is not copied: what the tensor reaches has to stay as it is.
+void Follower::watch(int32_t number, const at::Tensor& tensor) {
+  const auto* const begin = static_cast<const char*>(storage_of(tensor)->data());
+  const int64_t from = first_byte(tensor);
+  const int64_t to = std::max(from, behind_last_byte(tensor));
+  const auto [one, is_new] = watched_.try_emplace({number, from, to});
+  if (is_new) one->second = hash_bytes(begin + from, to - from);
+}
+
+// Nothing that is recorded has run yet, so that what it met has to be as it was.
+bool Follower::was_overwritten() const {
+  if (mode_ == Mode::Audit) return false;
+  return std::ranges::any_of(watched_, [&](const auto& one) {
+    const auto& [number, from, to] = one.first;
+    const c10::Storage& storage = externals_[static_cast<size_t>(number)].storage();
+    return hash_bytes(static_cast<const char*>(storage.data()) + from, to - from) != one.second;
+  });
+}
+
+}  // namespace fitstep::torch_side

@@ -1,0 +1,79 @@
+#include "fitstep_torch/tensors/references.h"
+
+#include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <bitset>
+#include <unordered_map>
+
+namespace fitstep::torch_side {
+namespace {
+
+namespace py = pybind11;
+
+// By address; most that are looked up are not there, which a few bits of the address tell.
+class Counts {
+ public:
+  void add(PyObject* object) {
+    counts_.emplace(object, 0);
+    may_be_.set(bits_of(object));
+  }
+  int64_t of(PyObject* object) const { return counts_.at(object); }
+  void see(PyObject* object) {
+    if (!may_be_.test(bits_of(object))) return;
+    if (const auto found = counts_.find(object); found != counts_.end()) ++found->second;
+  }
+
+ private:
+  static constexpr size_t kBits = size_t{1} << 16;
+  static size_t bits_of(PyObject* object) {
+    return reinterpret_cast<uintptr_t>(object) / alignof(std::max_align_t) % kBits;
+  }
+  std::unordered_map<PyObject*, int64_t> counts_;
+  std::bitset<kBits> may_be_;
+};
+
+int count(PyObject* held, void* counts) {
+  static_cast<Counts*>(counts)->see(held);
+  return 0;
+}
+
+}  // namespace
+
+std::vector<int64_t> references_past_containers(const py::list& objects, const py::list& followed) {
+  Counts counts;
+  for (const py::handle object : objects) counts.add(object.ptr());
+  for (const py::handle object : followed) {
+    const traverseproc traverse = Py_TYPE(object.ptr())->tp_traverse;
+    if (traverse != nullptr) traverse(object.ptr(), &count, &counts);
+  }
+  constexpr int64_t kInFollowed = 1;  // That list does not list itself, but each of these.
+  std::vector<int64_t> past;
+  for (const py::handle object : objects)
+    past.push_back(Py_REFCNT(object.ptr()) - counts.of(object.ptr()) - kInFollowed);
+  return past;
+}
+
+py::list tensors_among(const py::list& objects) {
+  auto* const tensor = reinterpret_cast<PyTypeObject*>(THPVariableClass);
+  py::list found;
+  for (const py::handle object : objects)  // By its type: a proxy asked for its class may raise.
+    if (PyType_IsSubtype(Py_TYPE(object.ptr()), tensor) != 0) found.append(object);
+  return found;
+}
+
+int64_t cores_of(const py::handle& object) {
+  const at::Tensor& tensor = THPVariable_Unpack(object.ptr());
+  const auto adds_to_it = torch::autograd::impl::try_get_grad_accumulator(tensor);
+  return static_cast<int64_t>(tensor.use_count()) - 1 - (adds_to_it ? 1 : 0);
+}
+
+void track_anew(const py::list& objects) {
+  for (const py::handle one : objects) {
+    if (PyObject_GC_IsTracked(one.ptr()) == 0) continue;
+    PyObject_GC_UnTrack(one.ptr());
+    PyObject_GC_Track(one.ptr());
+  }
+}
+
+}  // namespace fitstep::torch_side
