@@ -19,7 +19,7 @@ from .ambient import ambient, under
 from .entered import FirstImport, forget_modules
 from .errors import CaptureError, FitstepError, user_location
 from .recordings import Recordings
-from .seen_memory import forget_dead_arrays, seen_past_tensors
+from .seen_memory import forget_dead_arrays, note_holders
 from .state import Reach
 from .undo import Undo, put_back
 from .variants import Binder, Recorded, Variant, lower
@@ -131,7 +131,7 @@ class Maker:
             )
 
     def _bind(self, recorded: list[Recorded], calls: int, of: Recordings) -> Preview:
-        self.session.staying += seen_past_tensors(self.find_reach(), recorded, self.session)
+        note_holders(self.find_reach(), recorded, self.session)
         binder = Binder(self.session, self.keeps_grads or of.was_cut)
         variants = binder.bind(recorded)
         kept: list[Variant] = []

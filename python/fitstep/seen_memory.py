@@ -28,8 +28,9 @@ class ArrayIsAlive(FitstepError):
     """Memory has to move, and an array that shows it would stay behind."""
 
 
-def seen_past_tensors(reach: Reach, recorded: list[Any], session: Any) -> list[_core.WeakStorage]:
-    """Those within reach whose memory has a holder that is no tensor which Python can find."""
+def note_holders(reach: Reach, recorded: list[Any], session: Any) -> None:
+    """Tensors within reach count as lent where a holder of their memory is no tensor that Python
+    can find: an array made by DLPack, which no call has shown, or an object of C++."""
     tensors = [p.tensor for p in reach.unique() if p.tensor.layout is torch.strided]
     tensors = [t for t in tensors if t.device.type == "cpu" and _core.storage_bytes(t) > 0]
     forget_dead_arrays([t for t in tensors if _core.is_lent(t)])
@@ -45,14 +46,15 @@ def seen_past_tensors(reach: Reach, recorded: list[Any], session: Any) -> list[_
         _core.storage_id(t): t for t in tensors if session.home_of(t) is None and is_suspect(t)
     }
     if not suspects:
-        return []
+        return
     known = {id(t) for t in tensors}
     known |= {id(t) for one in recorded for t in one.externals}
     known |= {id(t) for one in recorded for _, t in one.survivors}
     over = [t for t in _all_tensors() if id(t) not in known and _is_over(t, suspects)]
     past = _core.references_past_containers(over, all_objects())
     own.update(_core.storage_id(t) for t, held in zip(over, past, strict=True) if not held)
-    return [_core.WeakStorage(t) for t in suspects.values() if is_suspect(t)]
+    for tensor in filter(is_suspect, suspects.values()):
+        _core.note_lender(tensor)
 
 
 def forget_dead_arrays(lent: list[torch.Tensor]) -> list[torch.Tensor]:
@@ -153,11 +155,3 @@ def _is_over(value: Any, storages: Container[int]) -> bool:
         and bool(_core.has_storage(value))
         and _core.storage_id(value) in storages
     )
-
-
-def stays_where_it_is(tensor: torch.Tensor, session: Any) -> bool:
-    """Whether that was found for the tensor's memory."""
-    if _core.is_lent(tensor):
-        return True
-    found = (ref() for ref in session.staying)
-    return any(t is not None and _core.storage_id(t) == _core.storage_id(tensor) for t in found)

@@ -32,8 +32,6 @@ def session_for(tensors: list[torch.Tensor], settings: Settings, device: torch.d
         raise SettingError("cuda_graph", True, "False for a model on the CPU, which has no graphs")
     found = {s for s in _sessions for t in tensors if s.home_of(t) is not None}
     if not found:
-        if not _sessions:
-            _watch_dlpack()
         session = Session(settings, device)
         _sessions.add(session)
         return session
@@ -54,9 +52,9 @@ def ghosts() -> set[int]:
     return {_core.storage_id(ghost) for one in every for _, ghost in one}
 
 
-@functools.cache
 def _watch_dlpack() -> None:
-    """From now on it is noted who takes memory of an arena by DLPack; for numpy PyTorch does it."""
+    """From now on tensors whose memory somebody takes by DLPack count as lent; for numpy() PyTorch
+    does it. Who took it before is found by compile: see seen_memory.py."""
     for owner, name in (
         (torch.Tensor, "__dlpack__"),
         (torch.utils.dlpack, "to_dlpack"),
@@ -69,11 +67,14 @@ def _noting(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def function(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         capsule = original(tensor, *args, **kwargs)
-        if tensor.layout is torch.strided and any(s.home_of(tensor) for s in _sessions):
+        if tensor.layout is torch.strided and tensor.is_cpu and _core.has_storage(tensor):
             _core.note_lender(tensor)
         return capsule
 
     return function
+
+
+_watch_dlpack()
 
 
 def _run_before_a_fork() -> None:

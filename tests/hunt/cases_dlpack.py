@@ -1,0 +1,119 @@
+"""Memory that DLPack has given to numpy: before fitstep was imported, before compile, behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from kit import Do, add, case
+from torch import Tensor, nn
+from worlds import FEATURES, Bench, adam, sgd
+
+
+def early(tensor: Tensor) -> Any:
+    """An array as numpy makes it where fitstep is not imported yet."""
+    watched = torch.Tensor.__dlpack__
+    torch.Tensor.__dlpack__ = watched.__wrapped__
+    try:
+        return np.from_dlpack(tensor.detach())
+    finally:
+        torch.Tensor.__dlpack__ = watched
+
+
+def late(tensor: Tensor) -> Any:
+    """An array over the memory of a tensor."""
+    return np.from_dlpack(tensor.detach())
+
+
+def closed_over(b: Bench) -> Tensor:
+    return torch.linspace(-1, 1, FEATURES)
+
+
+def parameter(b: Bench) -> Tensor:
+    return b.model[0].bias
+
+
+def buffer(b: Bench) -> Tensor:
+    return b.model[1].running_mean
+
+
+def read(b: Bench, x: Tensor, y: Tensor, a: Any, t: Tensor) -> Tensor:
+    loss = b.loss(x, y) + t.sum() * b.model[0].bias.sum()
+    b.log.append(float(a.sum()))
+    return loss
+
+
+def written_between(b: Bench, x: Tensor, y: Tensor, a: Any, t: Tensor) -> Tensor:
+    first = (t * 0.5).sum() * b.model[0].bias.sum()
+    a *= 0.9
+    return b.loss(x, y) + first + (t * t).sum() * b.model[0].weight.sum()
+
+
+def written_behind(b: Bench, x: Tensor, y: Tensor, a: Any, t: Tensor) -> Tensor:
+    loss = b.loss(x, y) + (t * 0.5).sum() * b.model[0].bias.sum()
+    a += 0.125
+    return loss
+
+
+def written_by_both(b: Bench, x: Tensor, y: Tensor, a: Any, t: Tensor) -> Tensor:
+    with torch.no_grad():
+        t.mul_(0.75)
+    a += 0.125
+    with torch.no_grad():
+        t.add_(0.25)
+    return b.loss(x, y) + (t.detach() * 0.5).sum() * b.model[0].bias.sum() + float(a[0])
+
+
+WAYS = (read, written_between, written_behind, written_by_both)
+OF = (closed_over, parameter, buffer)
+
+
+def made(way: Callable[..., Tensor], of: Callable[..., Tensor], show: Callable[..., Any]) -> Any:
+    def make() -> Any:
+        model = nn.Sequential(nn.Linear(FEATURES, FEATURES), nn.BatchNorm1d(FEATURES))
+        b = Bench(model, make=adam if of is parameter else sgd)
+        tensor = of(b)
+        array = show(tensor)
+
+        def step(x: Tensor, y: Tensor) -> Tensor:
+            return b.update(way(b, x, y, array, tensor))
+
+        return b.world(step, tensor, array)
+
+    return make
+
+
+for _way in WAYS:
+    for _of in OF:
+        for _show in (early, late):
+            name = f"{_way.__name__} {_of.__name__} {_show.__name__}"
+            add("dlpack", name, made(_way, _of, _show))
+
+
+@case("dlpack")
+def dlpack_of_an_argument() -> Any:
+    b, x = Bench(make=sgd), torch.zeros(6, FEATURES)
+    a = late(x)
+
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        first = (x * 0.5).sum()
+        a[:] = a + 0.25
+        return b.update(b.loss(x, y) * first.exp().clamp(max=2.0))
+
+    return b.world(step, x, calls=[(x, y) for _, y in b.calls])
+
+
+@case("dlpack")
+def dlpack_behind_compile() -> Any:
+    b, seen, t = Bench(make=sgd), [], torch.linspace(-1, 1, FEATURES)
+
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        first = (t * 0.5).sum() * b.model[0].bias.sum()
+        for array in seen:
+            array *= 0.9
+        return b.update(b.loss(x, y) + first + (t * t).sum() * b.model[0].weight.sum())
+
+    calls = [*b.calls[:2], Do(lambda: seen.append(late(t))), *b.calls[2:]]
+    return b.world(step, t, calls=calls)
