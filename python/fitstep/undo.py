@@ -43,6 +43,7 @@ from .state.caches import CacheState
 from .state.forms import Entry, SetForm, attributes_of
 from .state.nodes import is_array, is_leaf, tables_in
 from .state.rng import GeneratorStates
+from .state.unshaped import UnshapedState
 
 _CTYPES = (ctypes._SimpleCData, ctypes.Array, ctypes.Structure, ctypes.Union)
 
@@ -129,7 +130,7 @@ class Undo:
         self._hooks: list[tuple[torch.Tensor, str, dict[Any, Any]]] = []
         self._autograd: list[tuple[torch.Tensor, _core.Autograd]] = []
         self._generators = GeneratorStates()
-        self._caches: list[CacheState] = []
+        self._caches: list[CacheState | UnshapedState] = []
         self._buffers: list[tuple[Any, Any]] = []
         self._tables: list[tuple[Any, Any]] = []
         self._environment = dict(os.environ)
@@ -162,6 +163,7 @@ class Undo:
         self._autograd += [(tensor, _core.Autograd(tensor)) for tensor in tensors]
         self._generators.add(reach.generators)
         self._caches += [CacheState(cache) for cache in reach.caches]
+        self._caches += [UnshapedState(tensor) for tensor in reach.unshaped]
         self._buffers += _find_buffers(entries)
         self._tables += tables_in(reach.huge)
         if self._is_holding:

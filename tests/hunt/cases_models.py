@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrizations, prune
 from torch.nn.utils import spectral_norm as old_spectral_norm
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
-from worlds import Bench, mlp, sgd
+from worlds import Bench, adam, mlp, sgd
 
 
 def simple(make: Any) -> Any:
@@ -130,6 +130,55 @@ def model_with_lazy_parameters() -> Any:
     model = nn.Sequential(nn.LazyLinear(8), nn.Tanh(), nn.LazyLinear(4))
     model(torch.zeros(2, 8))
     b = Bench(model)
+    return b.world(b.usual)
+
+
+@case("models")
+def model_with_lazy_parameters_shaped_by_the_step() -> Any:
+    b = Bench(nn.Sequential(nn.LazyLinear(8), nn.LazyBatchNorm1d(), nn.Tanh(), nn.LazyLinear(4)))
+    return b.world(b.usual)
+
+
+@case("models")
+def model_with_lazy_parameters_and_an_optimizer_made_late() -> Any:
+    b = Bench(make=sgd)
+    head, late = nn.LazyLinear(4), []
+
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        out = b.model(x)
+        if len(b.log) >= 2:  # In the third call only.
+            out = out + head(torch.tanh(out))
+            if not late:
+                late.append(torch.optim.Adam(head.parameters()))
+        loss = b.update(F.cross_entropy(out, y))
+        for opt in late:
+            opt.step()
+            opt.zero_grad()
+        b.log.append(len(late))
+        return loss
+
+    return b.world(step, head, late)
+
+
+@case("models")
+def model_with_lazy_parameters_used_in_the_last_call() -> Any:
+    b = Bench(make=sgd)
+    head, count = nn.LazyLinear(3, bias=False), [0]
+
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        count[0] += 1
+        loss = b.loss(x, y)
+        if count[0] == 5:
+            loss = loss + head(x).square().mean()
+        return b.update(loss)
+
+    return b.world(step, head)
+
+
+@case("models")
+def model_with_lazy_convolutions() -> Any:
+    layers = nn.LazyConv1d(3, 3), nn.LazyInstanceNorm1d(affine=True), nn.Flatten(), nn.LazyLinear(4)
+    b = Bench(nn.Sequential(nn.Unflatten(1, (1, -1)), *layers), make=adam)
     return b.world(b.usual)
 
 

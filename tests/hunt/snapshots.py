@@ -72,6 +72,8 @@ def of_tensor(tensor: torch.Tensor) -> Any:
     """Type, geometry, how often it was written, and bytes. A parameter that is returned may come
     back as a plain tensor."""
     kind = "Tensor" if isinstance(tensor, torch.nn.Parameter) else type(tensor).__name__
+    if isinstance(tensor, torch.nn.parameter.UninitializedTensorMixin):
+        return (type(tensor).__name__,)
     writes = Writes(-1 if tensor.is_inference() else tensor._version)
     tensor = tensor.detach()
     if tensor.layout is torch.sparse_csr:
@@ -103,6 +105,8 @@ def of_module(module: torch.nn.Module) -> Any:
 
 def of_leaf(p: torch.Tensor) -> tuple[bool, int, int]:
     """Whether a parameter is trained, and how many hooks it has."""
+    if isinstance(p, torch.nn.parameter.UninitializedTensorMixin):
+        return False, 0, 0
     after = getattr(p, "_post_accumulate_grad_hooks", None)
     return p.requires_grad, len(p._backward_hooks or ()), len(after or ())
 

@@ -1,5 +1,6 @@
 """What compile runs before the first step shows nothing, and uses nothing up."""
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -11,7 +12,9 @@ from pathlib import Path
 from queue import Queue
 from typing import Any
 
+import pytest
 import torch
+from fitstep.state.unshaped import UNSHAPED
 from torch import Tensor, nn
 
 import fitstep
@@ -121,3 +124,27 @@ def test_neither_import_nor_compile_draws_a_number() -> None:
     """Not even where the progress line is shown, whose library draws when it is imported."""
     ended = subprocess.run([sys.executable, "-c", DRAWS], capture_output=True, check=False)
     assert ended.returncode == 0, ended.stderr
+
+
+@pytest.mark.parametrize("budget", [None, 100], ids=["compiled", "refused"])
+def test_layers_without_a_shape_have_none_behind_compile(budget: int | None) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.LazyLinear(6), nn.LazyBatchNorm1d(), nn.LazyLinear(2))
+    classes = [type(layer) for layer in model]
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def step(x: Tensor) -> Tensor:
+        optimizer.zero_grad()
+        loss = model(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    refused = contextlib.nullcontext() if budget is None else pytest.raises(fitstep.BudgetTooSmall)
+    with refused:
+        fitstep.compile(step, torch.randn(5, 3), budget, progress=False).close()
+    assert [type(layer) for layer in model] == classes
+    assert all(isinstance(p, UNSHAPED) for p in model.parameters())
+    assert not optimizer.state
+    step(torch.randn(5, 3))
+    assert model[2].weight.shape == (2, 6)

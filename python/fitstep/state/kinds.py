@@ -22,7 +22,6 @@ STAND_INS = (
     *(functools.cached_property, weakref.ref, functools._lru_cache_wrapper),
     *(contextvars.ContextVar, memoryview, types.MappingProxyType, *weakref.ProxyTypes),
 )
-UNINITIALIZED = torch.nn.parameter.UninitializedParameter, torch.nn.parameter.UninitializedBuffer
 NUMPYS = (
     *("Generator", "RandomState", "SeedSequence"),
     *("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64"),

@@ -99,6 +99,7 @@ class Reach:
     schedulers: list[tuple[str, Any]] = field(default_factory=list)
     generators: list[tuple[str, Any]] = field(default_factory=list)  # torch, random or numpy.
     caches: list[Any] = field(default_factory=list)  # functools.lru_cache wrappers.
+    unshaped: list[torch.Tensor] = field(default_factory=list)  # Of lazy modules.
     large: list[Node] = field(default_factory=list)  # Of what they hold not all was visited.
     huge: list[Node] = field(default_factory=list)  # Of what they hold nothing was.
     names: dict[int, str] = field(default_factory=dict)  # id of a tensor -> its best path.

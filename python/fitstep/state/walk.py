@@ -28,7 +28,7 @@ from fitstep.state import forms
 from fitstep.state.caches import values_in
 from fitstep.state.classes import file_of, is_seen_class, is_seen_file
 from fitstep.state.code import globals_in, imports_in, innermost, names_in
-from fitstep.state.kinds import GENERATORS, NUMPYS, STAND_INS, UNINITIALIZED, Kind
+from fitstep.state.kinds import GENERATORS, NUMPYS, STAND_INS, Kind
 from fitstep.state.nodes import (
     HUGE,
     LARGE,
@@ -41,6 +41,7 @@ from fitstep.state.nodes import (
     is_number_type,
 )
 from fitstep.state.taken import check_not_taken
+from fitstep.state.unshaped import UNSHAPED
 
 MAX_NODES = 300_000
 _ATTRIBUTES, _SLOTS = forms.AttributesForm(), forms.SlotsForm()
@@ -341,11 +342,9 @@ class Walk:
 
     def _visit_tensor(self, tensor: torch.Tensor, above: Above | None, _root: str) -> None:
         assert above is not None, "a tensor is reached through a container"
-        if isinstance(tensor, UNINITIALIZED):
-            raise CaptureError(
-                f"{above.path({})} is a lazy module's parameter that has no shape yet",
-                todo="run the model once on a batch before compile, as lazy modules need it",
-            )
+        if isinstance(tensor, UNSHAPED):
+            self.reach.unshaped.append(tensor)
+            return
         self.reach.tensors.append(Place(tensor, "other", above))
         if id(tensor) in self._seen:
             return
