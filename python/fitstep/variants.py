@@ -112,7 +112,6 @@ class Binder:
         self._made: dict[int, tuple[Recorded, int]] = {}  # By storage: who has made it.
         self._bound: dict[int, str] = {}  # By storage: its home.
         self._sizes: dict[str, int] = {}  # In bytes, of homes.
-        self._anew: dict[tuple[int, int, int], str] = {}  # Likewise, by part, place and bytes.
 
     def bind(self, recorded: list[Recorded]) -> list[Variant]:
         """One variant for each, not lowered yet, in their order.
@@ -168,12 +167,12 @@ class Binder:
             is_home = home is not None or (
                 _core.storage_bytes(tensor) > 0
                 and not stays
-                and (role in KINDS or (number in written and storage not in one.arguments))
+                and (role in KINDS or (role and number in written and storage not in one.arguments))
                 and (role in KINDS or not is_new)
                 and not is_own
             )
             if not is_home:
-                is_input = storage in one.arguments or maker is not None or stays or is_new
+                is_input = storage in one.arguments or maker is not None or stays or not role
                 kind = "input" if is_input else "constant"
                 one.segment.set_external(number, name or f"{kind} {place}", kind, False)
                 if stays and role in KINDS:  # Else arrays may be written while the step runs.
@@ -183,7 +182,7 @@ class Binder:
             if home is not None:
                 name = home.name
             else:
-                name = self._bound.get(storage) or self._name_of(one, place, name, taken)
+                name = self._bound.get(storage) or self._sized(name, tensor)
                 while name in taken:  # Another one that the segment uses has traded places with it.
                     name += ", moved"
                 self._bound[storage] = name
@@ -222,18 +221,6 @@ class Binder:
     def _add_size(self, variant: Variant, name: str, tensor: torch.Tensor) -> None:
         on_device = tensor.device == self._session.torch_device
         variant.sizes[name] = int(_core.storage_bytes(tensor)), on_device
-
-    def _name_of(self, one: Recorded, place: int, name: str, taken: set[str]) -> str:
-        """Of a tensor that the segment writes. One that each call makes anew has the home of the
-        one that the call before has made."""
-        tensor = one.externals[place]
-        if name:
-            return self._sized(name, tensor)
-        key = one.part, place, int(_core.storage_bytes(tensor))
-        found = self._anew.get(key)
-        if found is None or found in taken:
-            found = self._anew[key] = self._sized("", tensor)
-        return found
 
     def _sized(self, name: str, tensor: torch.Tensor) -> str:
         """A name that no home of another size has: a buffer may grow."""
