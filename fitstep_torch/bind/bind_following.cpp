@@ -163,7 +163,8 @@ py::tuple end_segment(Bound& bound) {
   }
   return py::make_tuple(ended.segment, ended.is_new, ended.changed, ended.externals,
                         ended.survivors, seeded, generators, ended.held, ended.lent_writes,
-                        ended.starts, drawn, ended.was_overwritten);
+                        ended.starts, drawn,
+                        ended.overwritten.defined() ? std::optional(ended.overwritten) : std::nullopt);
 }
 
 // In its body operators run as if nobody followed.

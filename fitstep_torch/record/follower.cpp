@@ -338,6 +338,7 @@ void Follower::handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
   }
   if (meets_twin(*stack, count)) python_.flush("");
   const auto lent = lent_among(*stack, count);
+  part_from_refilled(lent);
   if (writes_into_another(facts.written, lent)) {
     between(op, keys, stack);
     return;

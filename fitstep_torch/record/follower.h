@@ -84,7 +84,8 @@ class Follower {
   bool refuses_strangers(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
   void watch(int32_t number, const at::Tensor& tensor);
   bool writes_lent(const std::vector<std::pair<size_t, at::Tensor>>& lent);
-  bool was_overwritten() const;
+  at::Tensor overwritten() const;
+  void part_from_refilled(const std::vector<std::pair<size_t, at::Tensor>>& lent);
   bool meets_twin(const torch::jit::Stack& stack, size_t count);
   std::vector<int32_t> twins_of(const at::Tensor& one) const;
   bool has_guess(const torch::jit::Stack& stack, size_t count) const;
@@ -183,7 +184,8 @@ class Follower {
   std::vector<std::optional<PartCopy>> held_;  // By number: what was in memory of somebody else.
   std::vector<at::Tensor> lent_writes_;        // What the last call writes of that.
   std::vector<bool> is_written_;               // By number: it waits for that.
-  std::map<std::tuple<int32_t, int64_t, int64_t>, uint64_t> watched_;  // Lent, not copied: hashes.
+  // Hashes of lent memory that is not copied, where it was the same at all meetings.
+  std::map<std::tuple<int32_t, int64_t, int64_t>, std::optional<uint64_t>> watched_;
   bool has_lent_ = false, is_sized_by_data_ = false, is_trial_ = false;
   std::vector<int32_t> alive_;
 

@@ -54,8 +54,7 @@ struct EndedSegment {
   // written; and generators before and behind what was drawn.
   std::vector<std::optional<PartCopy>> starts;
   std::vector<std::tuple<at::Generator, std::vector<char>, std::vector<char>>> drawn;
-  // Whether somebody has written what recorded operators wait to read, past all operators.
-  bool was_overwritten = false;
+  at::Tensor overwritten;  // What recorded operators wait to read was, past all operators.
 };
 
 }  // namespace fitstep::torch_side

@@ -46,12 +46,26 @@ std::vector<int32_t> Follower::twins_of(const at::Tensor& one) const {
   const auto* const begin = static_cast<const char*>(storage.data());
   for (size_t i = 0; i < externals_.size(); ++i) {
     const at::Tensor& met = externals_[i];
-    if (!met.defined() || is_lent(storage) == is_lent(met.storage())) continue;
-    const auto* const at = static_cast<const char*>(met.storage().data());
+    const auto* const at = static_cast<const char*>(met.defined() ? met.storage().data() : nullptr);
+    if (at == nullptr || !(is_lent(storage) || is_lent(met.storage()))) continue;
+    const bool is_copied = is_lent(storage) && is_lent(met.storage()) && !where_.is_home(at);
+    if (is_copied) continue;  // That of each is compared at each use.
     if (begin >= at + met.storage().nbytes() || at >= begin + storage.nbytes()) continue;
     found.push_back(static_cast<int32_t>(i));
   }
   return found;
+}
+
+// What somebody has written in since it was met is another one, for all arguments of a call.
+void Follower::part_from_refilled(const std::vector<std::pair<size_t, at::Tensor>>& lent) {
+  for (const auto& [argument, one] : lent) {
+    const auto found = numbers_.find(storage_of(one));
+    if (found == numbers_.end()) continue;
+    const std::optional<PartCopy>& held = held_[static_cast<size_t>(found->second)];
+    if (!held.has_value()) continue;
+    const bool is_preview = mode_ == Mode::Preview;
+    if (is_preview ? !held->is_as(one) : refilled_.is_new(one, *held)) numbers_.erase(found);
+  }
 }
 
 // Whether the call that was followed last, of whose arguments these are, writes any.
@@ -96,18 +110,21 @@ void Follower::watch(int32_t number, const at::Tensor& tensor) {
   const auto* const begin = static_cast<const char*>(storage_of(tensor)->data());
   const int64_t from = first_byte(tensor);
   const int64_t to = std::max(from, behind_last_byte(tensor));
-  const auto [one, is_new] = watched_.try_emplace({number, from, to});
-  if (is_new) one->second = hash_bytes(begin + from, to - from);
+  const uint64_t hash = hash_bytes(begin + from, to - from);
+  const auto [one, is_new] = watched_.try_emplace({number, from, to}, hash);
+  if (!is_new && one->second != hash) one->second.reset();
 }
 
-// Nothing that is recorded has run yet, so that what it met has to be as it was.
-bool Follower::was_overwritten() const {
-  if (mode_ == Mode::Audit) return false;
-  return std::ranges::any_of(watched_, [&](const auto& one) {
+// Nothing that is recorded has run yet, so that what it met has to be as it was. What is not.
+at::Tensor Follower::overwritten() const {
+  if (mode_ == Mode::Audit) return {};
+  const auto found = std::ranges::find_if(watched_, [&](const auto& one) {
     const auto& [number, from, to] = one.first;
     const c10::Storage& storage = externals_[static_cast<size_t>(number)].storage();
     return hash_bytes(static_cast<const char*>(storage.data()) + from, to - from) != one.second;
   });
+  if (found == watched_.end()) return {};
+  return externals_[static_cast<size_t>(std::get<0>(found->first))];
 }
 
 }  // namespace fitstep::torch_side

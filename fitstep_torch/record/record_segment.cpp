@@ -38,12 +38,6 @@ int32_t Follower::number_of(const at::Tensor& tensor, bool is_home) {
       watch(found->second, tensor);
     return found->second;
   }
-  // Somebody may have written since it was met; then it is another one.
-  const bool is_call = mode_ != Mode::Preview;
-  if (is_call ? refilled_.is_new(tensor, position_, *held) : !held->is_as(tensor)) {
-    numbers_.erase(found);
-    return add_external(tensor, is_home);
-  }
   held->add(tensor);
   return found->second;
 }
@@ -65,7 +59,6 @@ int32_t Follower::add_external(const at::Tensor& tensor, bool is_home) {
       watch(number, tensor);
     } else {
       held_.back().emplace(tensor).add(tensor);
-      refilled_.note_met(tensor, position_);
     }
   }
   is_written_.push_back(false);
@@ -351,7 +344,7 @@ EndedSegment Follower::end_segment() {
   ended.survivors = survivors();
   if (mode_ == Mode::Preview)
     for (const auto& one : ended.survivors) guesses_.fill(one.second);
-  ended.was_overwritten = was_overwritten();
+  ended.overwritten = overwritten();
   for (Drawn& one : drawn_) {
     std::vector<char> now = state_bytes(one.generator);
     if (now != one.seen) ended.seeded.emplace_back(one.generator, one.before, std::move(now));

@@ -155,22 +155,14 @@ bool PartCopy::is_in(const at::Tensor& other) const {
 }
 
 void Refilled::begin_segment() {
-  std::erase_if(of_, [](const auto& one) { return one.second.storage.expired(); });
-  for (auto& [storage, met] : of_) met.last_call.reset();
+  std::erase_if(of_, [](const auto& one) { return one.second.expired(); });
 }
 
-bool Refilled::is_new(const at::Tensor& tensor, size_t call, const PartCopy& held) {
-  const auto known = of_.find(storage_of(tensor));
-  if (known != of_.end())  // Within one call all is as it was met first.
-    return std::exchange(known->second.last_call, call) != std::optional(call);
+bool Refilled::is_new(const at::Tensor& tensor, const PartCopy& held) {
+  if (of_.contains(storage_of(tensor))) return true;
   if (held.is_as(tensor)) return false;
-  of_.emplace(storage_of(tensor), Met{tensor.storage().getWeakStorageImpl(), call});
+  of_.emplace(storage_of(tensor), tensor.storage().getWeakStorageImpl());
   return true;
-}
-
-void Refilled::note_met(const at::Tensor& tensor, size_t call) {
-  const auto known = of_.find(storage_of(tensor));
-  if (known != of_.end()) known->second.last_call = call;
 }
 
 }  // namespace fitstep::torch_side

@@ -52,16 +52,12 @@ class PartCopy {
 class Refilled {
  public:
   void begin_segment();
-  // Whether what the `call`-th call meets there counts as something else than `held`.
-  bool is_new(const at::Tensor& tensor, size_t call, const PartCopy& held);
-  void note_met(const at::Tensor& tensor, size_t call);  // For the first time in this segment.
+  // Whether what a call meets there counts as something else than `held`.
+  bool is_new(const at::Tensor& tensor, const PartCopy& held);
 
  private:
-  struct Met {
-    c10::weak_intrusive_ptr<c10::StorageImpl> storage;  // Keeps the address from being used again.
-    std::optional<size_t> last_call;
-  };
-  std::unordered_map<const c10::StorageImpl*, Met> of_;
+  // Weak references keep the addresses from being used again.
+  std::unordered_map<const c10::StorageImpl*, c10::weak_intrusive_ptr<c10::StorageImpl>> of_;
 };
 
 }  // namespace fitstep::torch_side

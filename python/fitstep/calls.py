@@ -101,9 +101,9 @@ class Call:
         if segment is None:
             return
         following.check_faults()
-        if ended.was_overwritten:
+        if ended.overwritten is not None:
             self._abandon(following, survivors)
-            raise _overwritten()
+            raise self._overwritten(ended.overwritten)
         if following.was_touched and following.error is not None:
             self._abandon(following, survivors)
             raise following.error
@@ -162,6 +162,16 @@ class Call:
         one.part = self._part
         one.label = label_of(one, self._args, self._kwargs)
         return one
+
+    def _overwritten(self, tensor: torch.Tensor) -> FitstepError:
+        roles = roles_of(self._reach(), self._session)
+        _, name = roles.get(storage_id(tensor), ("", "a parameter or buffer"))
+        return FitstepError(
+            f"a numpy array wrote into {name} while operators of the step were yet to read it "
+            "(they run behind the function): the step would train with other numbers",
+            todo="write through the tensor (with torch.no_grad(): w.copy_(...)), or outside the "
+            "step",
+        )
 
     def _with_numbers(self, variant: Variant, ended: Ended) -> Variant:
         """The variant with the numbers of this call in its program."""
@@ -362,11 +372,3 @@ RUN_PROGRAMS.append(Call._execute.__code__)
 def _is_like(ghost: torch.Tensor, p: torch.Tensor) -> bool:
     """Whether it can be the gradient; a model may be of another dtype since."""
     return ghost.shape == p.shape and ghost.dtype == p.dtype and ghost.device == p.device
-
-
-def _overwritten() -> FitstepError:
-    return FitstepError(
-        "a numpy array wrote into a parameter or buffer that operators of the step are yet to read "
-        "(they run behind the function): the step would train with other numbers",
-        todo="write through the tensor (with torch.no_grad(): w.copy_(...)), or outside the step",
-    )

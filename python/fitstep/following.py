@@ -116,7 +116,7 @@ class Ended(NamedTuple):
     lent_writes: list[tuple[torch.Tensor, torch.Tensor]]  # What of these is written: there, here.
     starts: list[Any]  # In an audit, _core.PartCopy or None: written externals, as they were.
     drawn: list[tuple[Any, bytes, bytes]]  # In an audit: generators, before and behind.
-    was_overwritten: bool  # By a numpy array, before operators have read it.
+    overwritten: torch.Tensor | None  # By a numpy array, before operators have read it.
 
 
 class Following:

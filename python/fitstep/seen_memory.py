@@ -87,8 +87,9 @@ def forget_dead_arrays(lent: list[torch.Tensor]) -> list[torch.Tensor]:
 
 
 class Arrays:
-    """Numpy arrays that a call makes of tensors. Where all those of one storage are gone at the
-    call's end, it is the tensors' alone: nobody has to look among all objects for who has it."""
+    """Numpy arrays, and addresses, that a call makes of tensors. Where all those of one storage are
+    gone at the call's end, it is the tensors' alone: nobody has to look among all objects for who
+    has it."""
 
     def __init__(self) -> None:
         self._of: dict[int, tuple[_core.WeakStorage, list[Callable[[], Any]]]] = {}
@@ -99,8 +100,7 @@ class Arrays:
         if was_lent and key not in self._of:
             return  # To others, too.
         found = self._of.setdefault(key, (_core.WeakStorage(tensor), []))
-        is_array = type(given) is np.ndarray
-        found[1].append(weakref.ref(given) if is_array else lambda: given)
+        found[1].append(_reference_to(given))
 
     def forget(self) -> None:
         """At the call's end."""
@@ -109,6 +109,18 @@ class Arrays:
             if tensor is not None and all(array() is None for array in arrays):
                 _core.forget_lender(tensor)
         self._of.clear()
+
+
+def _reference_to(given: Any) -> Callable[[], Any]:
+    """Gives None where nobody has it any more, as far as that can be told."""
+    if type(given) is np.ndarray:
+        return weakref.ref(given)
+    if type(given) is int:  # An address, as long as Python keeps the number.
+        return lambda: given if sys.getrefcount(given) > _OWN_REFERENCES else None
+    return lambda: given
+
+
+_OWN_REFERENCES = 2  # To what a closure holds: the closure's, and that of who counts.
 
 
 def fill_hollow_tensors(ghosts: Container[int]) -> None:

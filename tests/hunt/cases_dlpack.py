@@ -117,3 +117,48 @@ def dlpack_behind_compile() -> Any:
 
     calls = [*b.calls[:2], Do(lambda: seen.append(late(t))), *b.calls[2:]]
     return b.world(step, t, calls=calls)
+
+
+def noisy(show: Callable[[Tensor], Any], late: bool) -> Callable[[], Any]:
+    """Numpy changes a weight, the step looks, and numpy puts it back; `late`: not in call 0."""
+
+    def make() -> Any:
+        b = Bench(make=sgd)
+        w = show(b.model[0].weight)
+
+        def step(x: Tensor, y: Tensor) -> Tensor:
+            with torch.no_grad():
+                before = b.model(x).mean()
+                old = w.copy()
+                w[...] += 0.0 if late and len(b.log) % 4 != 3 else 0.5
+                noisy = b.model(x).mean()
+                w[...] = old
+            b.log.append(len(b.log))
+            return b.update(b.loss(x, y) * (1 + noisy - before))
+
+        return b.world(step, w)
+
+    return make
+
+
+for _show in (lambda w: w.detach().numpy(), late):
+    for _late in (False, True):
+        way = "dlpack" if _show is late else "numpy"
+        add("dlpack", f"weights changed by {way} and back{' late' * _late}", noisy(_show, _late))
+
+
+@case("dlpack")
+def twin_over_a_weight_written_before_backward() -> Any:
+    b, seen = Bench(make=sgd), []
+
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        loss = b.loss(x, y)
+        with torch.no_grad():
+            for twin in seen:
+                twin.mul_(0.5)
+        return b.update(loss)
+
+    def take() -> None:
+        seen.append(torch.from_dlpack(b.model[2].weight.detach()))
+
+    return b.world(step, calls=[*b.calls[:2], Do(take), *b.calls[2:]])
