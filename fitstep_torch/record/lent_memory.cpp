@@ -48,8 +48,7 @@ std::vector<int32_t> Follower::twins_of(const at::Tensor& one) const {
     const at::Tensor& met = externals_[i];
     const auto* const at = static_cast<const char*>(met.defined() ? met.storage().data() : nullptr);
     if (at == nullptr || !(is_lent(storage) || is_lent(met.storage()))) continue;
-    const bool is_copied = is_lent(storage) && is_lent(met.storage()) && !where_.is_home(at);
-    if (is_copied) continue;  // That of each is compared at each use.
+    if (is_lent(storage) && held_[i].has_value()) continue;  // Both are compared at each use.
     if (begin >= at + met.storage().nbytes() || at >= begin + storage.nbytes()) continue;
     found.push_back(static_cast<int32_t>(i));
   }
