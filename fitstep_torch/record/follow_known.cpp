@@ -43,11 +43,16 @@ bool Follower::match(const c10::OperatorHandle& op, const OperatorFacts& facts,
   return true;
 }
 
-// Another segment that began in the same way, for which `fits` says that it goes on so, too.
+// Another segment that began in the same way, for which `fits` says that it goes on so, too. That is
+// asked first: to compare how they began takes long, and most do not go on so.
 bool Follower::take_other(size_t calls, const std::function<bool(const Segment&)>& fits) {
   const std::vector<ChangedNumber> kept = changed_;
+  const size_t numbers = storages_.size();
   for (const std::shared_ptr<Segment>& other : known_) {
-    if (other == followed_ || !begin_alike(other->tape, followed_->tape, calls)) continue;
+    if (other == followed_ || !fits(*other)) continue;
+    trim(numbers);
+    changed_ = kept;
+    if (!begin_alike(other->tape, followed_->tape, calls)) continue;
     std::optional<std::vector<ChangedNumber>> changed = changed_against(*other);
     if (!changed.has_value()) continue;
     changed_ = *std::move(changed);

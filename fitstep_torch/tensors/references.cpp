@@ -68,6 +68,16 @@ int64_t cores_of(const py::handle& object) {
   return static_cast<int64_t>(tensor.use_count()) - 1 - (adds_to_it ? 1 : 0);
 }
 
+std::vector<at::Tensor> bases_of(const at::Tensor& tensor) {
+  const auto* const view = torch::autograd::impl::get_view_autograd_meta(tensor);
+  std::vector<at::Tensor> bases;
+  if (view == nullptr) return bases;
+  if (view->has_bw_view()) bases.push_back(view->get_backward_view().base_);
+  if (view->has_fw_view() && !view->shared_view_info())
+    bases.push_back(view->get_forward_view().base_);
+  return bases;
+}
+
 void track_anew(const py::list& objects) {
   for (const py::handle one : objects) {
     if (PyObject_GC_IsTracked(one.ptr()) == 0) continue;

@@ -26,6 +26,9 @@ pybind11::list tensors_among(const pybind11::list& objects);
 // or that of who has it as gradient. Not that of a graph which would add to its gradient.
 int64_t cores_of(const pybind11::handle& object);
 
+// What a tensor is a view of: each reference to it that the view holds.
+std::vector<at::Tensor> bases_of(const at::Tensor& tensor);
+
 // Puts objects that the collector follows among its youngest, also those that gc.freeze() has
 // hidden from it.
 void track_anew(const pybind11::list& objects);

@@ -83,10 +83,16 @@ class Maker:
 
         Raises CaptureError for what cannot be part of a program, and what the function raises.
         """
+        has_looked = False
         for _ in range(_CORRECTIONS):
             known = self.cache.profile.corrected()
             try:
-                found = self._bind(*self._record(args, kwargs))
+                recorded, calls, of = self._record(args, kwargs)
+                has_new = note_holders(self.find_reach(), recorded, self.session)
+                if has_new and not has_looked:
+                    has_looked = True
+                    continue  # Where lent memory is written, a segment ends.
+                found = self._bind(recorded, calls, of)
             except CaptureError:  # Next time its operator runs between segments.
                 if self.cache.profile.corrected() == known:
                     raise
@@ -131,7 +137,6 @@ class Maker:
             )
 
     def _bind(self, recorded: list[Recorded], calls: int, of: Recordings) -> Preview:
-        note_holders(self.find_reach(), recorded, self.session)
         binder = Binder(self.session, self.keeps_grads or of.was_cut)
         variants = binder.bind(recorded)
         kept: list[Variant] = []

@@ -28,33 +28,47 @@ class ArrayIsAlive(FitstepError):
     """Memory has to move, and an array that shows it would stay behind."""
 
 
-def note_holders(reach: Reach, recorded: list[Any], session: Any) -> None:
+def note_holders(reach: Reach, recorded: list[Any], session: Any) -> bool:
     """Tensors within reach count as lent where a holder of their memory is no tensor that Python
-    can find: an array made by DLPack, which no call has shown, or an object of C++."""
+    can find: an array made by DLPack, which no call has shown, or an object of C++. Returns whether
+    any does that did not before."""
     tensors = [p.tensor for p in reach.unique() if p.tensor.layout is torch.strided]
     tensors = [t for t in tensors if t.device.type == "cpu" and _core.storage_bytes(t) > 0]
     forget_dead_arrays([t for t in tensors if _core.is_lent(t)])
+    tensors, by_views = _with_bases(tensors)
     own = Counter(_core.storage_id(tensor) for tensor in tensors)
     own.update(_core.storage_id(t) for one in recorded for t in one.externals)
     own.update(_core.storage_id(t) for one in recorded for _, t in one.survivors)
 
     def is_suspect(tensor: torch.Tensor) -> bool:
         has_more = _core.use_count(tensor) > own[_core.storage_id(tensor)]
-        return has_more or _core.is_lent(tensor) or _core.cores_of(tensor) > 0
+        return has_more or _core.cores_of(tensor) > by_views[id(tensor)]
 
     suspects = {
-        _core.storage_id(t): t for t in tensors if session.home_of(t) is None and is_suspect(t)
+        _core.storage_id(t): t
+        for t in tensors
+        if session.home_of(t) is None and not _core.is_lent(t) and is_suspect(t)
     }
     if not suspects:
-        return
+        return False
     known = {id(t) for t in tensors}
     known |= {id(t) for one in recorded for t in one.externals}
     known |= {id(t) for one in recorded for _, t in one.survivors}
-    over = [t for t in _all_tensors() if id(t) not in known and _is_over(t, suspects)]
+    every, of_all = _with_bases([t for t in _all_tensors() if _is_over(t, suspects)])
+    by_views.update(of_all - by_views)
+    over = [t for t in every if id(t) not in known]
     past = _core.references_past_containers(over, all_objects())
     own.update(_core.storage_id(t) for t, held in zip(over, past, strict=True) if not held)
-    for tensor in filter(is_suspect, suspects.values()):
+    found = [t for t in tensors if _core.storage_id(t) in suspects and is_suspect(t)]
+    for tensor in found:
         _core.note_lender(tensor)
+    return bool(found)
+
+
+def _with_bases(tensors: list[torch.Tensor]) -> tuple[list[torch.Tensor], Counter[int]]:
+    """These and those that they are views of; and, by id, how often views hold one."""
+    bases = [base for tensor in tensors for base in _core.bases_of(tensor)]
+    return list({id(t): t for t in [*tensors, *bases]}.values()), Counter(map(id, bases))
 
 
 def forget_dead_arrays(lent: list[torch.Tensor]) -> list[torch.Tensor]:
@@ -66,19 +80,19 @@ def forget_dead_arrays(lent: list[torch.Tensor]) -> list[torch.Tensor]:
     held = Counter(id(t) for t in _locals_of_frames() if _is_over(t, of))
     every = _all_tensors()
     grads = set(map(id, _core.grads_of(every)))
-    over = [t for t in every if _is_over(t, of)]
+    over, by_views = _with_bases([t for t in every if _is_over(t, of)])
     known = Counter(_core.storage_id(t) for t in over)
     alive = {
         key for key, tensor in of.items() if _core.use_count(tensor) > known[key]
     }  # A capsule.
+    past = _core.references_past_containers(over, all_objects())
     own = {id(tensor) for tensor in lent}
-    others = [t for t in over if id(t) not in own]
-    del every, over
-    past = _core.references_past_containers(others, all_objects())
-    for tensor, references in zip(others, past, strict=True):
-        cores = _core.cores_of(tensor)  # Each a capsule, or the leaf of a gradient.
+    for tensor, references in zip(over, past, strict=True):
+        # Each a capsule, or the leaf of a gradient.
+        cores = _core.cores_of(tensor) - by_views[id(tensor)]
         by_array = references - held[id(tensor)] - _core.is_held_by_core(tensor)
-        if by_array > 0 or cores > (1 if id(tensor) in grads else 0):
+        has_array = by_array > 0 and id(tensor) not in own
+        if has_array or cores > (1 if id(tensor) in grads else 0):
             alive.add(_core.storage_id(tensor))
     for key, tensor in of.items():
         if key not in alive:

@@ -312,3 +312,32 @@ def test_a_buffer_that_is_filled_again_is_one_program_whatever_is_put_there() ->
         for _ in range(30):
             step(x)
         assert len(step.variants) <= 6  # Of 32 ways to go on as it was, or not.
+
+
+@pytest.mark.parametrize("keeps_base", [False, True])
+def test_memory_of_a_view_is_not_taken_for_lent(keeps_base: bool) -> None:
+    """A view holds its base, where Python does not see it."""
+    torch.manual_seed(0)
+    model = nn.Linear(8, 8)
+    table = torch.zeros(2, 8)
+    rows = list(table.unbind())
+    kept = [table] if keeps_base else []
+    del table
+
+    def step(x: Tensor) -> Tensor:
+        for row in rows:
+            x = torch.relu(model(x)) - row
+            with torch.no_grad():
+                row.mul_(0.9).add_(x.mean(0), alpha=0.1)
+        loss = x.square().mean()
+        loss.backward()
+        model.zero_grad()
+        return loss
+
+    x = torch.randn(512, 8)
+    with closing(fitstep.compile(step, x, "60%", progress=False, audits="off")) as run:
+        programs = len(run.variants)
+        run(x)
+        run(x)
+        assert len(run.variants) == programs == 1
+    assert not any(map(_core.is_lent, [*rows, *kept]))
