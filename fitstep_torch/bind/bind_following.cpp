@@ -161,10 +161,10 @@ py::tuple end_segment(Bound& bound) {
     drawn.append(py::make_tuple(generator, py::bytes(before.data(), before.size()),
                                 py::bytes(after.data(), after.size())));
   }
-  return py::make_tuple(ended.segment, ended.is_new, ended.changed, ended.externals,
-                        ended.survivors, seeded, generators, ended.held, ended.lent_writes,
-                        ended.starts, drawn,
-                        ended.overwritten.defined() ? std::optional(ended.overwritten) : std::nullopt);
+  return py::make_tuple(
+      ended.segment, ended.is_new, ended.changed, ended.externals, ended.survivors, seeded,
+      generators, ended.held, ended.lent_writes, ended.starts, drawn,
+      ended.overwritten.defined() ? std::optional(ended.overwritten) : std::nullopt);
 }
 
 // In its body operators run as if nobody followed.

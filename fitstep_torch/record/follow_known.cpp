@@ -27,10 +27,7 @@ bool Follower::match(const c10::OperatorHandle& op, const OperatorFacts& facts,
     is_strict_ = false;
     is_found = fits(*followed_) || take_other(position_, fits);
   }
-  if (!is_found) {
-    leave_known();
-    return false;
-  }
+  if (!is_found) return false;
   const TorchCall& call = followed_->tape.ops[position_].call;
   if (mode_ == Mode::Audit) {
     match_audited(call, facts, keys, stack);
@@ -43,8 +40,19 @@ bool Follower::match(const c10::OperatorHandle& op, const OperatorFacts& facts,
   return true;
 }
 
-// Another segment that began in the same way, for which `fits` says that it goes on so, too. That is
-// asked first: to compare how they began takes long, and most do not go on so.
+// Than any known segment; or one ends here, before a call that makes a sparse tensor, say.
+void Follower::go_on_otherwise(const c10::OperatorHandle& op, const OperatorFacts& facts,
+                               c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  if (facts.written.empty() && !foresee(op, *stack).has_value()) {
+    dynamic(op, facts, keys, stack);
+    return;
+  }
+  leave_known();
+  record(op, facts, keys, stack);
+}
+
+// Another segment that began in the same way, for which `fits` says that it goes on so, too. That
+// is asked first: to compare how they began takes long, and most do not go on so.
 bool Follower::take_other(size_t calls, const std::function<bool(const Segment&)>& fits) {
   const std::vector<ChangedNumber> kept = changed_;
   const size_t numbers = storages_.size();

@@ -345,7 +345,11 @@ void Follower::handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
   }
   if (facts.is_for_each && mode_ != Mode::Audit) count_writes(*stack, count, facts.written);
   const int64_t recorded = recorded_;
-  if (followed_ == nullptr || !match(op, facts, keys, stack)) record(op, facts, keys, stack);
+  if (followed_ == nullptr) {
+    record(op, facts, keys, stack);
+  } else if (!match(op, facts, keys, stack)) {
+    go_on_otherwise(op, facts, keys, stack);
+  }
   if (recorded_ > recorded && writes_lent(lent)) python_.flush("");  // Arrays show it from now on.
 }
 

@@ -57,8 +57,7 @@ class Follower {
   // One operator that Python has called. Arguments are on the stack, results will be.
   void handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
 
-  // Ends the segment; the next begins.
-  EndedSegment end_segment();
+  EndedSegment end_segment();  // The next begins.
 
   // To be followed from the next segment on: one more, or these only.
   void add_known(std::shared_ptr<Segment> segment) { known_.push_back(std::move(segment)); }
@@ -67,9 +66,8 @@ class Follower {
   void undo_writes() { saved_.undo(); }  // Of operators that ran at once.
   void forget_writes() { saved_.forget(); }
 
-  bool is_readable(const at::Tensor& tensor) const;  // Its bytes are what Python would find.
-  // Whether nothing that is recorded reads or writes it: then Python may do with it what it likes.
-  bool is_untouched(const at::Tensor& tensor) const;
+  bool is_readable(const at::Tensor& tensor) const;   // Its bytes are what Python would find.
+  bool is_untouched(const at::Tensor& tensor) const;  // Nothing recorded reads or writes it.
 
   std::vector<at::Tensor> guesses() const { return guesses_.alive(); }
   void note_guess(const std::string& asking);  // Refuses when too much comes of guesses.
@@ -90,8 +88,8 @@ class Follower {
   std::vector<int32_t> twins_of(const at::Tensor& one) const;
   bool has_guess(const torch::jit::Stack& stack, size_t count) const;
   Bytes bytes_of(const torch::jit::Stack& stack, size_t count) const;
-  std::optional<std::vector<Value>> foresee(const c10::OperatorHandle& op,
-                                            const torch::jit::Stack& stack);
+  using Foreseen = std::optional<std::vector<Value>>;
+  Foreseen foresee(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
   bool may_run(const c10::OperatorHandle& op, const OperatorFacts& facts,
                const torch::jit::Stack& stack);
   bool picks_from_lent(const c10::OperatorHandle& op, const OperatorFacts& facts,
@@ -120,6 +118,8 @@ class Follower {
   void trim(size_t count);
   void give_matched(const TorchCall& call, const OperatorFacts& facts, torch::jit::Stack* stack);
   void leave_known();
+  void go_on_otherwise(const c10::OperatorHandle& op, const OperatorFacts& facts,
+                       c10::DispatchKeySet keys, torch::jit::Stack* stack);
   bool take_other(size_t calls, const std::function<bool(const Segment&)>& fits);
   std::vector<std::pair<int32_t, at::Tensor>> survivors() const;
 
@@ -184,7 +184,7 @@ class Follower {
   std::vector<std::optional<PartCopy>> held_;  // By number: what was in memory of somebody else.
   std::vector<at::Tensor> lent_writes_;        // What the last call writes of that.
   std::vector<bool> is_written_;               // By number: it waits for that.
-  // Hashes of lent memory that is not copied, where it was the same at all meetings.
+  // Lent, not copied: hashes of what was the same at all meetings.
   std::map<std::tuple<int32_t, int64_t, int64_t>, std::optional<uint64_t>> watched_;
   bool has_lent_ = false, is_sized_by_data_ = false, is_trial_ = false;
   std::vector<int32_t> alive_;

@@ -129,8 +129,8 @@ TorchCall Follower::call_of(const c10::OperatorHandle& op, const torch::jit::Sta
 }
 
 // What the call will make, if that can be said. Nothing is noted of what it reads.
-std::optional<std::vector<Value>> Follower::foresee(const c10::OperatorHandle& op,
-                                                    const torch::jit::Stack& stack) {
+Follower::Foreseen Follower::foresee(const c10::OperatorHandle& op,
+                                     const torch::jit::Stack& stack) {
   const auto count = static_cast<std::ptrdiff_t>(op.schema().arguments().size());
   const size_t numbers = storages_.size();
   is_trial_ = true;

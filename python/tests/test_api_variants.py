@@ -352,6 +352,56 @@ def test_programs_of_sizes_that_data_decides_add_no_homes() -> None:
         assert len(step._session.homes) == 4, "weight, bias and their gradients at most"
 
 
+def test_what_leads_to_a_sparse_gradient_is_known_at_the_next_call() -> None:
+    """No program can make it, so one ends before it. Each call made that program anew."""
+    torch.manual_seed(0)
+    table = nn.Embedding(12, 5, sparse=True)
+    optimizer = torch.optim.SparseAdam(table.parameters(), lr=0.1)
+
+    def train(x: Tensor) -> Tensor:
+        optimizer.zero_grad()
+        loss = table(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    with compiled(train, (torch.arange(6),), audits="off") as step:
+        step(torch.arange(6))
+        known = len(step.variants)
+        step(torch.arange(5, 11))
+        step(torch.arange(6))
+        assert len(step.variants) == known
+
+
+@pytest.mark.parametrize("keeps", ["a number", "a tensor"])
+def test_state_that_is_replaced_makes_no_programs_in_later_calls(keeps: str) -> None:
+    torch.manual_seed(0)
+    layers = nn.ModuleList(nn.Linear(4, 4) for _ in range(6))
+    state = {p: torch.zeros(()) if keeps == "a number" else p * 0 for p in layers.parameters()}
+    state = {p: kept.detach() for p, kept in state.items()}
+
+    def train(x: Tensor) -> Tensor:
+        for layer in layers:
+            x = torch.tanh(layer(x))
+        loss = x.square().mean()
+        loss.backward()
+        with torch.no_grad():
+            for p in layers.parameters():
+                grad = p.grad.mean() if keeps == "a number" else p.grad
+                state[p] = state[p] * 0.9 + grad * 0.1
+                p -= state[p]
+                p.grad = None
+        return loss
+
+    with compiled(train, (torch.randn(3, 4),), audits="off") as step:
+        for _ in range(3):
+            step(torch.randn(3, 4))
+        known = len(step.variants)
+        for _ in range(6):
+            step(torch.randn(3, 4))
+        assert len(step.variants) == known
+
+
 def test_what_is_computed_from_values_asked_for_is_foreseen() -> None:
     """Sums of losses that were asked for, running means, counts: no call plans another program."""
 

@@ -12,7 +12,7 @@ from fitstep.planned import external_bytes_of
 from torch import Tensor, nn
 
 import fitstep
-from fitstep import calls, seen_memory
+from fitstep import _core, calls, seen_memory
 
 STEPS = 5
 AUDITS = ["off", "all"]
