@@ -85,6 +85,7 @@ void bind_tensors(py::module_& module) {
   module.def("use_count", &holders_of);
   module.def("cores_of", &cores_of);
   module.def("bases_of", &bases_of);
+  module.def("held_by", &held_by);
   module.def("is_held_by_core",
              [](const py::handle& one) { return THPVariable_Unpack(one.ptr()).use_count() > 1; });
   module.def("tensors_among", &tensors_among);

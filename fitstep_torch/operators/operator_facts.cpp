@@ -99,10 +99,13 @@ OperatorFacts make_facts(const c10::OperatorHandle& op) {
   const c10::FunctionSchema& schema = op.schema();
   facts.is_random = draws_random_numbers(op);
   facts.writes_unsaid = !rule_of(op).hidden_writes.empty();
+  const std::string& name = op.operator_name().name;
   bool takes_tensors = false;
   for (size_t i = 0; i < schema.arguments().size(); ++i) {
     const c10::Argument& argument = schema.arguments()[i];
     if (is_written(argument.alias_info())) facts.written.push_back(i);
+    if (name.starts_with("aten::") && argument.name() == "dropout_p")
+      facts.dropout = static_cast<int32_t>(i);
     takes_tensors |= has_tensors(argument.type());
     if (argument.type()->kind() == c10::TypeKind::ListType && has_tensors(argument.type()) &&
         argument.type()->castRaw<c10::ListType>()->getElementType()->kind() ==
@@ -112,7 +115,6 @@ OperatorFacts make_facts(const c10::OperatorHandle& op) {
     if (type->kind() == c10::TypeKind::ListType && !has_tensors(type)) facts.makes_by_sizes = true;
   }
   facts.makes_by_sizes |= !takes_tensors;
-  const std::string& name = op.operator_name().name;
   facts.is_for_each = name.starts_with("aten::_foreach_") && !facts.written.empty();
   // Of an operator that is not PyTorch's nobody knows.
   facts.numbers_are_sizes = name.starts_with("aten::arange") || name.starts_with("aten::range") ||
@@ -127,6 +129,14 @@ OperatorFacts make_facts(const c10::OperatorHandle& op) {
 }
 
 }  // namespace
+
+bool may_draw(const OperatorFacts& facts, const c10::OperatorHandle& op,
+              const torch::jit::Stack& stack) {
+  if (!facts.is_random || facts.dropout < 0) return facts.is_random;
+  const size_t first = stack.size() - op.schema().arguments().size();
+  const c10::IValue& share = stack[first + static_cast<size_t>(facts.dropout)];
+  return !share.isDouble() || share.toDouble() != 0;
+}
 
 const OperatorFacts& facts_of(const c10::OperatorHandle& op) {
   static std::mutex mutex;

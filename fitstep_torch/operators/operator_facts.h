@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
 
 #include <cstdint>
 #include <vector>
@@ -27,8 +28,13 @@ struct OperatorFacts {
   bool writes_unsaid = false;        // Some argument that its schema does not say it writes.
   std::vector<size_t> written;       // Arguments.
   std::vector<size_t> optional;      // Arguments: lists of tensors, where some may be left out.
+  int32_t dropout = -1;              // Argument: where that is 0, nothing is drawn.
   std::vector<int32_t> argument_of;  // By result: the written argument that it is; -1: a new one.
 };
+
+// Whether a call, with its arguments last on the stack, draws random numbers as far as is known.
+bool may_draw(const OperatorFacts& facts, const c10::OperatorHandle& op,
+              const torch::jit::Stack& stack);
 
 // Looked up once for each operator. Thread-safe.
 const OperatorFacts& facts_of(const c10::OperatorHandle& op);

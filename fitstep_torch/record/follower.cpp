@@ -332,7 +332,7 @@ void Follower::handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
     return;
   }
   if (refuses_strangers(op, *stack)) return;
-  if (facts.is_random && was_seeded(generator_of(op, *stack))) {
+  if (may_draw(facts, op, *stack) && was_seeded(generator_of(op, *stack))) {
     python_.flush(full_name(op));
     was_seeded(generator_of(op, *stack));
   }

@@ -5,6 +5,7 @@
 
 #include <bitset>
 #include <unordered_map>
+#include <unordered_set>
 
 namespace fitstep::torch_side {
 namespace {
@@ -52,6 +53,32 @@ std::vector<int64_t> references_past_containers(const py::list& objects, const p
   for (const py::handle object : objects)
     past.push_back(Py_REFCNT(object.ptr()) - counts.of(object.ptr()) - kInFollowed);
   return past;
+}
+
+namespace {
+
+struct OfClass {
+  PyTypeObject* kind;
+  std::unordered_set<PyObject*> found;
+};
+
+int take_if_of_class(PyObject* held, void* to) {
+  auto& into = *static_cast<OfClass*>(to);
+  if (PyType_IsSubtype(Py_TYPE(held), into.kind) != 0) into.found.insert(held);
+  return 0;
+}
+
+}  // namespace
+
+py::list held_by(const py::list& objects, const py::type& kind) {
+  OfClass of{.kind = reinterpret_cast<PyTypeObject*>(kind.ptr()), .found = {}};
+  for (const py::handle object : objects) {
+    const traverseproc traverse = Py_TYPE(object.ptr())->tp_traverse;
+    if (traverse != nullptr) traverse(object.ptr(), &take_if_of_class, &of);
+  }
+  py::list held;
+  for (PyObject* const one : of.found) held.append(py::handle(one));
+  return held;
 }
 
 py::list tensors_among(const py::list& objects) {

@@ -19,6 +19,9 @@ namespace fitstep::torch_side {
 std::vector<int64_t> references_past_containers(const pybind11::list& objects,
                                                 const pybind11::list& followed);
 
+// What any of `objects`, which the collector follows, holds of a class, each once.
+pybind11::list held_by(const pybind11::list& objects, const pybind11::type& kind);
+
 // Those of `objects` that are tensors.
 pybind11::list tensors_among(const pybind11::list& objects);
 

@@ -29,9 +29,9 @@ class ArrayIsAlive(FitstepError):
 
 
 def note_holders(reach: Reach, recorded: list[Any], session: Any) -> bool:
-    """Tensors within reach count as lent where a holder of their memory is no tensor that Python
-    can find: an array made by DLPack, which no call has shown, or an object of C++. Returns whether
-    any does that did not before."""
+    """Looks for holders of memory within reach that are no tensors which Python can find. It stays
+    where it is. If they are arrays of numpy, made by DLPack, which leaves no mark, it counts as
+    lent. Returns whether any does that did not before."""
     tensors = [p.tensor for p in reach.unique() if p.tensor.layout is torch.strided]
     tensors = [t for t in tensors if t.device.type == "cpu" and _core.storage_bytes(t) > 0]
     forget_dead_arrays([t for t in tensors if _core.is_lent(t)])
@@ -59,10 +59,37 @@ def note_holders(reach: Reach, recorded: list[Any], session: Any) -> bool:
     over = [t for t in every if id(t) not in known]
     past = _core.references_past_containers(over, all_objects())
     own.update(_core.storage_id(t) for t, held in zip(over, past, strict=True) if not held)
-    found = [t for t in tensors if _core.storage_id(t) in suspects and is_suspect(t)]
-    for tensor in found:
+    held_elsewhere = {_core.storage_id(t): t for t in tensors if is_suspect(t)}
+    held_elsewhere = {key: t for key, t in held_elsewhere.items() if key in suspects}
+    session.staying += map(_core.WeakStorage, held_elsewhere.values())
+    with_arrays = _under_arrays(list(held_elsewhere.values()))
+    for tensor in with_arrays:
         _core.note_lender(tensor)
-    return bool(found)
+    return bool(with_arrays)
+
+
+def _under_arrays(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+    """Those in whose storage an array of numpy lies that Python can find."""
+    if not tensors:
+        return []
+    arrays = _core.held_by(all_objects(), np.ndarray)
+    arrays += [value for value in _locals_of_frames() if issubclass(type(value), np.ndarray)]
+    bounds = [_bounds(array) for array in arrays if array.size > 0]
+
+    def has_array(tensor: torch.Tensor) -> bool:
+        begin = _core.storage_begin(tensor)
+        end = begin + _core.storage_bytes(tensor)
+        return any(low < end and begin < high for low, high in bounds)
+
+    return [tensor for tensor in tensors if has_array(tensor)]
+
+
+def _bounds(array: Any) -> tuple[int, int]:
+    """Addresses of its first byte, and behind its last."""
+    at = array.__array_interface__["data"][0]
+    steps = [(n - 1) * stride for n, stride in zip(array.shape, array.strides, strict=True)]
+    low, high = (sum(pick(0, step) for step in steps) for pick in (min, max))
+    return at + low, at + high + array.itemsize
 
 
 def _with_bases(tensors: list[torch.Tensor]) -> tuple[list[torch.Tensor], Counter[int]]:
@@ -181,3 +208,11 @@ def _is_over(value: Any, storages: Container[int]) -> bool:
         and bool(_core.has_storage(value))
         and _core.storage_id(value) in storages
     )
+
+
+def stays_where_it_is(tensor: torch.Tensor, session: Any) -> bool:
+    """Whether that was found for the tensor's memory."""
+    if _core.is_lent(tensor):
+        return True
+    found = (ref() for ref in session.staying)
+    return any(t is not None and _core.storage_id(t) == _core.storage_id(tensor) for t in found)

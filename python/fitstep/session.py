@@ -62,6 +62,7 @@ class Session:
         self.places = Homes(self.device.alignment_bytes())
         self.budget_bytes = 0
         self.outside_bytes = 0  # What a GPU holds beside tensors: it counts in the budget.
+        self.staying: list[_core.WeakStorage] = []  # What somebody sees past tensors.
         self.below = Below()
         self._make_below: Callable[[int], Below] = lambda _: Below()
         self.planned: list[Planned] = []

@@ -19,6 +19,7 @@ from . import _core
 from .ambient import ambient
 from .homes import check_own_memory
 from .planned import Planned
+from .seen_memory import stays_where_it_is
 
 if TYPE_CHECKING:
     from .session import Session
@@ -163,7 +164,7 @@ class Binder:
             if maker is not None and name in [of for _, of in by_segment[id(maker[0])].homes]:
                 is_own = True  # It was made beside what was at home there.
             is_new = maker is None and _core.is_hollow(tensor)  # A custom operator has made it.
-            stays = home is None and _core.is_lent(tensor)
+            stays = home is None and stays_where_it_is(tensor, self._session)
             is_home = home is not None or (
                 _core.storage_bytes(tensor) > 0
                 and not stays

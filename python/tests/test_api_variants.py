@@ -402,6 +402,30 @@ def test_state_that_is_replaced_makes_no_programs_in_later_calls(keeps: str) -> 
         assert len(step.variants) == known
 
 
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+def test_a_batch_drawn_behind_attention_ends_a_program_only_if_that_draws(dropout: float) -> None:
+    """As nanoGPT takes its next batch between forward and backward."""
+    torch.manual_seed(0)
+    model, data = nn.Linear(8, 8), torch.arange(400) % 7
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    batch = [torch.arange(16).view(2, 8)]
+
+    def train() -> Tensor:
+        q = model(batch[0].float()).view(2, 1, 2, 4)
+        out = nn.functional.scaled_dot_product_attention(q, q, q, dropout_p=dropout)
+        loss = out.square().mean()
+        batch[0] = torch.stack([data[i : i + 8] for i in torch.randint(390, (2,))])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    with compiled(train, (), audits="off") as step:
+        for _ in range(4):
+            step()
+        assert len(step.variants) == (1 if dropout == 0 else 2)
+
+
 def test_what_is_computed_from_values_asked_for_is_foreseen() -> None:
     """Sums of losses that were asked for, running means, counts: no call plans another program."""
 

@@ -341,3 +341,28 @@ def test_memory_of_a_view_is_not_taken_for_lent(keeps_base: bool) -> None:
         run(x)
         assert len(run.variants) == programs == 1
     assert not any(map(_core.is_lent, [*rows, *kept]))
+
+
+def test_gradients_and_graphs_from_before_are_not_taken_for_arrays() -> None:
+    """Both hold tensors in C++, where Python does not see it. Each write would end a segment."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Linear(8, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    x = torch.randn(4, 6)
+    model(x).sum().backward()
+    graph = model(x).sum()
+
+    def step(x: Tensor) -> Tensor:
+        loss = model(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=False)
+        return loss
+
+    with closing(fitstep.compile(step, x, progress=False, audits="off", keep_grads=True)) as run:
+        run(x)
+        run(x)
+        assert len(run.variants) == 1
+        grads = [p.grad for p in model.parameters() if p.grad is not None]
+        assert not any(map(_core.is_lent, [*grads, *model.parameters(), *model.buffers()]))
+    assert graph.requires_grad
