@@ -329,8 +329,10 @@ EndedSegment Follower::end_segment() {
   const auto keeps_all = [&](const Segment& segment) {
     if (segment.tape.ops.size() != position_) return false;
     const auto alive = survivors();
-    return std::ranges::all_of(
-        alive, [&](const auto& one) { return segment.is_kept[static_cast<size_t>(one.first)]; });
+    return std::ranges::all_of(alive, [&](const auto& one) {
+      const auto at = static_cast<size_t>(one.first);
+      return at < segment.is_kept.size() && segment.is_kept[at];
+    });
   };
   const auto is_known = [&] { return keeps_all(*followed_) || take_other(position_, keeps_all); };
   if (followed_ != nullptr && !is_known()) {

@@ -65,6 +65,10 @@ struct OfClass {
 int take_if_of_class(PyObject* held, void* to) {
   auto& into = *static_cast<OfClass*>(to);
   if (PyType_IsSubtype(Py_TYPE(held), into.kind) != 0) into.found.insert(held);
+  // Of one with numbers or arrays alone the collector knows nothing; it cannot hold itself.
+  const bool may_be_unknown = PyDict_Check(held) != 0 || PyTuple_Check(held) != 0;
+  if (may_be_unknown && PyObject_GC_IsTracked(held) == 0)
+    Py_TYPE(held)->tp_traverse(held, &take_if_of_class, to);
   return 0;
 }
 

@@ -18,7 +18,7 @@ from . import _core
 from .ambient import ambient, under
 from .entered import FirstImport, forget_modules
 from .errors import CaptureError, FitstepError, user_location
-from .recordings import Recordings
+from .recordings import Recordings, tensors_in
 from .seen_memory import forget_dead_arrays, note_holders
 from .state import Reach
 from .undo import Undo, put_back
@@ -88,7 +88,8 @@ class Maker:
             known = self.cache.profile.corrected()
             try:
                 recorded, calls, of = self._record(args, kwargs)
-                has_new = note_holders(self.find_reach(), recorded, self.session)
+                arguments = tensors_in(args, kwargs)
+                has_new = note_holders(self.find_reach(), arguments, recorded, self.session)
                 if has_new and not has_looked:
                     has_looked = True
                     continue  # Where lent memory is written, a segment ends.

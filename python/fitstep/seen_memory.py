@@ -28,13 +28,17 @@ class ArrayIsAlive(FitstepError):
     """Memory has to move, and an array that shows it would stay behind."""
 
 
-def note_holders(reach: Reach, recorded: list[Any], session: Any) -> bool:
-    """Looks for holders of memory within reach that are no tensors which Python can find. It stays
-    where it is. If they are arrays of numpy, made by DLPack, which leaves no mark, it counts as
-    lent. Returns whether any does that did not before."""
-    tensors = [p.tensor for p in reach.unique() if p.tensor.layout is torch.strided]
-    tensors = [t for t in tensors if t.device.type == "cpu" and _core.storage_bytes(t) > 0]
-    forget_dead_arrays([t for t in tensors if _core.is_lent(t)])
+def note_holders(
+    reach: Reach, arguments: list[torch.Tensor], recorded: list[Any], session: Any
+) -> bool:
+    """Looks for holders of memory, of arguments and within reach, that are no tensors which Python
+    can find. It stays where it is. If they are arrays of numpy, made by DLPack, which leaves no
+    mark, it counts as lent. Returns whether any does that did not before."""
+    tensors = list({id(t): t for t in [*(p.tensor for p in reach.unique()), *arguments]}.values())
+    tensors = [t for t in tensors if t.layout is torch.strided and t.device.type == "cpu"]
+    tensors = [t for t in tensors if _core.has_storage(t) and _core.storage_bytes(t) > 0]
+    lent = forget_dead_arrays([t for t in tensors if _core.is_lent(t)])
+    session.staying += [_core.WeakStorage(t) for t in lent if session.home_of(t) is None]
     tensors, by_views = _with_bases(tensors)
     own = Counter(_core.storage_id(tensor) for tensor in tensors)
     own.update(_core.storage_id(t) for one in recorded for t in one.externals)
@@ -72,9 +76,9 @@ def _under_arrays(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
     """Those in whose storage an array of numpy lies that Python can find."""
     if not tensors:
         return []
-    arrays = _core.held_by(all_objects(), np.ndarray)
-    arrays += [value for value in _locals_of_frames() if issubclass(type(value), np.ndarray)]
-    bounds = [_bounds(array) for array in arrays if array.size > 0]
+    in_frames = list(_locals_of_frames())
+    arrays = _core.held_by([*all_objects(), in_frames], np.ndarray)
+    bounds = [_bounds(array) for array in arrays if _SIZE(array) > 0]
 
     def has_array(tensor: torch.Tensor) -> bool:
         begin = _core.storage_begin(tensor)
@@ -84,12 +88,19 @@ def _under_arrays(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
     return [tensor for tensor in tensors if has_array(tensor)]
 
 
+# Derived classes may have others.
+_ARRAY: Any = np.ndarray
+_INTERFACE = _ARRAY.__array_interface__.__get__
+_SHAPE, _STRIDES = _ARRAY.shape.__get__, _ARRAY.strides.__get__
+_SIZE, _ITEM_SIZE = _ARRAY.size.__get__, _ARRAY.itemsize.__get__
+
+
 def _bounds(array: Any) -> tuple[int, int]:
     """Addresses of its first byte, and behind its last."""
-    at = array.__array_interface__["data"][0]
-    steps = [(n - 1) * stride for n, stride in zip(array.shape, array.strides, strict=True)]
+    at = _INTERFACE(array)["data"][0]
+    steps = [(n - 1) * stride for n, stride in zip(_SHAPE(array), _STRIDES(array), strict=True)]
     low, high = (sum(pick(0, step) for step in steps) for pick in (min, max))
-    return at + low, at + high + array.itemsize
+    return at + low, at + high + _ITEM_SIZE(array)
 
 
 def _with_bases(tensors: list[torch.Tensor]) -> tuple[list[torch.Tensor], Counter[int]]:
@@ -109,9 +120,8 @@ def forget_dead_arrays(lent: list[torch.Tensor]) -> list[torch.Tensor]:
     grads = set(map(id, _core.grads_of(every)))
     over, by_views = _with_bases([t for t in every if _is_over(t, of)])
     known = Counter(_core.storage_id(t) for t in over)
-    alive = {
-        key for key, tensor in of.items() if _core.use_count(tensor) > known[key]
-    }  # A capsule.
+    alive = of.keys() & _with_addresses()
+    alive |= {key for key, tensor in of.items() if _core.use_count(tensor) > known[key]}  # Capsule.
     past = _core.references_past_containers(over, all_objects())
     own = {id(tensor) for tensor in lent}
     for tensor, references in zip(over, past, strict=True):
@@ -147,8 +157,11 @@ class Arrays:
         """At the call's end."""
         for storage, arrays in self._of.values():
             tensor = storage()
-            if tensor is not None and all(array() is None for array in arrays):
+            if tensor is None:
+                continue
+            if all(array() is None for array in arrays):
                 _core.forget_lender(tensor)
+            _addresses.extend((storage, one) for one in arrays if type(one()) is int)
         self._of.clear()
 
 
@@ -159,6 +172,17 @@ def _reference_to(given: Any) -> Callable[[], Any]:
     if type(given) is int:  # An address, as long as Python keeps the number.
         return lambda: given if sys.getrefcount(given) > _OWN_REFERENCES else None
     return lambda: given
+
+
+# That Python still has, of tensors whose memory is lent for that.
+_addresses: list[tuple[_core.WeakStorage, Callable[[], Any]]] = []
+
+
+def _with_addresses() -> set[int]:
+    """Storages of which Python has an address."""
+    _addresses[:] = [(of, one) for of, one in _addresses if one() is not None and of() is not None]
+    tensors = (of() for of, _ in _addresses)
+    return {_core.storage_id(tensor) for tensor in tensors if tensor is not None}
 
 
 _OWN_REFERENCES = 2  # To what a closure holds: the closure's, and that of who counts.

@@ -32,6 +32,10 @@ def session_for(tensors: list[torch.Tensor], settings: Settings, device: torch.d
         raise SettingError("cuda_graph", True, "False for a model on the CPU, which has no graphs")
     found = {s for s in _sessions for t in tensors if s.home_of(t) is not None}
     if not found:
+        for storage in _taken:
+            if (tensor := storage()) is not None:
+                _core.note_lender(tensor)
+        _taken.clear()
         session = Session(settings, device)
         _sessions.add(session)
         return session
@@ -52,9 +56,14 @@ def ghosts() -> set[int]:
     return {_core.storage_id(ghost) for one in every for _, ghost in one}
 
 
+_taken: list[_core.WeakStorage] = []  # By DLPack, where nothing has been compiled yet.
+_MOST_TAKEN = 1024  # Then those that are gone are left out.
+
+
 def _watch_dlpack() -> None:
-    """From now on tensors whose memory somebody takes by DLPack count as lent; for numpy() PyTorch
-    does it. Who took it before is found by compile: see seen_memory.py."""
+    """From now on tensors whose memory somebody takes by DLPack count as lent once anything is
+    compiled: they cannot be resized then. For numpy() PyTorch does it. Who took memory before is
+    found by compile: see seen_memory.py."""
     for owner, name in (
         (torch.Tensor, "__dlpack__"),
         (torch.utils.dlpack, "to_dlpack"),
@@ -68,7 +77,12 @@ def _noting(original: Callable[..., Any]) -> Callable[..., Any]:
     def function(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         capsule = original(tensor, *args, **kwargs)
         if tensor.layout is torch.strided and tensor.is_cpu and _core.has_storage(tensor):
-            _core.note_lender(tensor)
+            if _sessions:
+                _core.note_lender(tensor)
+            else:
+                _taken.append(_core.WeakStorage(tensor))
+                if len(_taken) % _MOST_TAKEN == 0:
+                    _taken[:] = [storage for storage in _taken if storage() is not None]
         return capsule
 
     return function

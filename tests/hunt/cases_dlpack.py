@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -92,10 +94,59 @@ for _way in WAYS:
             add("dlpack", name, made(_way, _of, _show))
 
 
+HOLDERS: dict[str, Callable[[Any], Any]] = {
+    "dict": lambda a: {"w": a},
+    "tuple": lambda a: (a,),
+    "instance": lambda a: types.SimpleNamespace(w=a),
+    "tuple in a list": lambda a: [(a, 1)],
+    "partial": lambda a: functools.partial(print, a),
+    "view": lambda a: [a.reshape(2, -1)[:1]],
+}
+
+
+def held(hold: Callable[[Any], Any], of: Callable[..., Tensor]) -> Callable[[], Any]:
+    """An array that only an object has of which the garbage collector does not know."""
+
+    def make() -> Any:
+        b = Bench(nn.Sequential(nn.Linear(FEATURES, FEATURES), nn.BatchNorm1d(FEATURES)), make=sgd)
+        tensor = of(b)
+        holder = hold(early(tensor))
+
+        def step(x: Tensor, y: Tensor) -> Tensor:
+            first = (tensor * 0.5).sum() * b.model[0].weight.sum()
+            found: Any = holder
+            while not isinstance(found, np.ndarray):
+                found = getattr(found, "w", getattr(found, "args", found))
+                if isinstance(found, dict):
+                    found = found["w"]
+                elif isinstance(found, list | tuple):
+                    found = found[0]
+            found *= 0.9
+            return b.update(b.loss(x, y) + first + (tensor * tensor).sum() * b.model[0].bias.sum())
+
+        return b.world(step, tensor)
+
+    return make
+
+
+for _name, _hold in HOLDERS.items():
+    for _of in (closed_over, parameter):
+        add("dlpack", f"array in a {_name} of {_of.__name__}", held(_hold, _of))
+
+
 @case("dlpack")
 def dlpack_of_an_argument() -> Any:
+    return of_an_argument(late)
+
+
+@case("dlpack")
+def dlpack_of_an_argument_before_the_import() -> Any:
+    return of_an_argument(early)
+
+
+def of_an_argument(show: Callable[[Tensor], Any]) -> Any:
     b, x = Bench(make=sgd), torch.zeros(6, FEATURES)
-    a = late(x)
+    a = show(x)
 
     def step(x: Tensor, y: Tensor) -> Tensor:
         first = (x * 0.5).sum()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -173,6 +174,47 @@ def model_with_lazy_parameters_used_in_the_last_call() -> Any:
         return b.update(loss)
 
     return b.world(step, head)
+
+
+def with_lazy_head(act: Callable[[Any, Bench], None]) -> Callable[[], Any]:
+    """A step that puts something on a parameter without a shape, when that has got one."""
+
+    def make() -> Any:
+        b, head = Bench(make=sgd), nn.LazyLinear(3)
+        head.weight.tags = []
+
+        def step(x: Tensor, y: Tensor) -> Tensor:
+            out = head(torch.tanh(b.model(x)))
+            act(head.weight, b)
+            return b.update(b.loss(x, y) + out.square().mean())
+
+        return b.world(step, head)
+
+    return make
+
+
+def count_attribute(w: Any, b: Bench) -> None:
+    w.n = getattr(w, "n", 0) + 1
+    b.log.append(w.n)
+
+
+def tag(w: Any, b: Bench) -> None:
+    w.tags.append(len(w.tags))
+    b.log.append(list(w.tags))
+
+
+def hook_once(w: Any, b: Bench) -> None:
+    if not b.log:
+        w.register_post_accumulate_grad_hook(lambda p: b.log.append("added"))
+
+
+def hook_gradients(w: Any, b: Bench) -> None:
+    if not b.log:
+        w.register_hook(lambda grad: b.log.append("made"))
+
+
+for act in (count_attribute, tag, hook_once, hook_gradients):
+    add("models", f"lazy parameter: {act.__name__}", with_lazy_head(act))
 
 
 @case("models")

@@ -197,6 +197,6 @@ def is_array(value: object) -> bool:
 
 def is_numpy_scalar(kind: type) -> bool:
     """Whether a class is one of numpy's scalar types, without importing numpy."""
-    if not kind.__module__.startswith("numpy"):
+    if not (kind.__module__ or "").startswith("numpy"):  # ctypes makes classes of no module.
         return False
     return any(b.__module__ == "numpy" and b.__name__ == "generic" for b in kind.__mro__)

@@ -41,7 +41,7 @@ from fitstep.state.nodes import (
     is_number_type,
 )
 from fitstep.state.taken import check_not_taken
-from fitstep.state.unshaped import UNSHAPED
+from fitstep.state.unshaped import UNSHAPED, hooks_of
 
 MAX_NODES = 300_000
 _ATTRIBUTES, _SLOTS = forms.AttributesForm(), forms.SlotsForm()
@@ -342,19 +342,20 @@ class Walk:
 
     def _visit_tensor(self, tensor: torch.Tensor, above: Above | None, _root: str) -> None:
         assert above is not None, "a tensor is reached through a container"
-        if isinstance(tensor, UNSHAPED):
-            self.reach.unshaped.append(tensor)
-            return
-        self.reach.tensors.append(Place(tensor, "other", above))
+        is_unshaped = isinstance(tensor, UNSHAPED)
+        if not is_unshaped:
+            self.reach.tensors.append(Place(tensor, "other", above))
         if id(tensor) in self._seen:
             return
         self._seen.add(id(tensor))
         self._keep.append(tensor)
+        if is_unshaped:
+            self.reach.unshaped.append(tensor)
         attributes = forms.attributes_of(tensor)
         if attributes is not None:
             self._add(_ATTRIBUTES, attributes, tensor, above, "", "")
-        for hooks in (tensor._backward_hooks, tensor._post_accumulate_grad_hooks):
-            for hook in (hooks or {}).values():
+        for hooks in hooks_of(tensor):
+            for hook in hooks.values():
                 self._follow(hook, above, "", ".hook")
 
     def _add(
