@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from kit import Do, case
+from kit import Do, add, case
 from torch import Tensor
 from worlds import Bench, sgd
 
@@ -217,3 +218,32 @@ def alias_of_gradients_in_one_block() -> Any:
         return norm.item()
 
     return b.world(step, block)
+
+
+STATISTICS: dict[str, Callable[[], list[Tensor]]] = {
+    "their own": lambda: [torch.zeros(8) for _ in range(4)],
+    "rows of a table": lambda: list(torch.zeros(4, 8).unbind()),
+    "views": lambda: [torch.zeros(2, 4).view(-1) for _ in range(4)],
+}
+
+
+def statistics(make_rows: Callable[[], list[Tensor]]) -> Callable[[], Any]:
+    """Running statistics that are views, whose base nobody has."""
+
+    def make() -> Any:
+        b, table = Bench(make=sgd), make_rows()
+
+        def step(x: Tensor, y: Tensor) -> Tensor:
+            for row in table:
+                with torch.no_grad():
+                    row.mul_(0.9).add_(x.mean(0), alpha=0.1)
+                x = x - row
+            return b.update(b.loss(x, y))
+
+        return b.world(step, table)
+
+    return make
+
+
+for _name, _rows in STATISTICS.items():
+    add("alias", f"statistics that are {_name}", statistics(_rows))
