@@ -21,6 +21,7 @@ from typing import Any
 from . import _core
 from .collector import all_objects
 from .errors import CaptureError
+from .frames import locals_of
 from .muted import LeavesTheProcess
 from .state import Node, Reach
 from .state.classes import file_of, is_seen_file
@@ -96,7 +97,7 @@ def entering(
             raise LeavesTheProcess(code.co_name)  # Python 3.10 has no co_qualname.
         if code.co_name == "<module>" or not is_seen_file(code.co_filename):
             return
-        modules = [module] if module is not None else frame.f_locals.values()
+        modules = [module] if module is not None else locals_of(frame).values()
         inner.update((id(c), c) for c in code.co_consts if isinstance(c, types.CodeType))
         try:
             if id(code) not in inner:
@@ -122,7 +123,8 @@ def _arguments(frame: types.FrameType) -> list[object]:
     """Of a function that has just begun."""
     code = frame.f_code
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    return [frame.f_locals[name] for name in names if name in frame.f_locals]
+    found = locals_of(frame)
+    return [found[name] for name in names if name in found]
 
 
 def forget_modules(before: Container[str]) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -155,11 +155,16 @@ class Maker:
         lent = [t for t in one.externals if _core.is_lent(t) and not _core.is_hollow(t)]
         forget_dead_arrays(lent)
         variant = Binder(self.session, self.keeps_grads).bind([one])[0]
-        failed: CaptureError | None = None
         try:
             lower(variant, one, self.session, self.cache)
-        except CaptureError as error:
-            failed = error
+        except CaptureError as failed:
+            self._check_corrected(known, failed)
+            raise
+        self._check_corrected(known, None)
+        return variant
+
+    def _check_corrected(self, known: Set[str], failed: CaptureError | None) -> None:
+        """Raises FoundTooLate if more than `known` was corrected, which may be why it `failed`."""
         if new := self.cache.profile.corrected() - known:
             names = ", ".join(sorted({signature.partition("(")[0] for signature in new}))
             raise FoundTooLate(
@@ -168,9 +173,6 @@ class Maker:
                 where=user_location(),
                 todo="call the step again, which knows it now",
             ) from failed
-        if failed is not None:
-            raise failed
-        return variant
 
 
 def _is_same(a: Variant, b: Variant) -> bool:

@@ -220,17 +220,16 @@ class Session:
             try:
                 plan = self._plan_one(one, given, capacity, external_bytes, (i, len(todo)))
             except BudgetTooSmall as error:
-                failed.append(error)
+                failed.append(error.with_traceback(None))  # Its frames hold the step's.
                 continue
             plans.append(one.with_plan(plan, given))
         if failed:
-            too_small = joined(failed)
-            least = too_small.least_found_bytes or 0
+            least = joined(failed).least_found_bytes or 0
             # Without slack alignment and reserve show.
             if self.is_free and not self.is_open and least > self.budget_bytes:
                 self.budget_bytes = least
                 return self.plan_all(new, replan=replan)
-            raise too_small
+            raise joined(failed)  # In no variable: then it would hold its frames, and they it.
         self._next_capacity = capacity
         return plans
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+from typing import Any
+
 import pytest
 import torch
 from api_models import compiled
@@ -105,3 +109,34 @@ def test_a_batch_drawn_behind_attention_ends_a_program_only_if_that_draws(dropou
         for _ in range(4):
             step()
         assert len(step.variants) == (1 if dropout == 0 else 2)
+
+
+def test_what_a_function_holds_ends_with_it_where_its_programs_are_planned() -> None:
+    """Without Python's collector; the arena grows for programs that no preview has seen."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 4))
+    ended: list[weakref.ref[Any]] = []
+
+    def clip(x: Tensor, y: Tensor, held: Any) -> Tensor:
+        ended.append(weakref.ref(held))
+        loss = nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        with torch.no_grad():
+            for p in model.parameters():
+                norm = p.grad.norm().item()
+                p.grad.mul_(0.3 / norm) if norm > 0.3 else p.grad.add_(1e-3)
+                p.sub_(0.1 * p.grad)
+                p.grad = None
+        return loss.detach()
+
+    def step(x: Tensor, y: Tensor) -> tuple[Tensor, bool]:
+        return clip(x, y, nn.Module()), ended[-1]() is None
+
+    x, y = torch.randn(6, 8), torch.randint(4, (6,))
+    with compiled(step, (x, y), budget=None) as call:
+        gc.collect()
+        gc.disable()
+        try:
+            assert all(call(x * 2**i, y)[1] for i in range(3))
+        finally:
+            gc.enable()
