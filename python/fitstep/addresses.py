@@ -7,10 +7,12 @@ is somebody else's: as a key it finds nothing, and who writes there writes past 
 from __future__ import annotations
 
 import array
+import contextlib
 import ctypes
 import functools
 import gc
 import re
+import sys
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -19,10 +21,13 @@ import numpy as np
 import torch
 
 from . import _core
+from .collector import all_objects
 from .errors import CaptureError
 
 if TYPE_CHECKING:
     from .state import Reach
+
+_Path = Callable[[], str]
 
 _LEAST = 1 << 16  # No smaller number is an address.
 _UNITS = [1 << i for i in range(13)]  # Up to pages.
@@ -32,6 +37,8 @@ _DIGITS = re.compile(r"0x[0-9a-fA-F]{5,16}|(?<![0-9a-zA-Z])[1-9][0-9]{4,19}(?![0
 _KEY: Any = type(functools._make_key((1, 2), {}, False))  # Of a cache, for several arguments.
 _WIDE = (torch.int64, torch.uint64, torch.float64)
 _Pointer: Any = ctypes.POINTER(ctypes.c_int).__mro__[1]
+_Data: Any = ctypes.c_int.__mro__[2]  # Of all ctypes.
+_OLD = 2  # The collector's generation.
 
 
 def check_no_address(
@@ -39,12 +46,12 @@ def check_no_address(
 ) -> None:
     """Raises CaptureError where what a step reaches keeps an address in one of these, which are
     about to move: when it is compiled, or as its arena has to grow."""
-    kept = sorted(((at, path) for at, path in _kept(reach)), key=lambda one: one[0])
-    numbers = [at for at, _ in kept]
+    numbers, shown = _Kept(_kept(reach, _addresses_in)), _Kept(_kept(reach, _memory_of))
     for name, tensor in tensors.items():
-        begin = _core.storage_begin(tensor)
-        i = _within(numbers, begin, begin + _core.storage_bytes(tensor)) if begin else None
-        if i is None:
+        path = numbers.within(tensor)
+        if path is None and not _core.is_lent(tensor):  # Or what shows it keeps it where it is.
+            path = shown.within(tensor)
+        if path is None:
             continue
         if is_growing:
             when, todo = "now, as this call needs a larger arena", 'give a budget, as budget="300%"'
@@ -53,32 +60,74 @@ def check_no_address(
             todo = "tell tensors apart by names or by id(tensor), and ask for data_ptr() in the "
             todo += "step where memory is meant"
         raise CaptureError(
-            f"{kept[i][1]()} holds an address in the memory of {name}, which moves {when}; the "
+            f"{path()} holds an address in the memory of {name}, which moves {when}; the "
             "number would stay behind",
             todo=todo,
         )
 
 
-def _within(numbers: list[int], begin: int, end: int) -> int | None:
-    """Which of these sorted numbers is an address of [begin, end), or counts units up to it."""
-    for unit in _UNITS:
-        i = bisect_left(numbers, begin // unit)
-        if i < len(numbers) and numbers[i] * unit < end:
-            return i
-    return None
+def collections() -> int:
+    """How often what is young for the collector has become old."""
+    return sum(one["collections"] for one in gc.get_stats()[1:])
 
 
-def _kept(reach: Reach) -> Iterator[tuple[int, Callable[[], str]]]:
-    """Numbers that may be addresses, and how a user would write where each is."""
+def pointers_since(then: int) -> list[tuple[Any, list[int]]]:
+    """What was made with ctypes since collections() was `then`, and the addresses in it."""
+    is_young = collections() == then and sys.version_info < (3, 14)  # Which has no middle one.
+    objects = [o for g in range(_OLD) for o in gc.get_objects(g)] if is_young else all_objects()
+    made = [one for one in objects if issubclass(type(one), _Data)]
+    return [(one, list(_addresses_in(one))) for one in made]
+
+
+class _Kept:
+    """Numbers that may be addresses, by size, and where each is."""
+
+    def __init__(self, found: Iterator[tuple[int, _Path]]) -> None:
+        self._found = sorted(found, key=lambda one: one[0])
+        self._numbers = [at for at, _ in self._found]
+
+    def __bool__(self) -> bool:
+        return bool(self._found)
+
+    def within(self, tensor: torch.Tensor) -> _Path | None:
+        """Of one that is an address of the tensor's memory, or counts units up to it."""
+        begin = _core.storage_begin(tensor)
+        for unit in _UNITS if begin else ():
+            i = bisect_left(self._numbers, begin // unit)
+            end = begin + _core.storage_bytes(tensor)
+            if i < len(self._numbers) and self._numbers[i] * unit < end:
+                return self._found[i][1]
+        return None
+
+
+def check_no_pointer(reach: Reach) -> None:
+    """Raises CaptureError where the step reaches a ctypes pointer to one of its tensors: nobody
+    could put back what a preview writes there."""
+    kept = _Kept(_kept(reach, _pointed_at))
+    for place in reach.unique() if kept else ():
+        tensor = place.tensor
+        is_there = tensor.layout is torch.strided and _core.has_storage(tensor)
+        path = kept.within(tensor) if is_there else None
+        if path is not None:
+            name = place.above.path(reach.names)
+            raise CaptureError(
+                f"{path()} points into the memory of {name}, and fitstep cannot see what a step "
+                "writes there",
+                todo="take the pointer in the step: tensor.data_ptr()",
+            )
+
+
+def _kept(reach: Reach, find: Callable[[Any], Iterator[int]]) -> Iterator[tuple[int, _Path]]:
+    """What `find` gives for all that is held, and how a user would write where it is."""
     for node in [*reach.nodes, *reach.huge]:
         for key, value in node.entries():
             for held in (key, value) if key is not value else (key,):
-                for number in _addresses_in(held):
+                for number in find(held):
                     yield number, functools.partial(node.entry_path, key, reach.names)
     for cache in reach.caches:
         for table in gc.get_referents(cache):
             for key in table if type(table) is dict else ():
-                for number in _addresses_in(key):
+                for number in find(key):
                     yield number, lambda: "a key of a functools.lru_cache"
 
 
@@ -86,6 +135,22 @@ def _addresses_in(held: Any) -> Iterator[int]:
     for number in _numbers_in(held):
         if number >= _LEAST:
             yield int(number)
+
+
+def _pointed_at(held: Any) -> Iterator[int]:
+    return _addresses_in(held) if isinstance(held, _Data) else iter(())
+
+
+def _memory_of(held: Any) -> Iterator[int]:
+    """Where somebody's memory is that a tensor or an array shows, without holding it itself."""
+    if isinstance(held, torch.Tensor):
+        if held.layout is torch.strided and held.device.type == "cpu" and _core.is_lent(held):
+            yield _core.storage_begin(held)  # Made by torch.frombuffer().
+    elif isinstance(held, memoryview):
+        with contextlib.suppress(TypeError, ValueError, BufferError):
+            yield from _memory_of(np.asarray(held))
+    elif isinstance(held, np.ndarray):
+        yield held.__array_interface__["data"][0]
 
 
 def _numbers_in(held: Any) -> Iterator[Any]:

@@ -122,7 +122,7 @@ def is_output(value: object) -> bool:
         return False
     if isinstance(value, io.IOBase):
         return value.closed or value.writable()
-    home = kind.__module__
+    home = kind.__module__ or ""  # ctypes makes classes of no module.
     is_writer = home.startswith(("torch.utils.tensorboard", "torch.profiler"))
     return is_writer or home.partition(".")[0] in _TRACKERS
 

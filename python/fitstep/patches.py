@@ -23,7 +23,7 @@ import torch.utils.dlpack
 from . import _core
 from .ambient import setting_doors
 from .muted import thread_doors, wakes_nobody
-from .state.taken import READERS
+from .state.taken import READERS, STORAGE_MOVERS, STORAGE_READERS, STORAGE_WRITERS
 from .uninterrupted import SENDING, acting_at_once
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ _NUMBERS: dict[str, object] = {
 # Functions whose C++ reads memory by itself: max_pool1d() where nobody wants its gradient.
 _PAST_OPERATORS = ("max_pool1d", "choose_qparams_optimized")
 _LENDS = ("numpy", "__dlpack__", "data_ptr")  # What they give may be looked at later.
+_POINTS = ("data_ptr", "untyped_storage", "storage")  # What they give keeps no memory alive.
 
 
 class _Patch:
@@ -76,6 +77,10 @@ class _StandIn:
         )
         self._filled: set[object] = set()
 
+    def has(self, tensor: torch.Tensor) -> bool:
+        """Whether it is over this memory."""
+        return _core.storage_id(tensor) == _core.storage_id(self._bytes)
+
     def show(self, tensor: torch.Tensor, *, is_there: bool) -> torch.Tensor:
         """What stands in for a tensor there, filled from it once if its bytes are there."""
         geometry = tensor.size(), tensor.stride(), tensor.storage_offset()
@@ -109,6 +114,7 @@ class Patches:
         self._sees_compiled = False
         self._put: list[_Patch] = []
         self._stand_ins: dict[int, _StandIn] = {}
+        self._pointed_at: list[_StandIn] = []  # Until all is undone.
 
     def put(self) -> None:
         """Until `take_back` Python's calls are seen."""
@@ -144,6 +150,11 @@ class Patches:
             yield _Patch(torch, name, functools.partial(self._reading, name))
         for name, made_up in _NUMBERS.items():
             yield _Patch(torch.Tensor, name, functools.partial(self._number, made_up))
+        of_storages: Any = torch.UntypedStorage
+        for name in (*STORAGE_READERS, *STORAGE_WRITERS):
+            yield _Patch(of_storages, name, self._with_bytes_of_storages)
+        for name in STORAGE_MOVERS:
+            yield _Patch(of_storages, name, self._refusing)
         state, set_state = torch.ops.fitstep.generator_state, torch.ops.fitstep.set_generator_state
         for owner in (torch, torch.random):
             yield _Patch(owner, "get_rng_state", lambda _: lambda: state())
@@ -265,6 +276,50 @@ class Patches:
 
         return method
 
+    def _with_bytes_of_storages(self, original: Function) -> Function:
+        """The method of a storage that reads or writes memory, or tells where that is."""
+        following, name = self._following, original.__name__
+
+        def as_bytes(value: Any) -> Any:
+            if not isinstance(value, torch.UntypedStorage) or value.device.type == "meta":
+                return value
+            return torch.empty(0, dtype=torch.uint8, device=value.device).set_(value)
+
+        def method(storage: torch.UntypedStorage, *args: Any, **kwargs: Any) -> Any:
+            if not following.is_asked():
+                return original(storage, *args, **kwargs)
+            with _core.NotFollowed():
+                given = [as_bytes(value) for value in (storage, *args)]
+            of = [one for one in given if isinstance(one, torch.Tensor)]
+            if name == "data_ptr":
+                return of[0].data_ptr() if of else original(storage)
+            is_there = name in STORAGE_READERS and all(map(following.core.is_untouched, of))
+            is_there = is_there or following.flush(name)
+            with _core.NotFollowed():
+                if following.is_preview:
+                    for one in of:
+                        following.core.note_guess(one, name)
+                    shown = (self._stand_in(one, "storage", is_there) for one in of)
+                    by_id = {id(a): b.untyped_storage() for a, b in zip(of, shown, strict=True)}
+                    values = [by_id.get(id(one), one) for one in given]
+                else:
+                    values = [storage, *args]
+                result = original(*values, **kwargs)
+                return storage if isinstance(result, torch.UntypedStorage) else result
+
+        return method
+
+    def _refusing(self, original: Function) -> Function:
+        """The method of a storage, which a step cannot call."""
+        following = self._following
+
+        def method(storage: torch.UntypedStorage, *args: Any, **kwargs: Any) -> Any:
+            if following.is_asked():
+                following.refuse(f"{original.__name__}()", "changes which memory a tensor uses")
+            return original(storage, *args, **kwargs)
+
+        return method
+
     def _stand_in(self, tensor: torch.Tensor, name: str, is_there: bool) -> torch.Tensor:
         """What a preview gives to who looks at memory: he may write there, and nobody could undo
         it. Where nobody knows the bytes they are zeros."""
@@ -275,8 +330,12 @@ class Patches:
         if tensor.layout is not torch.strided:
             return tensor if is_there else torch.zeros(tensor.shape, dtype=tensor.dtype)
         key = _core.storage_id(tensor)
+        if any(one.has(tensor) for one in self._stand_ins.values()):
+            return tensor  # Over the storage of one, which it had been given.
         if key not in self._stand_ins:
             self._stand_ins[key] = _StandIn(tensor)
+        if name in _POINTS:
+            self._pointed_at.append(self._stand_ins[key])
         return self._stand_ins[key].show(tensor, is_there=is_there)
 
 

@@ -19,6 +19,7 @@ from torch.jit._fuser import optimized_execution
 from torch.utils._pytree import tree_leaves, tree_map
 
 from . import _core
+from .addresses import check_no_pointer
 from .collector import collecting_new
 from .entered import Existing, FirstImport, entering, importing_nothing, look_into_large
 from .errors import CaptureError
@@ -82,6 +83,7 @@ class Recordings:
 
     def _run(self) -> tuple[list[Recorded], int]:
         reach = self._reach()
+        check_no_pointer(reach)
         self._begin = roles_of(reach, self._maker.session)
         places = [p.tensor for p in reach.unique() if p.tensor.layout is torch.strided]
         forget_dead_arrays([t for t in places if _core.is_lent(t)])

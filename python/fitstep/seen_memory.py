@@ -11,16 +11,17 @@ from __future__ import annotations
 import sys
 import weakref
 from collections import Counter
-from collections.abc import Callable, Container, Iterator
-from types import FrameType
+from collections.abc import Callable, Container
 from typing import Any
 
 import numpy as np
 import torch
 
 from . import _core
+from .addresses import collections, pointers_since
 from .collector import all_objects
 from .errors import FitstepError, user_location
+from .frames import all_locals
 from .state import Reach
 
 
@@ -76,7 +77,7 @@ def _under_arrays(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
     """Those in whose storage an array of numpy lies that Python can find."""
     if not tensors:
         return []
-    in_frames = list(_locals_of_frames())
+    in_frames = list(all_locals())
     arrays = _core.held_by([*all_objects(), in_frames], np.ndarray)
     bounds = [_bounds(array) for array in arrays if _SIZE(array) > 0]
 
@@ -115,7 +116,7 @@ def forget_dead_arrays(lent: list[torch.Tensor]) -> list[torch.Tensor]:
     if not lent:
         return []
     of = {_core.storage_id(tensor): tensor for tensor in lent}
-    held = Counter(id(t) for t in _locals_of_frames() if _is_over(t, of))
+    held = Counter(id(t) for t in all_locals() if _is_over(t, of))
     every = _all_tensors()
     grads = set(map(id, _core.grads_of(every)))
     over, by_views = _with_bases([t for t in every if _is_over(t, of)])
@@ -144,25 +145,38 @@ class Arrays:
 
     def __init__(self) -> None:
         self._of: dict[int, tuple[_core.WeakStorage, list[Callable[[], Any]]]] = {}
+        self._points = False  # Whether it has made addresses; since so many collections.
+        self._collections = 0
 
     def note(self, tensor: torch.Tensor, given: Any, *, was_lent: bool) -> None:
         """`given` shows the tensor's memory, which `was_lent` before. Views of an array hold it."""
         key = _core.storage_id(tensor)
         if was_lent and key not in self._of:
             return  # To others, too.
+        if type(given) is int and not self._points:
+            self._points, self._collections = True, collections()
         found = self._of.setdefault(key, (_core.WeakStorage(tensor), []))
         found[1].append(_reference_to(given))
 
     def forget(self) -> None:
         """At the call's end."""
+        pointers = pointers_since(self._collections) if self._points else []
+        self._points = False
         for storage, arrays in self._of.values():
             tensor = storage()
             if tensor is None:
                 continue
-            if all(array() is None for array in arrays):
+            holders = [one for one in arrays if type(one()) is int]
+            holders += [weakref.ref(one) for one, into in pointers if _is_any_in(into, tensor)]
+            _addresses.extend((storage, one) for one in holders)
+            if not holders and all(array() is None for array in arrays):
                 _core.forget_lender(tensor)
-            _addresses.extend((storage, one) for one in arrays if type(one()) is int)
         self._of.clear()
+
+
+def _is_any_in(addresses: list[int], tensor: torch.Tensor) -> bool:
+    begin = _core.storage_begin(tensor)
+    return any(begin <= at < begin + _core.storage_bytes(tensor) for at in addresses)
 
 
 def _reference_to(given: Any) -> Callable[[], Any]:
@@ -209,15 +223,6 @@ def check_not_lent(tensors: list[torch.Tensor], name_of: Callable[[torch.Tensor]
             todo="keep a copy instead (t.numpy().copy()), or compile with the largest arguments as "
             "example",
         )
-
-
-def _locals_of_frames() -> Iterator[Any]:
-    """What variables of running functions hold; no collector knows of these."""
-    for frame in [*sys._current_frames().values()]:
-        at: FrameType | None = frame
-        while at is not None:
-            yield from at.f_locals.values()
-            at = at.f_back
 
 
 def _all_tensors() -> list[torch.Tensor]:

@@ -151,7 +151,7 @@ def stand_in(value: Any) -> Any:
         return Muted(value)
     if type(value).__module__ in _OUTSIDE:
         return Outside(value)
-    top = type(value).__module__.partition(".")[0]
+    top = (type(value).__module__ or "").partition(".")[0]
     if top == "pandas" and type(value).__name__ in ("DataFrame", "Series"):
         version = int(sys.modules["pandas"].__version__.partition(".")[0])
         return value.copy(deep=version < 3)  # Else it is copied where it is written.

@@ -150,7 +150,7 @@ class Walk:
                 return visit, True
         if kind.__module__ == "fitstep.step" and kind.__name__ == "Step":
             return Walk._visit_step, True
-        is_numpys = kind.__module__.startswith("numpy.random") and kind.__name__ in NUMPYS
+        is_numpys = (kind.__module__ or "").startswith("numpy.random") and kind.__name__ in NUMPYS
         return Walk._visit_generator if is_numpys else Walk._visit_object, True
 
     def _visit_tuple(self, value: Any, above: Above | None, root: str) -> None:
