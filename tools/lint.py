@@ -2,8 +2,8 @@
 
     python tools/lint.py [--fix] [--thorough] [--jobs N] [STEP ...]
 
-Steps: format tidy ruff mypy headers clang-tidy. All run, even after one has failed, and each says
-how long it took. Needs build/dev/compile_commands.json for clang-tidy. A file that passed
+Steps: format tidy ruff mypy headers commits clang-tidy. All run, even after one has failed, and
+each says how long it took. Needs build/dev/compile_commands.json for clang-tidy. A file that passed
 clang-tidy is not checked again until it, a header or the configuration changes. Its static analyzer
 takes three quarters of its time and is left for --thorough (`make test-long`), as is fitstep_torch.
 """
@@ -23,6 +23,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "dev"
+CHECKED_BEHIND = "bce6c3c"  # Older commits stand as they are: results name their hashes.
 PASSED = ROOT / ".cache" / "clang-tidy.json"
 
 
@@ -80,6 +81,14 @@ def headers(options: Options) -> bool:
     return all(run_all(commands, options.jobs))
 
 
+def commits(_: Options) -> bool:
+    """Messages, by .gitlint; none in a checkout without history."""
+    since = f"{CHECKED_BEHIND}..HEAD"
+    listed = ["git", "rev-list", since]
+    answer = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=False)
+    return not answer.stdout or run([sys.executable, "-m", "gitlint.cli", "--commits", since])
+
+
 def fingerprint(name: str, shared: bytes) -> str:
     return hashlib.sha256(shared + (ROOT / name).read_bytes()).hexdigest()
 
@@ -125,6 +134,7 @@ STEPS: dict[str, Callable[[Options], bool]] = {
     "ruff": ruff,
     "mypy": mypy,
     "headers": headers,
+    "commits": commits,
     "clang-tidy": clang_tidy,
 }
 
