@@ -12,6 +12,7 @@ from .errors import BudgetError, BudgetTooSmall
 
 ALIGNMENT = 64
 BLOCK_BYTES = 4096  # Of files.
+_MOST_FLOORS = 4  # Budgets that are tried where any is right; more would not help.
 _MOST_BYTES = 2**48  # What a process can address.
 
 
@@ -68,6 +69,12 @@ def joined(failed: list[BudgetTooSmall]) -> BudgetTooSmall:
     known = [least for least in found if least is not None]
     least = max(known) if len(known) == len(found) else None
     return BudgetTooSmall(worst.budget_bytes, worst.floor_bytes, least, worst.culprits)
+
+
+def larger_than(error: BudgetTooSmall) -> int | None:
+    """The next budget to try where any is right: an eighth more. None if that does not help."""
+    tried, floor = error.budget_bytes, error.floor_bytes
+    return max(floor, tried + tried // 8 + 1) if tried < _MOST_FLOORS * floor else None
 
 
 def parse_budget(budget: int | str | None, plain_peak_bytes: int) -> int:

@@ -18,8 +18,11 @@ if TYPE_CHECKING:
 _OFFLOADING = ("auto", "offload")  # Policies that may have homes below.
 
 
-def plan_with_homes(session: Session, new: list[Planned]) -> list[Planned]:
-    """Plans `new` and decides where homes are. Raises BudgetTooSmall."""
+def plan_with_homes(session: Session, new: list[Planned], *, replan: bool) -> list[Planned]:
+    """Plans `new` and, before there is an arena, decides where homes are; `replan`: all others
+    again. Raises BudgetTooSmall."""
+    if session.is_open:
+        return session.plan_all(new, replan=replan)
     if session.below.host_budget_bytes:
         return _with_host(session, new)
     if session.below.has_disk:

@@ -26,6 +26,7 @@ from .budget import (
     capacity_of,
     host_of,
     joined,
+    larger_than,
     reserve_of,
     slack_of,
 )
@@ -188,17 +189,15 @@ class Session:
     def plan(self, new: list[Planned], *, replan: bool) -> list[Planned]:
         """Plans `new`, and with `replan` all others again; the first time it also decides which
         homes are below. Raises BudgetTooSmall with the largest floor of all variants."""
-
-        def plan() -> list[Planned]:
-            if self.is_open:
-                return self.plan_all(new, replan=replan)
-            return plan_with_homes(self, new)
-
+        plan = partial(plan_with_homes, self, new, replan=replan)
         try:
             return plan()
         except BudgetTooSmall as error:
             if self.is_open and self.is_free:
                 raise  # It grows; nobody asks for the least.
+            if self.is_free and (larger := larger_than(error)):
+                self.budget_bytes = larger
+                return self.plan(new, replan=replan)
             least = with_least(self, error, plan)
             raise with_policy(self, least, new, plan) from None
 

@@ -1,11 +1,16 @@
 """The least budget that BudgetTooSmall names is one at which planning was tried."""
 
+import contextlib
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 from fitstep.least import with_least
+from torch import nn
 
+import fitstep
 from fitstep import BudgetTooSmall
 
 ENOUGH = 130
@@ -68,3 +73,29 @@ def test_an_error_of_such_a_try_is_as_it_is() -> None:
     error = BudgetTooSmall(1, 90, 100, [])
     assert with_least(session, error, session.plan) is error
     assert session.seen == []
+
+
+@pytest.mark.parametrize("below", ["host", "disk"])
+def test_what_plain_pytorch_needs_fits_beside_a_tier(below: str, tmp_path: Path) -> None:
+    """The smallest plans need a few bytes more than any bound says, and no search finds how many:
+    a larger budget is tried then."""
+    torch.manual_seed(0)
+    model: nn.Module = nn.Linear(8, 4)
+    if below == "host":
+        model = nn.Sequential(nn.Linear(8, 2), nn.Dropout(0.5), nn.Linear(2, 2))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def train(x: torch.Tensor) -> torch.Tensor:
+        optimizer.zero_grad()
+        loss = model(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    tier: dict[str, Any] = {"host_budget": "1MiB"}
+    if below == "disk":
+        tier = {"disk_budget": "1MiB", "disk_dir": tmp_path}
+    x = torch.randn(4, 8)
+    step = fitstep.compile(train, (x,), budget="100%", progress=False, **tier)
+    with contextlib.closing(step):
+        step(x)
