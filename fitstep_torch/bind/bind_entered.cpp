@@ -171,6 +171,7 @@ py::tuple user_frame(const py::function& is_users) {
 
 void bind_entered(py::module_& module) {
   module.def("user_frame", &user_frame);
+  module.def("values_of_frame", &values_of_frame);
   py::class_<Watch>(module, "Watch")
       .def(py::init<py::function>())
       .def("__enter__",

@@ -21,7 +21,7 @@ from typing import Any
 from . import _core
 from .collector import all_objects
 from .errors import CaptureError
-from .frames import locals_of
+from .frames import arguments_of
 from .muted import LeavesTheProcess
 from .state import Node, Reach
 from .state.classes import file_of, is_seen_file
@@ -97,14 +97,14 @@ def entering(
             raise LeavesTheProcess(code.co_name)  # Python 3.10 has no co_qualname.
         if code.co_name == "<module>" or not is_seen_file(code.co_filename):
             return
-        modules = [module] if module is not None else locals_of(frame).values()
+        modules = [module] if module is not None else _core.values_of_frame(frame)
         inner.update((id(c), c) for c in code.co_consts if isinstance(c, types.CodeType))
         try:
             if id(code) not in inner:
                 walk.visit_functions(code, existing.functions.get(id(code), ()))
             walk.visit_globals(frame.f_globals, code)
             if module is None:
-                walk.visit_arguments(_arguments(frame), existing.ids)
+                walk.visit_arguments(arguments_of(frame), existing.ids)
             for one in modules:
                 walk.visit_module(one, code)
             walk.go()
@@ -117,14 +117,6 @@ def entering(
 
     with _core.Watch(look) as watch:
         yield watch
-
-
-def _arguments(frame: types.FrameType) -> list[object]:
-    """Of a function that has just begun."""
-    code = frame.f_code
-    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    found = locals_of(frame)
-    return [found[name] for name in names if name in found]
 
 
 def forget_modules(before: Container[str]) -> list[str]:

@@ -1,0 +1,39 @@
+// What the variables of a running function hold. Up to Python 3.12 to ask a frame for f_locals
+// writes into the dict that locals() has given, and keeps what it gives; so its slots are read.
+#include "fitstep_torch/bind/bindings.h"
+
+#if PY_VERSION_HEX >= 0x030B0000 && PY_VERSION_HEX < 0x030D0000
+#define Py_BUILD_CORE
+#include <internal/pycore_frame.h>
+#undef Py_BUILD_CORE
+#endif
+
+namespace fitstep::torch_side {
+namespace {
+
+void add(py::list& found, PyObject* held) {
+  if (held != nullptr && PyCell_Check(held)) held = PyCell_GET(held);
+  if (held != nullptr) found.append(py::handle(held));
+}
+
+}  // namespace
+
+py::list values_of_frame(const py::handle& frame) {
+  py::list found;
+#if PY_VERSION_HEX >= 0x030D0000
+  for (const py::handle& value : frame.attr("f_locals").attr("values")()) found.append(value);
+#elif PY_VERSION_HEX >= 0x030B0000
+  const _PyInterpreterFrame* const inner = reinterpret_cast<PyFrameObject*>(frame.ptr())->f_frame;
+  const int slots = inner->f_code->co_nlocalsplus;
+  for (int i = 0; i < slots; ++i) add(found, inner->localsplus[i]);
+#else
+  auto* const outer = reinterpret_cast<PyFrameObject*>(frame.ptr());
+  const PyCodeObject* const code = outer->f_code;
+  const Py_ssize_t slots =
+      code->co_nlocals + PyTuple_GET_SIZE(code->co_cellvars) + PyTuple_GET_SIZE(code->co_freevars);
+  for (Py_ssize_t i = 0; i < slots; ++i) add(found, outer->f_localsplus[i]);
+#endif
+  return found;
+}
+
+}  // namespace fitstep::torch_side
