@@ -17,6 +17,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 
 from .errors import CaptureError, user_location
@@ -132,7 +133,7 @@ def _is_iterator(value: object) -> bool:
     kind = type(value)
     if kind is types.CoroutineType:
         return True
-    if isinstance(value, torch.nn.Module) or not hasattr(kind, "__next__"):
+    if isinstance(value, torch.nn.Module | np.flatiter) or not hasattr(kind, "__next__"):
         return False
     return not isinstance(value, HeldIterator | Muted)
 

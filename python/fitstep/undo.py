@@ -14,9 +14,7 @@ the first one's equal.
 
 from __future__ import annotations
 
-import array
 import contextlib
-import ctypes
 import decimal
 import functools
 import gc
@@ -36,17 +34,15 @@ from torch import _tensor_str
 
 from . import _core
 from .ambient import ambient, set_ambient
+from .buffers import as_bytes, content_of, find_buffers, write
 from .errors import CaptureError
 from .stand_ins import stand_in
 from .state import Node, Reach
 from .state.caches import CacheState
 from .state.forms import Entry, SetForm, attributes_of
-from .state.nodes import is_array, is_leaf, tables_in
+from .state.nodes import is_leaf, tables_in
 from .state.rng import GeneratorStates
 from .state.unshaped import UnshapedState
-
-_CTYPES = (ctypes._SimpleCData, ctypes.Array, ctypes.Structure, ctypes.Union)
-
 
 _C: Any = torch._C
 
@@ -164,7 +160,7 @@ class Undo:
         self._generators.add(reach.generators)
         self._caches += [CacheState(cache) for cache in reach.caches]
         self._caches += [UnshapedState(tensor) for tensor in reach.unshaped]
-        self._buffers += _find_buffers(entries)
+        self._buffers += find_buffers(entries)
         self._tables += tables_in(reach.huge)
         if self._is_holding:
             _hold(entries)
@@ -180,7 +176,7 @@ class Undo:
             any(not _same_entries(node.entries(), was) for node, was in self._entries)
             or any(tensor._version != version for tensor, version in self._versions)
             or any(cache.has_changed() for cache in self._caches)
-            or any(_bytes(_content(buffer)) != _bytes(was) for buffer, was in self._buffers)
+            or any(as_bytes(content_of(buffer)) != as_bytes(was) for buffer, was in self._buffers)
             or self._generators.have_moved()
             or self._environment != dict(os.environ)
             or any(get() != was for (get, _), was in zip(_SETTINGS, self._settings, strict=True))
@@ -256,7 +252,7 @@ class Undo:
 
     def _put_buffers(self) -> None:
         for buffer, content in reversed(self._buffers):
-            _write(buffer, content)
+            write(buffer, content)
 
     def _put_tables(self) -> None:
         for table, was in reversed(self._tables):
@@ -309,18 +305,6 @@ def _flat(table: dict[Any, Any]) -> Iterator[Any]:
     return itertools.chain.from_iterable(table.items())
 
 
-def _find_buffers(all_entries: list[tuple[Node, list[Entry]]]) -> Iterator[tuple[Any, Any]]:
-    seen = set()
-    for _node, entries in all_entries:
-        for _key, held in entries:
-            for value in _buffers_in(held):
-                if id(value) in seen:
-                    continue
-                seen.add(id(value))
-                with contextlib.suppress(TypeError, ValueError, BufferError):
-                    yield value, _content(value)
-
-
 def put_back(undo: Undo, *others: Any) -> None:
     """Undoes even when the user presses Ctrl-C meanwhile, and raises that afterwards."""
     interrupt: KeyboardInterrupt | None = None
@@ -334,66 +318,3 @@ def put_back(undo: Undo, *others: Any) -> None:
             interrupt = error
     if interrupt is not None:
         raise interrupt
-
-
-def _of_process(value: Any) -> Any:
-    """What is behind a multiprocessing.Value or Array."""
-    if type(value).__module__ != "multiprocessing.sharedctypes":
-        return value
-    return value.get_obj() if hasattr(value, "get_obj") else value
-
-
-def _buffers_in(held: Any) -> Iterator[Any]:
-    """Values whose content may change while they stay where they are."""
-    value = _of_process(held.obj if isinstance(held, memoryview) else held)
-    if isinstance(value, tuple):
-        for item in value:
-            yield from _buffers_in(item)
-    elif is_array(value):
-        mask = getattr(value, "_mask", None)  # Of a masked array, beside its data.
-        if mask is not None and is_array(mask):
-            yield from _buffers_in(mask)
-            value = value.data
-        if value.flags.writeable:
-            yield value
-    elif isinstance(value, (bytearray, array.array, *_CTYPES)):
-        yield value
-
-
-def _content(buffer: Any) -> Any:
-    if is_array(buffer):
-        return buffer.copy()
-    return buffer.tobytes() if hasattr(buffer, "tobytes") else bytes(buffer)
-
-
-def _bytes(content: Any) -> bytes:
-    """Of what `_content` gives."""
-    return bytes(content.tobytes() if is_array(content) else content)
-
-
-def _write(buffer: Any, content: Any) -> None:
-    if is_array(content):
-        if not buffer.flags.writeable:
-            buffer.setflags(write=True)
-        if buffer.dtype != content.dtype:
-            buffer.dtype = content.dtype
-        if buffer.shape != content.shape and buffer.flags.owndata:
-            buffer.resize(content.shape, refcheck=False)
-        elif buffer.shape != content.shape:
-            buffer.shape = content.shape
-        if content.dtype.hasobject or buffer.tobytes() != content.tobytes():
-            buffer[...] = content
-    elif isinstance(buffer, _CTYPES):
-        if bytes(buffer) != content:
-            memoryview(buffer).cast("B")[:] = content
-    elif isinstance(buffer, bytearray):
-        if bytes(buffer) != content:
-            buffer[:] = content
-    elif isinstance(buffer, array.array):
-        if buffer.tobytes() == content:
-            return
-        if len(buffer) * buffer.itemsize == len(content):  # A tensor may share its memory.
-            memoryview(buffer).cast("B")[:] = content
-            return
-        del buffer[:]
-        buffer.frombytes(content)
