@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import array
 import contextlib
+import contextvars
 import ctypes
+import decimal
 import functools
 import gc
+import numbers
+import operator
 import re
 import sys
 from bisect import bisect_left
@@ -29,14 +33,13 @@ if TYPE_CHECKING:
 
 _Path = Callable[[], str]
 
-_LEAST = 1 << 16  # No smaller number is an address.
+_LEAST = 1 << 16  # No smaller number is an address,
+_MOST = 1 << 57  # and no larger one.
 _UNITS = [1 << i for i in range(13)]  # Up to pages.
-_MOST_NUMBERS = 1 << 16  # Of a table of pointers.
-_MOST_DIGITS = 64
+_MOST_BYTES = 1 << 19  # Of a table of pointers.
+_MOST_LETTERS = 1 << 14
 _DIGITS = re.compile(r"0x[0-9a-fA-F]{5,16}|(?<![0-9a-zA-Z])[1-9][0-9]{4,19}(?![0-9a-zA-Z])")
 _KEY: Any = type(functools._make_key((1, 2), {}, False))  # Of a cache, for several arguments.
-_WIDE = (torch.int64, torch.uint64, torch.float64)
-_Pointer: Any = ctypes.POINTER(ctypes.c_int).__mro__[1]
 _Data: Any = ctypes.c_int.__mro__[2]  # Of all ctypes.
 _OLD = 2  # The collector's generation.
 
@@ -46,9 +49,9 @@ def check_no_address(
 ) -> None:
     """Raises CaptureError where what a step reaches keeps an address in one of these, which are
     about to move: when it is compiled, or as its arena has to grow."""
-    numbers, shown = _Kept(_kept(reach, _addresses_in)), _Kept(_kept(reach, _memory_of))
+    counted, shown = _Kept(_kept(reach, _addresses_in)), _Kept(_kept(reach, _memory_of))
     for name, tensor in tensors.items():
-        path = numbers.within(tensor)
+        path = counted.within(tensor)
         if path is None and not _core.is_lent(tensor):  # Or what shows it keeps it where it is.
             path = shown.within(tensor)
         if path is None:
@@ -126,9 +129,13 @@ def _kept(reach: Reach, find: Callable[[Any], Iterator[int]]) -> Iterator[tuple[
                     yield number, functools.partial(node.entry_path, key, reach.names)
     for cache in reach.caches:
         for table in gc.get_referents(cache):
-            for key in table if type(table) is dict else ():
-                for number in find(key):
-                    yield number, lambda: "a key of a functools.lru_cache"
+            for held in table.items() if type(table) is dict else ():
+                for one in (*held, *gc.get_referents(held[1])):  # What a result is held by.
+                    for number in find(one):
+                        yield number, lambda: "a functools.lru_cache"
+    for var, value in contextvars.copy_context().items():
+        for number in find(value):
+            yield number, functools.partial("the context variable {}".format, var.name)
 
 
 def _addresses_in(held: Any) -> Iterator[int]:
@@ -160,41 +167,56 @@ def _numbers_in(held: Any) -> Iterator[Any]:
     elif kind is bool or held is None:
         return
     elif kind is str:
-        if len(held) <= _MOST_DIGITS:
+        if len(held) <= _MOST_LETTERS:
             yield from (int(found, 0) for found in _DIGITS.findall(held))
-    elif isinstance(held, int | float | np.integer | np.floating):
+    elif isinstance(held, np.ndarray):
+        yield from _numbers_in_array(held)
+    elif isinstance(held, numbers.Real | decimal.Decimal):
         number: Any = held
-        yield from [number] if abs(number) < 2**64 else []
+        with contextlib.suppress(ValueError, OverflowError):  # Not a number.
+            yield from [int(number)] if abs(number) < _MOST else []
     elif isinstance(held, tuple | frozenset | _KEY):
         for one in held:
             yield from _numbers_in(one)
     elif isinstance(held, torch.Tensor):
-        is_wide = held.dtype in _WIDE and held.device.type == "cpu"
+        is_whole = not held.dtype.is_complex and not held.is_floating_point()
         is_there = held.layout is torch.strided and not _core.is_hollow(held)
-        if is_wide and is_there and held.numel() <= _MOST_NUMBERS:
-            yield from held.detach().ravel().tolist()
-    elif isinstance(held, np.ndarray):
-        if held.size <= _MOST_NUMBERS:
-            yield from _numbers_in_array(held)
-    elif isinstance(held, array.array):
-        yield from held if len(held) <= _MOST_NUMBERS and held.typecode in "lLqQd" else ()
-    elif isinstance(held, ctypes._SimpleCData):
-        yield from _numbers_in(held.value)
-    elif isinstance(held, _Pointer):
-        yield ctypes.cast(held, ctypes.c_void_p).value or 0
-    elif isinstance(held, ctypes.Array | ctypes.Structure):
+        is_small = held.device.type == "cpu" and held.nbytes <= _MOST_BYTES
+        if is_there and is_small and (is_whole or held.dtype is torch.float64):
+            with contextlib.suppress(TypeError):  # numpy has no such dtype.
+                yield from _numbers_in_array(held.detach().clone().numpy())
+    elif isinstance(held, bytes | bytearray | array.array):
+        yield from _words_in(held)
+    elif isinstance(held, slice | range):
+        yield from _numbers_in((held.start, held.stop, held.step))
+    elif isinstance(held, BaseException):
+        yield from _numbers_in(held.args)
+    elif isinstance(held, operator.itemgetter):
+        yield from _numbers_in(held.__reduce__()[1])
+    elif isinstance(held, _Data):
         yield ctypes.addressof(held)
-        fields = [name for name, *_ in getattr(held, "_fields_", ())]
-        for one in held if isinstance(held, ctypes.Array) else map(held.__getattribute__, fields):
-            yield from _numbers_in(one)
+        objects = held._objects.values() if isinstance(held._objects, dict) else ()
+        for one in (held, *objects):  # And what it points to.
+            if isinstance(one, _Data) and one._b_needsfree_:  # Or the memory may be gone.
+                yield from _words_in(ctypes.string_at(ctypes.addressof(one), ctypes.sizeof(one)))
+
+
+def _words_in(held: bytes | bytearray | array.array[Any]) -> Iterator[int]:
+    """What lies there in eight bytes, from each fourth on."""
+    raw = bytes(held) if len(held) <= _MOST_BYTES else b""
+    for begin in (0, 4):
+        words = np.frombuffer(raw, np.uint64, max(len(raw) - begin, 0) // 8, min(begin, len(raw)))
+        yield from words[(words >= _LEAST) & (words < _MOST)].tolist()
 
 
 def _numbers_in_array(held: Any) -> Iterator[Any]:
-    if held.dtype.names:
-        for name in held.dtype.names:
+    if held.dtype.hasobject:
+        for name in held.dtype.names or ():
             yield from _numbers_in_array(held[name])
-    elif held.dtype == object:
-        for one in held.ravel().tolist():
+        for one in held.ravel().tolist() if held.dtype == object else ():
             yield from _numbers_in(one)
-    elif held.dtype.kind in "iuf" and held.dtype.itemsize == 8:
-        yield from (one for one in held.ravel().tolist() if abs(one) < 2**64)
+    elif held.nbytes <= _MOST_BYTES and held.dtype.kind != "c":
+        if held.dtype == np.float64:
+            held = held[(held >= _LEAST) & (held < _MOST)].astype(np.uint64)
+        if held.dtype.kind != "f":
+            yield from _words_in(held.tobytes())

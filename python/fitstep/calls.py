@@ -15,7 +15,7 @@ import torch
 from . import _core
 from .audits import Audits, Truth, audited
 from .codes import choose_codes, shall_look
-from .errors import FitstepError, StepFailed, changed_by, step_failed
+from .errors import CaptureError, FitstepError, StepFailed, changed_by, step_failed
 from .maker import FoundTooLate, Maker
 from .recordings import arguments_in, label_of, recorded_of
 from .results import detached
@@ -336,6 +336,8 @@ class Call:
         except BaseException:
             if not self._has_failed:
                 raise
+        if self._ran and isinstance(error, CaptureError):
+            error.say_what_stays(changed_by(self._ran), error.todo)
         following.core.forget_writes()
         self._take_ghosts()
 

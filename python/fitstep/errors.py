@@ -28,6 +28,7 @@ class FitstepError(Exception):
     """
 
     changed: tuple[str, ...] = ()
+    _says_what_stays = False
 
     def __init__(self, problem: str, *, where: str | None = None, todo: str | None = None) -> None:
         self.problem = problem
@@ -41,7 +42,10 @@ class FitstepError(Exception):
         self.args = ("\n  ".join(line for line in lines if line),)
 
     def say_what_stays(self, changed: Sequence[str], todo: str | None) -> None:
-        """An earlier part of the call has happened. `todo`: in the place of what it said."""
+        """An earlier part of the call has happened. `todo`: in the place of what it said. Once."""
+        if self._says_what_stays:
+            return
+        self._says_what_stays = True
         self.changed = tuple(changed)
         stays = "what the step had done before it asked for a tensor's value stays, as with plain "
         stays += "PyTorch"

@@ -171,8 +171,10 @@ class Following:
         return self
 
     def __exit__(self, *_args: object) -> None:
-        self._end()
-        _lock.release()
+        try:
+            self._end()
+        finally:
+            _lock.release()
 
     def _begin(self) -> None:
         _look_at_operators()
@@ -225,7 +227,6 @@ class Following:
             self._stance.__exit__(None, None, None)
             self._stance = None
         self.patches.take_back()
-        self.arrays.forget()
         self._known = list
         for hook in self._hooks:
             hook.remove()
@@ -236,6 +237,7 @@ class Following:
             _active.remove(self)
         if not self.is_preview:  # There nobody would hear it.
             self.tell()
+        self.arrays.forget()
 
     # -- what Python does beside operators ----------------------------------------------------
 
@@ -290,6 +292,11 @@ class Following:
     def is_asked(self) -> bool:
         """By the step function itself: not by a kernel, nor by what ends a segment."""
         return current() is self and bool(_core.is_followed())
+
+    def is_home(self, tensor: torch.Tensor) -> bool:
+        """Whether its storage is in the arena."""
+        homes = self._where()[1]
+        return homes is not None and homes.place_of(_core.storage_begin(tensor)) is not None
 
     @property
     def is_preview(self) -> bool:

@@ -22,7 +22,7 @@ import torch.utils.dlpack
 
 from . import _core
 from .ambient import setting_doors
-from .muted import thread_doors, wakes_nobody
+from .muted import LeavesTheProcess, thread_doors, wakes_nobody
 from .state.taken import READERS, STORAGE_MOVERS, STORAGE_READERS, STORAGE_WRITERS
 from .uninterrupted import SENDING, acting_at_once
 
@@ -141,8 +141,10 @@ class Patches:
         for name in (*READERS, "__deepcopy__", "__reduce_ex__"):
             yield _Patch(torch.Tensor, name, functools.partial(self._with_bytes, name))
         of_capsules = functools.partial(self._with_bytes, "__dlpack__")
-        for owner in (torch, torch.utils.dlpack):
-            yield _Patch(owner, "to_dlpack", of_capsules)
+        inner: Any = torch._C
+        doors = (torch, "to_dlpack"), (torch.utils.dlpack, "to_dlpack"), (inner, "_to_dlpack")
+        for owner, name in doors:
+            yield _Patch(owner, name, of_capsules)
         of_tensors: Any = torch.Tensor
         for owner in (torch, of_tensors):
             yield _Patch(owner, "tensor_split", self._behind_places)
@@ -154,7 +156,7 @@ class Patches:
         for name in (*STORAGE_READERS, *STORAGE_WRITERS):
             yield _Patch(of_storages, name, self._with_bytes_of_storages)
         for name in STORAGE_MOVERS:
-            yield _Patch(of_storages, name, self._refusing)
+            yield _Patch(of_storages, name, self._moving)
         state, set_state = torch.ops.fitstep.generator_state, torch.ops.fitstep.set_generator_state
         for owner in (torch, torch.random):
             yield _Patch(owner, "get_rng_state", lambda _: lambda: state())
@@ -305,20 +307,39 @@ class Patches:
                 else:
                     values = [storage, *args]
                 result = original(*values, **kwargs)
-                return storage if isinstance(result, torch.UntypedStorage) else result
+                if result is values[0]:
+                    return storage
+                if isinstance(result, torch.UntypedStorage):  # A slice, over the same memory.
+                    self._lend(of[0], result)
+                return result
 
         return method
 
-    def _refusing(self, original: Function) -> Function:
-        """The method of a storage, which a step cannot call."""
-        following = self._following
+    def _moving(self, original: Function) -> Function:
+        """The method that gives a storage other memory: not to what is at home."""
+        following, name = self._following, original.__name__
 
         def method(storage: torch.UntypedStorage, *args: Any, **kwargs: Any) -> Any:
-            if following.is_asked():
-                following.refuse(f"{original.__name__}()", "changes which memory a tensor uses")
-            return original(storage, *args, **kwargs)
+            if not following.is_asked():
+                return original(storage, *args, **kwargs)
+            if following.is_preview:  # It could not be put back.
+                raise LeavesTheProcess(name)
+            following.flush(name)
+            with _core.NotFollowed():
+                if following.is_home(torch.empty(0, dtype=torch.uint8).set_(storage)):
+                    following.refuse(
+                        f"{name}()", "gives other memory to a tensor that the arena has"
+                    )
+                return original(storage, *args, **kwargs)
 
         return method
+
+    def _lend(self, tensor: torch.Tensor, given: Any) -> None:
+        """`given` shows the tensor's memory; in a preview that is a stand-in's."""
+        was_lent = _core.is_lent(tensor)
+        if not self._following.is_preview:
+            _core.note_lender(tensor)
+            self._following.arrays.note(tensor, given, was_lent=was_lent)
 
     def _stand_in(self, tensor: torch.Tensor, name: str, is_there: bool) -> torch.Tensor:
         """What a preview gives to who looks at memory: he may write there, and nobody could undo

@@ -40,6 +40,9 @@ def note_holders(
     tensors = [t for t in tensors if _core.has_storage(t) and _core.storage_bytes(t) > 0]
     lent = forget_dead_arrays([t for t in tensors if _core.is_lent(t)])
     session.staying += [_core.WeakStorage(t) for t in lent if session.home_of(t) is None]
+    twins = [t for t in _overlapping(tensors) if not _core.is_lent(t)]
+    for tensor in twins:
+        _core.note_lender(tensor)
     tensors, by_views = _with_bases(tensors)
     own = Counter(_core.storage_id(tensor) for tensor in tensors)
     own.update(_core.storage_id(t) for one in recorded for t in one.externals)
@@ -55,7 +58,7 @@ def note_holders(
         if session.home_of(t) is None and not _core.is_lent(t) and is_suspect(t)
     }
     if not suspects:
-        return False
+        return bool(twins)
     known = {id(t) for t in tensors}
     known |= {id(t) for one in recorded for t in one.externals}
     known |= {id(t) for one in recorded for _, t in one.survivors}
@@ -70,7 +73,25 @@ def note_holders(
     with_arrays = _under_arrays(list(held_elsewhere.values()))
     for tensor in with_arrays:
         _core.note_lender(tensor)
-    return bool(with_arrays)
+    return bool(with_arrays or twins)
+
+
+def _overlapping(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+    """Those in whose memory another one has another storage: slices of storages are such."""
+    found: dict[int, torch.Tensor] = {}
+    last: torch.Tensor | None = None  # Which of those before ends last.
+    for tensor in sorted(tensors, key=_core.storage_begin):
+        key = _core.storage_id(tensor)
+        begin, end = _core.storage_begin(tensor), _end_of(tensor)
+        if last is not None and begin < _end_of(last) and key != _core.storage_id(last):
+            found |= {key: tensor, _core.storage_id(last): last}
+        if last is None or end > _end_of(last):
+            last = tensor
+    return list(found.values())
+
+
+def _end_of(tensor: torch.Tensor) -> int:
+    return _core.storage_begin(tensor) + _core.storage_bytes(tensor)
 
 
 def _under_arrays(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
@@ -82,8 +103,7 @@ def _under_arrays(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
     bounds = [_bounds(array) for array in arrays if _SIZE(array) > 0]
 
     def has_array(tensor: torch.Tensor) -> bool:
-        begin = _core.storage_begin(tensor)
-        end = begin + _core.storage_bytes(tensor)
+        begin, end = _core.storage_begin(tensor), _end_of(tensor)
         return any(low < end and begin < high for low, high in bounds)
 
     return [tensor for tensor in tensors if has_array(tensor)]
@@ -145,23 +165,25 @@ class Arrays:
 
     def __init__(self) -> None:
         self._of: dict[int, tuple[_core.WeakStorage, list[Callable[[], Any]]]] = {}
-        self._points = False  # Whether it has made addresses; since so many collections.
-        self._collections = 0
+        self._running: _Running | None = None  # There once the call has made an address.
+        self._collections = 0  # Up to then.
 
     def note(self, tensor: torch.Tensor, given: Any, *, was_lent: bool) -> None:
         """`given` shows the tensor's memory, which `was_lent` before. Views of an array hold it."""
         key = _core.storage_id(tensor)
         if was_lent and key not in self._of:
             return  # To others, too.
-        if type(given) is int and not self._points:
-            self._points, self._collections = True, collections()
+        if type(given) is int:
+            if self._running is None:
+                self._running, self._collections = _Running(), collections()
+            _addresses.append((_core.WeakStorage(tensor), weakref.ref(self._running)))
         found = self._of.setdefault(key, (_core.WeakStorage(tensor), []))
         found[1].append(_reference_to(given))
 
     def forget(self) -> None:
         """At the call's end."""
-        pointers = pointers_since(self._collections) if self._points else []
-        self._points = False
+        pointers = pointers_since(self._collections) if self._running else []
+        self._running = None
         for storage, arrays in self._of.values():
             tensor = storage()
             if tensor is None:
@@ -174,9 +196,12 @@ class Arrays:
         self._of.clear()
 
 
+class _Running:
+    """A call. Somebody may have the addresses that it has made, until it ends."""
+
+
 def _is_any_in(addresses: list[int], tensor: torch.Tensor) -> bool:
-    begin = _core.storage_begin(tensor)
-    return any(begin <= at < begin + _core.storage_bytes(tensor) for at in addresses)
+    return any(_core.storage_begin(tensor) <= at < _end_of(tensor) for at in addresses)
 
 
 def _reference_to(given: Any) -> Callable[[], Any]:

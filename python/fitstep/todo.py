@@ -6,6 +6,8 @@ _TODO = {
     "talks to other processes": "train with one process: collectives, DistributedDataParallel and "
     "FSDP are not supported yet",
     "changes which memory a tensor uses": "make a new tensor instead of set_() or resize_()",
+    "gives other memory to a tensor that the arena has": "share or resize a copy: "
+    "tensor.detach().clone()",
     "makes a tensor whose size depends on values of the step": "keep the shape fixed: multiply by "
     "the mask, or use torch.where",
     "reads a gradient that an earlier step has used": "pass keep_grads=True to compile, or clear "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import io
+import mmap
 import tempfile
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from kit import Do, add, case
 from torch import Tensor
-from worlds import Bench
+from worlds import Bench, stepping
 
 FLOAT, SIZE = ctypes.c_float, 24  # Elements of each tensor at the least.
 
@@ -272,3 +273,125 @@ for _name, _take in POINTERS.items():
                 f"pointer_{_name}_kept_from_{_when}{_use.__name__}",
                 functools.partial(_takes_in_a_call, _take, _use, _which + _which // 2),
             )
+
+
+_FOLDERS: list[Any] = []  # They last as long as the process.
+
+
+def _loaded(load: Callable[[Any], Any], which: int) -> Any:
+    """Takes weights up again from a file that is mapped."""
+    b = Bench()
+    _FOLDERS.append(tempfile.TemporaryDirectory())
+    path = f"{_FOLDERS[-1].name}/best.pt"
+    torch.save(b.model.state_dict(), path)
+
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        loss = b.usual(x, y)
+        b.log.append(loss.item())
+        if len(b.log) in (which, 4):
+            b.model.load_state_dict(load(path))
+        return loss
+
+    return b.world(step)
+
+
+for _which in (1, 3):
+    add(
+        "array",
+        f"weights_from_a_mapped_file_in_call_{_which}",
+        functools.partial(_loaded, functools.partial(torch.load, mmap=True), _which),
+    )
+
+
+def _slice(storage: Any) -> Any:
+    return storage[0:32]
+
+
+def _over(storage: Any) -> Tensor:
+    made: Tensor = torch.empty(0).set_(storage)
+    return made
+
+
+def _sliced(*, is_early: bool, use: Callable[[Tensor], Any]) -> Any:
+    """A tensor over a slice of a weight's storage, made before compile or in the step."""
+    b = Bench()
+    weight = b.model[0].weight
+    kept = _over(_slice(weight.untyped_storage())) if is_early else None
+
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        part = _over(_slice(weight.untyped_storage())) if kept is None else kept
+        loss = b.usual(x, y)
+        b.log.append(use(part))
+        return loss
+
+    return b.world(step)
+
+
+for _is_early in (False, True):
+    for _name, _look in {
+        "read": lambda t: t.sum().item(),
+        "written": lambda t: t.mul_(0.5) is None,
+        "listed": lambda t: t.tolist(),
+    }.items():
+        add(
+            "array",
+            f"slice_of_a_storage_{_name}_{'kept' if _is_early else 'made'}",
+            functools.partial(_sliced, is_early=_is_early, use=_look),
+        )
+
+
+def _over_a_pointer(b: Bench, x: Tensor, y: Tensor, mark: Any) -> Tensor:
+    t = torch.frombuffer((FLOAT * 64).from_address(b.model[0].weight.data_ptr()), dtype=torch.float)
+    loss = b.usual(x, y)
+    mark(t)
+    return loss
+
+
+for _name, _mark in {
+    "written": lambda t: t.mul_(0.9),
+    "cloned": lambda t: t.mul_(t.clone()),
+    "asked": lambda t: t.mul_(0.5 if t.sum().item() > 0 else 0.25),
+}.items():
+    add(
+        "array",
+        f"tensor_over_a_pointer_{_name}",
+        stepping(functools.partial(_over_a_pointer, mark=_mark)),
+    )
+
+
+@case("hidden")
+def locals_that_the_user_has_changed() -> Any:
+    b = Bench()
+    kept: list[Any] = []
+
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        lr, names = 0.1, locals()
+        names["lr"] = 0.5
+        loss = b.usual(x, y)
+        kept[:] = [b.model[0].weight.detach().numpy()]
+        b.log.append(loss.item())
+        exec("b.log.append(lr)", {"b": b}, names)
+        return loss * lr
+
+    return b.world(step)
+
+
+@case("hidden")
+def counters_in_views_of_buffers() -> Any:
+    b = Bench()
+    held = mmap.mmap(-1, 64)
+    views = [memoryview(held), io.BytesIO(bytes(8)).getbuffer(), memoryview(bytearray(8))]
+    counter = ctypes.pointer(ctypes.c_long(0))
+    rows = np.zeros(3, dtype=[("n", np.int64)])[1]
+    flat = np.zeros(4).flat
+
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        for view in views:
+            view[0] += 1
+        counter[0] += 1
+        rows["n"] += 1
+        flat[1] += 1
+        b.log.append([*(view[0] for view in views), counter[0], int(rows["n"]), float(flat[1])])
+        return b.usual(x, y)
+
+    return b.world(step)
