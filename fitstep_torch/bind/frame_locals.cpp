@@ -2,7 +2,9 @@
 // writes into the dict that locals() has given, and keeps what it gives; so its slots are read.
 #include "fitstep_torch/bind/bindings.h"
 
-#if PY_VERSION_HEX >= 0x030B0000 && PY_VERSION_HEX < 0x030D0000
+#if PY_VERSION_HEX < 0x030B0000
+#include <frameobject.h>
+#elif PY_VERSION_HEX < 0x030D0000
 #define Py_BUILD_CORE
 #include <internal/pycore_frame.h>
 #undef Py_BUILD_CORE

@@ -179,11 +179,10 @@ def _numbers_in(held: Any) -> Iterator[Any]:
         for one in held:
             yield from _numbers_in(one)
     elif isinstance(held, torch.Tensor):
-        is_whole = not held.dtype.is_complex and not held.is_floating_point()
-        is_there = held.layout is torch.strided and not _core.is_hollow(held)
-        is_small = held.device.type == "cpu" and held.nbytes <= _MOST_BYTES
-        if is_there and is_small and (is_whole or held.dtype is torch.float64):
-            with contextlib.suppress(TypeError):  # numpy has no such dtype.
+        is_there = held.layout is torch.strided and held.device.type == "cpu"
+        is_whole = not (held.is_floating_point() or held.is_complex())
+        with contextlib.suppress(TypeError, RuntimeError):  # Quantized or nested: no table.
+            if is_there and (is_whole or held.dtype is torch.float64) and _has_few_bytes(held):
                 yield from _numbers_in_array(held.detach().clone().numpy())
     elif isinstance(held, bytes | bytearray | array.array):
         yield from _words_in(held)
@@ -199,6 +198,10 @@ def _numbers_in(held: Any) -> Iterator[Any]:
         for one in (held, *objects):  # And what it points to.
             if isinstance(one, _Data) and one._b_needsfree_:  # Or the memory may be gone.
                 yield from _words_in(ctypes.string_at(ctypes.addressof(one), ctypes.sizeof(one)))
+
+
+def _has_few_bytes(tensor: torch.Tensor) -> bool:
+    return not _core.is_hollow(tensor) and tensor.nbytes <= _MOST_BYTES
 
 
 def _words_in(held: bytes | bytearray | array.array[Any]) -> Iterator[int]:

@@ -1,4 +1,4 @@
-"""What variables of running functions hold. f_locals is never asked for it: up to Python 3.12 that
+"""What variables of running functions hold. f_locals is not asked for it: up to Python 3.12 that
 changes the dict that `locals()` has given, and a frame keeps what it has given."""
 
 from __future__ import annotations
@@ -23,4 +23,7 @@ def all_locals() -> Iterator[Any]:
 def arguments_of(frame: FrameType) -> list[Any]:
     """Of a function that has just begun."""
     code = frame.f_code
+    if sys.version_info < (3, 11):  # The slots of those that inner functions use are empty.
+        names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        return [frame.f_locals[name] for name in names if name in frame.f_locals]
     return _core.values_of_frame(frame)[: code.co_argcount + code.co_kwonlyargcount]
