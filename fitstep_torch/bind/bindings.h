@@ -9,14 +9,16 @@
 
 namespace fitstep::torch_side {
 
-void bind_devices(py::module_& module);             // Device, allocator
-void bind_capture(py::module_& module);             // Profile, StepProgram
-py::list values_of_frame(const py::handle& frame);  // Those that have one.
-void bind_entered(py::module_& module);             // Watch
-void bind_following(py::module_& module);           // Follower, Segment
-void bind_tensors(py::module_& module);             // What Python asks of a tensor and its memory
-void bind_planning(py::module_& module);            // Plan, make_plan, make_frontier, bytes
-void bind_running(py::module_& module);             // Homes, Variant
+void bind_devices(py::module_& module);    // Device, allocator
+void bind_capture(py::module_& module);    // Profile, StepProgram
+void bind_entered(py::module_& module);    // Watch
+void bind_following(py::module_& module);  // Follower, Segment
+void bind_tensors(py::module_& module);    // What Python asks of a tensor and its memory
+void bind_planning(py::module_& module);   // Plan, make_plan, make_frontier, bytes
+void bind_running(py::module_& module);    // Homes, Variant
+
+// What the variables of a running function hold, those that hold anything.
+py::list values_of_frame(const py::handle& frame);
 
 // Raises fitstep._core.CoreError(code, message): python/fitstep/errors.py gives it its type.
 [[noreturn]] void raise(const Error& error);

@@ -184,7 +184,9 @@ def _numbers_in(held: Any) -> Iterator[Any]:
         with contextlib.suppress(TypeError, RuntimeError):  # Quantized or nested: no table.
             if is_there and (is_whole or held.dtype is torch.float64) and _has_few_bytes(held):
                 yield from _numbers_in_array(held.detach().clone().numpy())
-    elif isinstance(held, bytes | bytearray | array.array):
+    elif isinstance(held, array.array):
+        yield from _numbers_in_array(np.array(held))
+    elif isinstance(held, bytes | bytearray):
         yield from _words_in(held)
     elif isinstance(held, slice | range):
         yield from _numbers_in((held.start, held.stop, held.step))
@@ -204,7 +206,7 @@ def _has_few_bytes(tensor: torch.Tensor) -> bool:
     return not _core.is_hollow(tensor) and tensor.nbytes <= _MOST_BYTES
 
 
-def _words_in(held: bytes | bytearray | array.array[Any]) -> Iterator[int]:
+def _words_in(held: bytes | bytearray) -> Iterator[int]:
     """What lies there in eight bytes, from each fourth on."""
     raw = bytes(held) if len(held) <= _MOST_BYTES else b""
     for begin in (0, 4):

@@ -326,7 +326,8 @@ class Patches:
                 raise LeavesTheProcess(name)
             following.flush(name)
             with _core.NotFollowed():
-                if following.is_home(torch.empty(0, dtype=torch.uint8).set_(storage)):
+                whole = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
+                if following.is_home(whole):
                     following.refuse(
                         f"{name}()", "gives other memory to a tensor that the arena has"
                     )

@@ -171,12 +171,12 @@ class Arrays:
     def note(self, tensor: torch.Tensor, given: Any, *, was_lent: bool) -> None:
         """`given` shows the tensor's memory, which `was_lent` before. Views of an array hold it."""
         key = _core.storage_id(tensor)
-        if was_lent and key not in self._of:
-            return  # To others, too.
         if type(given) is int:
             if self._running is None:
                 self._running, self._collections = _Running(), collections()
             _addresses.append((_core.WeakStorage(tensor), weakref.ref(self._running)))
+        if was_lent and key not in self._of:
+            return  # To others, too.
         found = self._of.setdefault(key, (_core.WeakStorage(tensor), []))
         found[1].append(_reference_to(given))
 

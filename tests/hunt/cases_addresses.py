@@ -54,6 +54,10 @@ KEPT: dict[str, tuple[Callable[[Bench], Any], Callable[[Any, Tensor], bool]]] = 
         lambda b: _first(b).data_ptr() // 64,
         lambda kept, p: p.data_ptr() // 64 == kept,
     ),
+    "array_of_float": (
+        lambda b: array.array("d", [_first(b).data_ptr()]),
+        lambda kept, p: p.data_ptr() == kept[0],
+    ),
     "set": (lambda b: {_first(b).data_ptr()}, lambda kept, p: p.data_ptr() in kept),
     "keys": (
         lambda b: {p.data_ptr(): n for n, p in b.model.named_parameters()},
