@@ -12,7 +12,6 @@
 #include <variant>
 #include <vector>
 
-#include "cli/budget.h"
 #include "cli/command.h"
 #include "cli/files.h"
 #include "cli/machines.h"
@@ -116,7 +115,7 @@ std::string print_text(const Question& question, const std::vector<Row>& rows) {
   std::string text = fmt::format(
       "{} in {} ({} of the plain peak), arena {}\non machine {}, {}\n\n", question.program_path,
       format_bytes(question.budget.budget_bytes),
-      format_share(question.budget.budget_bytes, question.budget.plain_peak_bytes),
+      format_share(question.budget.budget_bytes, question.plain_peak_bytes),
       format_bytes(question.budget.capacity_bytes), question.machine.name, question.times);
   text += fmt::format(fmt::runtime(kHeader), "policy", "step", "peak", "average", "host", "evicted",
                       "stalls", "again", "best fit");
@@ -255,7 +254,7 @@ Answer run_compare(const CompareOptions& options, const Progress& progress) {
                          {"machine", question->machine.name},
                          {"times", question->times},
                          {"capacity_bytes", question->budget.capacity_bytes},
-                         {"plain_peak_bytes", question->budget.plain_peak_bytes},
+                         {"plain_peak_bytes", question->plain_peak_bytes},
                          {"policies", list}}),
                 ""};
 }

@@ -11,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "cli/budget.h"
 #include "cli/chart.h"
 #include "cli/command.h"
 #include "cli/files.h"
@@ -21,6 +20,7 @@
 #include "fitstep/base/bytes.h"
 #include "fitstep/base/result.h"
 #include "fitstep/machine/machine.h"
+#include "fitstep/plan/budget.h"
 #include "fitstep/plan/plan.h"
 #include "fitstep/planner/planner.h"
 #include "fitstep/program/liveness.h"
@@ -45,13 +45,13 @@ struct Curve {
   std::string times;
   std::string policy;
   int64_t plain_peak_bytes = 0;
-  int64_t external_bytes = 0;
+  BesideArena beside;
   int64_t floor_bytes = 0;  // Of the arena.
   int64_t bound_ps = 0;     // Of a step without any limit.
   std::vector<CurvePoint> points;
 
   int64_t budget_bytes(const CurvePoint& point) const {
-    return budget_for(point.certificate.height_bytes, external_bytes);
+    return budget_for(point.certificate.height_bytes, beside);
   }
 };
 
@@ -74,7 +74,7 @@ Curve make_curve(const CurveOptions& options, const Program& program, const Mach
               .times = describe_times(machine, options.machine),
               .policy = request.policy,
               .plain_peak_bytes = plain_peak_bytes(program),
-              .external_bytes = external_bytes(program),
+              .beside = beside_arena(program, machine),
               .floor_bytes = frontier.floor_bytes,
               .bound_ps = frontier.bound_ps,
               .points = {}};
@@ -111,8 +111,8 @@ std::string print_text(const Curve& curve, const std::vector<CurvePoint>& shown)
       "{} on machine {}, {}, policy {}\nplain peak {}, floor {} ({} of it), compute bound {}\n\n",
       curve.program_path, curve.machine, curve.times, curve.policy,
       format_bytes(curve.plain_peak_bytes),
-      format_bytes(budget_for(curve.floor_bytes, curve.external_bytes)),
-      format_share(budget_for(curve.floor_bytes, curve.external_bytes), curve.plain_peak_bytes),
+      format_bytes(budget_for(curve.floor_bytes, curve.beside)),
+      format_share(budget_for(curve.floor_bytes, curve.beside), curve.plain_peak_bytes),
       format_seconds(curve.bound_ps));
   const bool has_host = std::ranges::any_of(shown, &CurvePoint::host_tier_bytes);
   const bool has_disk = std::ranges::any_of(shown, &CurvePoint::disk_tier_bytes);
@@ -154,9 +154,9 @@ std::string print_json(const Curve& curve, const std::vector<CurvePoint>& shown)
                   {"times", curve.times},
                   {"policy", curve.policy},
                   {"plain_peak_bytes", curve.plain_peak_bytes},
-                  {"external_bytes", curve.external_bytes},
+                  {"external_bytes", curve.beside.external_bytes},
                   {"floor_bytes", curve.floor_bytes},
-                  {"floor_budget_bytes", budget_for(curve.floor_bytes, curve.external_bytes)},
+                  {"floor_budget_bytes", budget_for(curve.floor_bytes, curve.beside)},
                   {"bound_ps", curve.bound_ps},
                   {"points", points}});
 }

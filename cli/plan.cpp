@@ -8,7 +8,6 @@
 #include <utility>
 #include <variant>
 
-#include "cli/budget.h"
 #include "cli/command.h"
 #include "cli/files.h"
 #include "cli/machines.h"
@@ -16,21 +15,33 @@
 #include "fitstep/base/bytes.h"
 #include "fitstep/base/result.h"
 #include "fitstep/machine/machine.h"
+#include "fitstep/plan/budget.h"
 #include "fitstep/plan/plan_file.h"
 #include "fitstep/planner/least.h"
 #include "fitstep/planner/planner.h"
+#include "fitstep/program/liveness.h"
 #include "fitstep/program/program.h"
 
 namespace fitstep {
 namespace {
 
-Result<Budget> read_budget(const PlanOptions& options, const Program& program) {
-  if (!options.budget.empty()) return parse_budget(options.budget, program);
-  FITSTEP_TRY(const int64_t capacity_bytes, parse_bytes(options.capacity));
-  Budget budget{.budget_bytes = budget_for(capacity_bytes, external_bytes(program))};
-  budget = split_budget(budget.budget_bytes, program);
-  budget.capacity_bytes = capacity_bytes;
-  return budget;
+Result<Budget> read_budget(const PlanOptions& options, int64_t plain_peak_bytes,
+                           const BesideArena& beside) {
+  if (options.budget.empty()) {
+    FITSTEP_TRY(const int64_t capacity_bytes, parse_bytes(options.capacity));
+    Budget budget = split_budget(budget_for(capacity_bytes, beside), beside);
+    budget.capacity_bytes = capacity_bytes;
+    return budget;
+  }
+  const std::string given = "--budget " + options.budget;
+  FITSTEP_TRY(const WrittenBudget written, parse_budget(options.budget, given));
+  if (written.percent > 0 && plain_peak_bytes == 0) {
+    return Error{ErrorCode::BadInput,
+                 given +
+                     ": the program does not say when plain PyTorch holds what, so there is no "
+                     "peak to share; give bytes, such as 6GiB"};
+  }
+  return split_budget(written.of(plain_peak_bytes), beside);
 }
 
 }  // namespace
@@ -41,7 +52,9 @@ Result<Question> read_question(const PlanOptions& options, const Progress& progr
   }
   FITSTEP_TRY(Program program, load_program(options.program_path));
   FITSTEP_TRY(Machine machine, load_machine(options.machine));
-  FITSTEP_TRY(const Budget budget, read_budget(options, program));
+  const int64_t peak_bytes = plain_peak_bytes(program);
+  const BesideArena beside = beside_arena(program, machine);
+  FITSTEP_TRY(const Budget budget, read_budget(options, peak_bytes, beside));
   PlanRequest request = make_request(options.planner, budget.capacity_bytes, progress);
   request.codes_on_host = options.host_codes;
   std::string times = describe_times(machine, options.machine);
@@ -50,6 +63,8 @@ Result<Question> read_question(const PlanOptions& options, const Progress& progr
                   .program = std::move(with_times),
                   .machine = std::move(machine),
                   .times = std::move(times),
+                  .plain_peak_bytes = peak_bytes,
+                  .beside = beside,
                   .budget = budget,
                   .request = std::move(request)};
 }

@@ -2,15 +2,16 @@
 #pragma once
 
 #include <CLI/App.hpp>
+#include <cstdint>
 #include <optional>
 #include <string>
 
-#include "cli/budget.h"
 #include "cli/command.h"
 #include "cli/machines.h"
 #include "cli/planner_options.h"
 #include "fitstep/base/result.h"
 #include "fitstep/machine/machine.h"
+#include "fitstep/plan/budget.h"
 #include "fitstep/planner/planner.h"
 #include "fitstep/program/program.h"
 
@@ -33,6 +34,8 @@ struct Question {
   Program program;  // With the times that were asked for.
   Machine machine;
   std::string times;
+  int64_t plain_peak_bytes = 0;
+  BesideArena beside;
   Budget budget;
   PlanRequest request;
   std::optional<bool> does_best_fit;  // Whether `auto` finds a plan where another policy has not.

@@ -233,7 +233,7 @@ TEST(PlanVerb, RefusesBadInputWithWhatToDo) {
   };
   const std::vector<Case> cases = {
       {{"plan", program, "--budget", "6 Gibi"}, "\"Gibi\" is not a unit"},
-      {{"plan", program, "--budget", "0%"}, "a share is more than 0%"},
+      {{"plan", program, "--budget", "0%"}, "one is more than 0%"},
       {{"plan", program, "--budget", "0"}, "no bytes at all"},
       {{"plan", bare, "--budget", "75%"}, "there is no peak to share; give bytes"},
       {{"plan", program}, "give either --budget or --capacity"},

@@ -9,11 +9,11 @@
 #include <variant>
 #include <vector>
 
-#include "cli/budget.h"
 #include "cli/plan.h"
 #include "cli/text.h"
 #include "fitstep/base/bytes.h"
 #include "fitstep/base/id.h"
+#include "fitstep/plan/budget.h"
 #include "fitstep/plan/plan.h"
 #include "fitstep/planner/planner.h"
 #include "fitstep/program/program.h"
@@ -38,24 +38,24 @@ std::string line(const std::string& what, int64_t bytes, const std::string& mean
 std::string print_question(const Question& question) {
   return fmt::format("{} in {} ({} of the plain peak {})\non machine {}, {}, policy {}, seed {}\n",
                      question.program_path, format_bytes(question.budget.budget_bytes),
-                     format_share(question.budget.budget_bytes, question.budget.plain_peak_bytes),
-                     format_bytes(question.budget.plain_peak_bytes), question.machine.name,
-                     question.times, question.request.policy, question.request.seed);
+                     format_share(question.budget.budget_bytes, question.plain_peak_bytes),
+                     format_bytes(question.plain_peak_bytes), question.machine.name, question.times,
+                     question.request.policy, question.request.seed);
 }
 
 std::string print_budget(const Question& question) {
   const Budget& budget = question.budget;
+  std::string beside = fmt::format(
+      "beside inputs and outputs {}, reserve {}, host {}", format_bytes(budget.external_bytes),
+      format_bytes(budget.reserve_bytes), format_bytes(budget.host_bytes));
+  if (budget.staging_bytes > 0) beside += ", staging " + format_bytes(budget.staging_bytes);
   return line("budget", budget.budget_bytes, "everything that the step holds") +
-         line("arena", std::max<int64_t>(budget.capacity_bytes, 0),
-              fmt::format("beside inputs and outputs {}, reserve {}, host {}",
-                          format_bytes(budget.external_bytes), format_bytes(budget.reserve_bytes),
-                          format_bytes(budget.host_bytes)));
+         line("arena", std::max<int64_t>(budget.capacity_bytes, 0), beside);
 }
 
 // "budget of at least 3.2 GiB", for so much of the arena.
 std::string as_budget(const Question& question, int64_t height_bytes) {
-  return fmt::format("a budget of {}",
-                     format_bytes(budget_for(height_bytes, question.budget.external_bytes)));
+  return fmt::format("a budget of {}", format_bytes(budget_for(height_bytes, question.beside)));
 }
 
 std::string print_culprits(const Question& question, const std::vector<Culprit>& culprits) {
@@ -163,10 +163,11 @@ Json to_json(const Question& question) {
           {"seed", question.request.seed},
           {"effort", question.request.effort},
           {"budget_bytes", budget.budget_bytes},
-          {"plain_peak_bytes", budget.plain_peak_bytes},
+          {"plain_peak_bytes", question.plain_peak_bytes},
           {"external_bytes", budget.external_bytes},
           {"reserve_bytes", budget.reserve_bytes},
           {"host_bytes", budget.host_bytes},
+          {"staging_bytes", budget.staging_bytes},
           {"capacity_bytes", budget.capacity_bytes}};
 }
 
@@ -194,17 +195,16 @@ std::string outcome_to_json(const Question& question, const Outcome& outcome,
     root = {{"outcome", "too small"},
             {"question", to_json(question)},
             {"floor_bytes", small->floor_bytes},
-            {"floor_budget_bytes", budget_for(small->floor_bytes, question.budget.external_bytes)},
+            {"floor_budget_bytes", budget_for(small->floor_bytes, question.beside)},
             {"culprits", to_json(question.program, small->culprits)}};
   } else {
     const auto& gave_up = std::get<GaveUp>(outcome);
-    const int64_t external_bytes = question.budget.external_bytes;
     root = {{"outcome", "gave up"},
             {"question", to_json(question)},
             {"least_found_bytes", gave_up.least_found_bytes},
-            {"least_found_budget_bytes", budget_for(gave_up.least_found_bytes, external_bytes)},
+            {"least_found_budget_bytes", budget_for(gave_up.least_found_bytes, question.beside)},
             {"floor_bytes", gave_up.floor_bytes},
-            {"floor_budget_bytes", budget_for(gave_up.floor_bytes, external_bytes)},
+            {"floor_budget_bytes", budget_for(gave_up.floor_bytes, question.beside)},
             {"culprits", to_json(question.program, gave_up.culprits)}};
     root["missing_bytes"] = gave_up.least_found_bytes - question.budget.capacity_bytes;
     if (question.does_best_fit) root["auto_fits"] = *question.does_best_fit;

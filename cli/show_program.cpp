@@ -8,13 +8,13 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/budget.h"
 #include "cli/chart.h"
 #include "cli/show.h"
 #include "cli/text.h"
 #include "fitstep/base/bytes.h"
 #include "fitstep/base/id.h"
 #include "fitstep/base/interval.h"
+#include "fitstep/plan/budget.h"
 #include "fitstep/planner/planner.h"
 #include "fitstep/program/liveness.h"
 #include "fitstep/program/program.h"

@@ -49,7 +49,7 @@ def main() -> int:
     parser.add_argument("families", nargs="+", choices=list(FAMILIES), metavar="FAMILY")
     parser.add_argument("--memory", default="12GiB")
     args = parser.parse_args()
-    memory_bytes = _core.parse_bytes(args.memory)
+    memory_bytes = _core.parse_budget(args.memory, "--memory").bytes
     for name in args.families:
 
         @cache

@@ -2,6 +2,7 @@
 #include <span>
 #include <utility>
 
+#include "fitstep/plan/budget.h"
 #include "fitstep/program/liveness.h"
 #include "fitstep/program/text.h"
 #include "fitstep_torch/bind/bindings.h"
@@ -47,15 +48,13 @@ py::dict facts_of_program(const std::string& text) {
   return facts;
 }
 
-// What a budget of that many bytes, or that share of the plain peak, leaves beside the tensors that
-// are there already; 0 for no budget, or one in which no plan has room.
-int64_t bytes_left(const Tape& tape, const std::pair<int64_t, double>& budget,
-                   const TorchDevice& device) {
-  int64_t left_bytes = budget.first - (budget.first > 0 ? device.outside_bytes() : 0);
-  if (budget.second > 0) {
+// What a budget leaves beside the tensors that are there already; 0 for no budget, or one in which
+// no plan has room.
+int64_t bytes_left(const Tape& tape, const WrittenBudget& budget, const TorchDevice& device) {
+  int64_t left_bytes = budget.bytes - (budget.bytes > 0 ? device.outside_bytes() : 0);
+  if (budget.percent > 0) {
     const StepProgram step = unwrap(lower(tape, Claims()));
-    left_bytes =
-        static_cast<int64_t>(budget.second * static_cast<double>(plain_peak_bytes(step.program)));
+    left_bytes = budget.of(plain_peak_bytes(step.program));
   }
   for (const TapeStorage& storage : tape.storages) {
     const bool is_there = storage.kind == StorageKind::Input ||
@@ -132,15 +131,9 @@ void bind_capture(py::module_& module) {
              }
              return step.literals.at(storage);
            })
-      .def("external_bytes",
-           [](const StepProgram& step) {
-             int64_t bytes = step.at_once_bytes;
-             for (const Storage& storage : step.program.storages) {
-               if (is_external(storage.kind) && storage.kind != StorageKind::Generator)
-                 bytes += storage.size_bytes;
-             }
-             return bytes;
-           })
+      .def(
+          "external_bytes",
+          [](const StepProgram& step) { return step.at_once_bytes + external_bytes(step.program); })
       .def("storage_of_tape",
            [](const StepProgram& step, int32_t number) {
              return step.storage_of_tape.at(static_cast<size_t>(number));
@@ -166,20 +159,19 @@ void bind_capture(py::module_& module) {
     step->at_once_bytes = segment.at_once_bytes;
     return step;
   });
-  module.def(
-      "lower_and_measure",
-      [](const Segment& segment, Profile& profile, const std::shared_ptr<TorchDevice>& device,
-         const std::shared_ptr<Homes>& homes, int64_t bottom_bytes,
-         const std::pair<int64_t, double>& budget, const py::object& progress) {
-        const std::shared_ptr<Homes> in =
-            homes ? homes
-                  : open_scratch(device, segment.tape, bytes_left(segment.tape, budget, *device));
-        const auto room = in ? in->free_above(homes ? bottom_bytes : 0) : std::span<char>();
-        auto step = std::make_shared<StepProgram>(
-            lower_without_gil(segment.tape, profile, *device, room, progress));
-        step->at_once_bytes = segment.at_once_bytes;
-        return step;
-      });
+  module.def("lower_and_measure", [](const Segment& segment, Profile& profile,
+                                     const std::shared_ptr<TorchDevice>& device,
+                                     const std::shared_ptr<Homes>& homes, int64_t bottom_bytes,
+                                     const WrittenBudget& budget, const py::object& progress) {
+    const std::shared_ptr<Homes> in =
+        homes ? homes
+              : open_scratch(device, segment.tape, bytes_left(segment.tape, budget, *device));
+    const auto room = in ? in->free_above(homes ? bottom_bytes : 0) : std::span<char>();
+    auto step = std::make_shared<StepProgram>(
+        lower_without_gil(segment.tape, profile, *device, room, progress));
+    step->at_once_bytes = segment.at_once_bytes;
+    return step;
+  });
 }
 
 }  // namespace fitstep::torch_side

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "fitstep/base/bytes.h"
+#include "fitstep/plan/budget.h"
 #include "fitstep/plan/plan_file.h"
 #include "fitstep/planner/least.h"
 #include "fitstep/planner/planner.h"
@@ -240,9 +241,37 @@ py::object frontier_of(const StepProgram& step, int32_t threads, const py::dict&
   return py::make_tuple(frontier.floor_bytes, points, culprits(frontier.culprits));
 }
 
+void bind_budgets(py::module_& module) {
+  py::class_<WrittenBudget>(module, "WrittenBudget")
+      .def(py::init<>())
+      .def_readonly("bytes", &WrittenBudget::bytes)
+      .def_readonly("percent", &WrittenBudget::percent)
+      .def("of", &WrittenBudget::of);
+  module.def("parse_budget", [](const std::string& text, const std::string& given) {
+    return unwrap(parse_budget(text, given));
+  });
+  module.attr("STAGING_OF_EVICTED") = kStagingOfEvicted;
+  module.attr("STAGING_OF_HOMES") = kStagingOfHomes;
+  py::class_<BesideArena>(module, "BesideArena")
+      .def(py::init<int64_t, int32_t, int64_t>(), py::arg("external_bytes"), py::arg("pieces"),
+           py::arg("alignment_bytes") = kAlignmentBytes);
+  py::class_<Budget>(module, "Budget")
+      .def_readonly("reserve_bytes", &Budget::reserve_bytes)
+      .def_readonly("host_bytes", &Budget::host_bytes)
+      .def_readonly("staging_bytes", &Budget::staging_bytes)
+      .def_readonly("capacity_bytes", &Budget::capacity_bytes);
+  module.def("split_budget", &split_budget);
+  module.def("budget_for", &budget_for);
+  module.def("piece_bytes", &piece_bytes);
+  module.attr("ALIGNMENT_BYTES") = kAlignmentBytes;
+  module.attr("DISK_ALIGNMENT_BYTES") = kDiskAlignmentBytes;
+  module.def("format_bytes", [](int64_t bytes) { return format_bytes(bytes); });
+}
+
 }  // namespace
 
 void bind_planning(py::module_& module) {
+  bind_budgets(module);
   py::class_<Plan, std::shared_ptr<Plan>>(module, "Plan")
       .def("certificate", &certificate)
       .def("run_counts", &run_counts)
@@ -271,13 +300,6 @@ void bind_planning(py::module_& module) {
     return machine.has_value() && machine->links.size() == 1;
   });
   module.def("frontier_of", &frontier_of);
-  module.def("floor_of", [](const StepProgram& step, const py::dict& options) {
-    std::vector<Culprit> found;
-    const int64_t floor = floor_bytes(step.program, request_from(step, options), &found);
-    return py::make_tuple(floor, culprits(found));
-  });
-  module.def("parse_bytes", [](const std::string& text) { return unwrap(parse_bytes(text)); });
-  module.def("format_bytes", [](int64_t bytes) { return format_bytes(bytes); });
 }
 
 }  // namespace fitstep::torch_side

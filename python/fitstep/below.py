@@ -2,8 +2,7 @@
 
 host    RAM beside the budget, as much as host_budget says
 disk    files in disk_dir, as much as disk_budget says: one for what plans evict, one for homes if
-        they do not fit into the arena and there is no host tier; `staging_of` the budget is on its
-        way
+        they do not fit into the arena and there is no host tier; of the budget 1 % is on its way
 
 For plans homes on disk are on the host tier, which has nothing else then and copies as the disk
 does.
@@ -19,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from . import _core
-from .budget import parse_below, parse_budget, piece_of, staging_of
+from .budget import written
 from .errors import BudgetError, DiskError, SettingError
 from .settings import Settings
 
@@ -62,8 +61,8 @@ class Below:
         """In bytes, from what the user gave. Raises SettingError for codes without a host tier,
         DiskError for a folder without files."""
         below = Below(
-            parse_below("host_budget", settings.host_budget, plain_peak_bytes),
-            disk_budget_bytes=parse_below("disk_budget", settings.disk_budget, plain_peak_bytes),
+            written("host_budget", settings.host_budget).of(plain_peak_bytes),
+            disk_budget_bytes=written("disk_budget", settings.disk_budget).of(plain_peak_bytes),
             disk_checksums=settings.disk_checksums,
         )
         below.host_codes = settings.host_codes
@@ -108,18 +107,16 @@ class Below:
         return self.disk_homes_bytes > 0
 
     @property
-    def files(self) -> float:
-        """How many have staging; that of homes half as much as the other."""
-        return (1 if self.has_disk else 0) + (0.5 if self.has_homes_on_disk else 0)
-
-    def staging_bytes(self, budget_bytes: int) -> int:
-        return staging_of(budget_bytes, self.files)
+    def pieces(self) -> int:
+        """Of storages that are on their way to files and back."""
+        evicted = _core.STAGING_OF_EVICTED if self.has_disk else 0
+        return evicted + (_core.STAGING_OF_HOMES if self.has_homes_on_disk else 0)
 
     def file(self, budget_bytes: int) -> dict[str, Any]:
         """The options of the disk tier's file."""
         return {
             "folder": self.disk_dir,
-            "piece_bytes": piece_of(budget_bytes),
+            "piece_bytes": _core.piece_bytes(budget_bytes),
             "has_checksums": self.disk_checksums,
         }
 
@@ -216,8 +213,8 @@ def _check_one(
 ) -> None:
     if given is None or given == of_session:
         return
-    is_share = isinstance(given, str) and given.strip().endswith("%")
-    if not is_share and parse_budget(given, 0) == of_session_bytes:
+    asked = written(name, given)
+    if asked.bytes and asked.bytes == of_session_bytes:
         return
     raise BudgetError(
         f"{name}={given!r}, but this model is already at home in an arena with a {name} of "

@@ -14,7 +14,6 @@ from typing import Any
 import torch
 
 from . import _core
-from .budget import ALIGNMENT, BLOCK_BYTES
 from .errors import CaptureError, FitstepError
 
 # What the planner is asked where it may choose the tiers by itself.
@@ -42,7 +41,7 @@ class Home:
 class Homes:
     """The homes of one arena. They are stacked, and once the arena is open they stay."""
 
-    def __init__(self, alignment_bytes: int = ALIGNMENT) -> None:
+    def __init__(self, alignment_bytes: int = _core.ALIGNMENT_BYTES) -> None:
         self._alignment_bytes = alignment_bytes
         self.by_name: dict[str, Home] = {}
         self.by_place: dict[tuple[bool, int], Home] = {}
@@ -66,14 +65,15 @@ class Homes:
 
     def size_on_disk(self) -> int:
         """What all of them would take there."""
-        return sum(_rounded(home.size_bytes, BLOCK_BYTES) for home in self.by_name.values())
+        block_bytes = _core.DISK_ALIGNMENT_BYTES
+        return sum(_rounded(home.size_bytes, block_bytes) for home in self.by_name.values())
 
     def put_below(self, names: set[str], *, on_disk: bool = False) -> None:
         """Has these on the host tier, or on the disk, and the others in the arena.
 
         REQUIRES: the arena is not open yet.
         """
-        self._unit_below = BLOCK_BYTES if on_disk else self._alignment_bytes
+        self._unit_below = _core.DISK_ALIGNMENT_BYTES if on_disk else self._alignment_bytes
         homes = list(self.by_name.values())
         for home in homes:
             is_wanted = home.name in names and home.size_bytes > 0

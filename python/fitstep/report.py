@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from . import _core
-from .budget import host_of
 
 if TYPE_CHECKING:
     from .session import Session
@@ -304,6 +303,7 @@ def make_report(step: Step, session: Session) -> Report:
     misplaced = 0
     around, below = session.around_bytes, session.below
     session.look_below()
+    parts = session.split()
     for variant in step.variants:
         assert variant.planned is not None
         core = variant.planned.variant
@@ -313,9 +313,9 @@ def make_report(step: Step, session: Session) -> Report:
         budget_bytes=session.budget_bytes,
         plain_peak_bytes=step.plain_peak_bytes,
         home_bytes=session.bottom_bytes,
-        reserve_bytes=session.reserve_bytes,
+        reserve_bytes=parts.reserve_bytes,
         outside_bytes=session.outside_bytes,
-        host_bytes=host_of(session.tensor_bytes),
+        host_bytes=parts.host_bytes,
         host_budget_bytes=below.host_budget_bytes,
         evicted_bytes=below.evicted_bytes,
         prefetched_bytes=below.prefetched_bytes,
@@ -326,7 +326,7 @@ def make_report(step: Step, session: Session) -> Report:
         disk_is_direct=below.is_direct,
         disk_written_bytes=below.disk_written_bytes,
         disk_read_bytes=below.disk_read_bytes,
-        staging_bytes=below.staging_bytes(session.tensor_bytes),
+        staging_bytes=parts.staging_bytes,
         floor_bytes=max(r.floor_bytes + r.external_bytes for r in reports) + around,
         unforeseen_requests=counters["unforeseen"],
         unforeseen_bytes=counters["unforeseen_bytes"],

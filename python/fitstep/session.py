@@ -19,17 +19,7 @@ import torch
 
 from . import _core
 from .below import Below, Links
-from .budget import (
-    asked_bytes,
-    budget_for,
-    bytes_or_share,
-    capacity_of,
-    host_of,
-    joined,
-    larger_than,
-    reserve_of,
-    slack_of,
-)
+from .budget import asked_bytes, joined, larger_than, slack_of, written
 from .describe import describe
 from .device import open_device
 from .errors import BudgetTooSmall, PlanFileError
@@ -79,8 +69,8 @@ class Session:
     @property
     def is_free(self) -> bool:
         """Whether the budget is what plain PyTorch needs, whatever that is: then all fits."""
-        size, share = bytes_or_share(self.settings.budget)
-        return not size and (share == 0 or share >= 1)
+        asked = written("budget", self.settings.budget)
+        return not asked.bytes and (asked.percent == 0 or asked.percent >= 100)
 
     def grow(self, new: list[Planned], plain_bytes: int, tensors: dict[str, torch.Tensor]) -> None:
         """Opens a larger arena in place of this one: another variant needs it."""
@@ -124,15 +114,20 @@ class Session:
     def tensor_bytes(self) -> int:
         return max(self.budget_bytes - self.outside_bytes, 0)  # What of the budget is for tensors.
 
-    @property
-    def reserve_bytes(self) -> int:
-        return reserve_of(self.tensor_bytes, self.device.alignment_bytes())
+    def split(self, external_bytes: int = 0) -> _core.Budget:
+        """What of the budget is for what."""
+        return _core.split_budget(self.tensor_bytes, self._beside(external_bytes))
+
+    def _beside(self, external_bytes: int) -> _core.BesideArena:
+        alignment = self.device.alignment_bytes()
+        return _core.BesideArena(external_bytes, self.below.pieces, alignment)
 
     @property
     def around_bytes(self) -> int:
         """What of the budget is neither the arena's nor that of tensors outside."""
-        staging = self.below.staging_bytes(self.tensor_bytes)
-        return self.reserve_bytes + host_of(self.tensor_bytes) + staging + self.outside_bytes
+        parts = self.split()
+        around = parts.reserve_bytes + parts.host_bytes + parts.staging_bytes
+        return around + self.outside_bytes
 
     def home_of(self, tensor: torch.Tensor) -> Home | None:
         """The home that the tensor's storage has, if it is in this arena."""
@@ -169,19 +164,17 @@ class Session:
         self.below = self._make_below(self.tensor_bytes)
 
     def capacity_for(self, planned: list[Planned]) -> int:
-        outside, alignment = external_bytes_of(planned), self.device.alignment_bytes()
-        return capacity_of(self.tensor_bytes, outside, self.below.files, alignment)
+        return self.split(external_bytes_of(planned)).capacity_bytes
 
     def budget_for(self, height_bytes: int, external_bytes: int) -> int:
         """The least budget that leaves a capacity of `height_bytes`."""
-        alignment = self.device.alignment_bytes()
-        budget = budget_for(height_bytes, external_bytes, self.below.files, alignment)
-        return budget + self.outside_bytes
+        beside = self._beside(external_bytes)
+        return _core.budget_for(height_bytes, beside) + self.outside_bytes
 
     def lower(self, recorder: Any, profile: Any, progress: Callable[[int, int], None]) -> Any:
         """The StepProgram of a recording; what is measured for it uses what the arena has free, or
         what the budget leaves before there is one."""
-        budget = bytes_or_share(self.settings.budget)
+        budget = written("budget", self.settings.budget)
         return _core.lower_and_measure(
             recorder, profile, self.device, self._homes, self.bottom_bytes, budget, progress
         )
@@ -321,10 +314,10 @@ class Session:
 
     def _open_homes(self) -> None:
         size = max(self._next_capacity, self.bottom_bytes, self.device.alignment_bytes())
-        size += self.reserve_bytes
+        reserve = self.split().reserve_bytes
         options = {
-            "size_bytes": size,
-            "reserve_bytes": self.reserve_bytes,
+            "size_bytes": size + reserve,
+            "reserve_bytes": reserve,
             "host_bottom_bytes": self.places.host_bottom_bytes,
         }
         self._homes = self.below.open_homes(self.device, self.tensor_bytes, options)

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from . import _core
-from .budget import parse_below, parse_budget
+from .budget import written
 from .errors import SettingError
 
 _MOST_EFFORT = 1_000_000
@@ -34,9 +34,9 @@ class Settings:
     cuda_graph: bool = False
 
     def __post_init__(self) -> None:
-        parse_budget(self.budget, 1)
-        parse_below("host_budget", self.host_budget, 1)
-        parse_below("disk_budget", self.disk_budget, 1)
+        written("budget", self.budget)
+        written("host_budget", self.host_budget)
+        written("disk_budget", self.disk_budget)
         check_path("disk_dir", self.disk_dir, "the path of a folder")
         check_switch("disk_checksums", self.disk_checksums)
         check_switch("disk_codes", self.disk_codes)

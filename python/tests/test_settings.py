@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import torch
 from api_models import Job, compiled, same
-from fitstep.budget import budget_for, capacity_of
 from fitstep.errors import SettingError
 from torch import Tensor
 
@@ -95,13 +94,3 @@ def test_the_floor_of_a_curve_is_the_one_that_compile_names() -> None:
     assert abs(least - (raised.value.least_found_bytes or 0)) <= 64
     with compiled(step, example, budget=least) as found:
         found(*example)
-
-
-@pytest.mark.parametrize("files", [0, 1, 1.5])
-def test_no_smaller_budget_leaves_the_capacity(files: float) -> None:
-    for height in (64, 6408, 64_000, 640_001, 6_400_000):
-        for external in (0, 8, 1003):
-            least = budget_for(height, external, files)
-            assert capacity_of(least, external, files) >= height
-            smaller = (capacity_of(least - k, external, files) for k in range(1, 200))
-            assert all(capacity < height for capacity in smaller)
