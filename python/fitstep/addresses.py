@@ -38,6 +38,7 @@ _MOST = 1 << 57  # and no larger one.
 _UNITS = [1 << i for i in range(13)]  # Up to pages.
 _MOST_BYTES = 1 << 19  # Of a table of pointers.
 _MOST_LETTERS = 1 << 14
+_MOST_DIGITS = 20
 _DIGITS = re.compile(r"0x[0-9a-fA-F]{5,16}|(?<![0-9a-zA-Z])[1-9][0-9]{4,19}(?![0-9a-zA-Z])")
 _KEY: Any = type(functools._make_key((1, 2), {}, False))  # Of a cache, for several arguments.
 _Data: Any = ctypes.c_int.__mro__[2]  # Of all ctypes.
@@ -77,8 +78,9 @@ def collections() -> int:
 def pointers_since(then: int) -> list[tuple[Any, list[int]]]:
     """What was made with ctypes since collections() was `then`, and the addresses in it."""
     is_young = collections() == then and sys.version_info < (3, 14)  # Which has no middle one.
-    objects = [o for g in range(_OLD) for o in gc.get_objects(g)] if is_young else all_objects()
-    made = [one for one in objects if issubclass(type(one), _Data)]
+    # A list of all objects that is kept while it grows would hold itself, and them.
+    every = map(gc.get_objects, range(_OLD)) if is_young else iter([all_objects()])
+    made = [one for some in every for one in some if issubclass(type(one), _Data)]
     return [(one, list(_addresses_in(one))) for one in made]
 
 
@@ -171,10 +173,11 @@ def _numbers_in(held: Any) -> Iterator[Any]:
             yield from (int(found, 0) for found in _DIGITS.findall(held))
     elif isinstance(held, np.ndarray):
         yield from _numbers_in_array(held)
-    elif isinstance(held, numbers.Real | decimal.Decimal):
-        number: Any = held
-        with contextlib.suppress(ValueError, OverflowError):  # Not a number.
-            yield from [int(number)] if abs(number) < _MOST else []
+    elif isinstance(held, decimal.Decimal):
+        yield from [int(held)] if held.is_finite() and held.adjusted() < _MOST_DIGITS else []
+    elif isinstance(held, numbers.Real):
+        with contextlib.suppress(Exception):  # Not a number, or of a class that has no int().
+            yield int(held)  # type: ignore[call-overload]
     elif isinstance(held, tuple | frozenset | _KEY):
         for one in held:
             yield from _numbers_in(one)
@@ -183,7 +186,9 @@ def _numbers_in(held: Any) -> Iterator[Any]:
         is_whole = not (held.is_floating_point() or held.is_complex())
         with contextlib.suppress(TypeError, RuntimeError):  # Quantized or nested: no table.
             if is_there and (is_whole or held.dtype is torch.float64) and _has_few_bytes(held):
-                yield from _numbers_in_array(held.detach().clone().numpy())
+                with torch._C.DisableTorchFunctionSubclass():
+                    copied = held.detach().clone().numpy()
+                yield from _numbers_in_array(copied)
     elif isinstance(held, array.array):
         yield from _numbers_in_array(np.array(held))
     elif isinstance(held, bytes | bytearray):
@@ -215,6 +220,7 @@ def _words_in(held: bytes | bytearray) -> Iterator[int]:
 
 
 def _numbers_in_array(held: Any) -> Iterator[Any]:
+    held = np.asarray(held)  # Derived classes may compare in their own way.
     if held.dtype.hasobject:
         for name in held.dtype.names or ():
             yield from _numbers_in_array(held[name])
@@ -222,6 +228,7 @@ def _numbers_in_array(held: Any) -> Iterator[Any]:
             yield from _numbers_in(one)
     elif held.nbytes <= _MOST_BYTES and held.dtype.kind != "c":
         if held.dtype == np.float64:
-            held = held[(held >= _LEAST) & (held < _MOST)].astype(np.uint64)
+            with np.errstate(all="ignore"):
+                held = held[(held >= _LEAST) & (held < _MOST)].astype(np.uint64)
         if held.dtype.kind != "f":
             yield from _words_in(held.tobytes())

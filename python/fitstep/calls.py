@@ -15,11 +15,11 @@ import torch
 from . import _core
 from .audits import Audits, Truth, audited
 from .codes import choose_codes, shall_look
-from .errors import CaptureError, FitstepError, StepFailed, changed_by, step_failed
+from .errors import CaptureError, FitstepError, StepFailed, changed_by, not_finished, step_failed
 from .maker import FoundTooLate, Maker
 from .recordings import arguments_in, label_of, recorded_of
 from .results import detached
-from .seen_memory import forget_dead_arrays
+from .seen_memory import ArrayIsAlive, forget_dead_arrays
 from .state.rng import GeneratorStates
 from .uninterrupted import RUN_PROGRAMS
 from .variants import Recorded, Variant, lower, roles_of, storage_id
@@ -113,7 +113,7 @@ class Call:
                 variant = self._step.take_up(self._recorded(ended))
             else:
                 variant = self._with_numbers(self._step.variant_of(segment), ended)
-            self._bring_home(variant, externals)
+            variant = self._where_tensors_are(variant, ended)
             inputs = [targets[k] for k in variant.sources]
         except BaseException as error:
             if self._audits is not None and isinstance(error, FoundTooLate):
@@ -229,6 +229,19 @@ class Call:
         if self._audits is not None:
             self._audits.seconds -= seconds
 
+    def _where_tensors_are(self, variant: Variant, ended: Ended) -> Variant:
+        """The variant, with at home what it has there; or one for tensors that have to stay."""
+        try:
+            self._bring_home(variant, ended.externals)
+        except ArrayIsAlive:
+            if ended.is_new:
+                raise
+            self._step.forget(variant)
+            one = self._recorded(ended)
+            variant = self._step.add_in_call(self._maker.take_up(one), one)
+            self._bring_home(variant, ended.externals)
+        return variant
+
     def _bring_home(self, variant: Variant, externals: list[torch.Tensor]) -> None:
         """What the program expects at home is there: tensors that user code has replaced move in,
         and those that they have replaced move out."""
@@ -326,12 +339,10 @@ class Call:
         except StepFailed as again:
             raise again from error
         except FitstepError as again:
-            if self._has_failed and hasattr(error, "add_note"):  # Python 3.10 has none.
-                error.add_note(
-                    "fitstep could not run what the step had called so far, and all is as before "
-                    f"that: {again}"
-                )
-            elif not self._has_failed and self._audits is None:
+            # The user's code may catch its own error and go on, as if it had happened.
+            if self._has_failed and not isinstance(error, FitstepError):
+                raise not_finished(error, again, self._ran) from error
+            if not self._has_failed and self._audits is None:
                 raise
         except BaseException:
             if not self._has_failed:

@@ -196,6 +196,20 @@ def step_failed(
     return StepFailed(message, unusable=written, changed=changed, todo=todo)
 
 
+def not_finished(raised: BaseException, why: FitstepError, before: list[Any]) -> StepFailed:
+    """The error for a step whose own code has raised, behind calls that cannot run; these programs
+    had come to their end before."""
+    failed = step_failed(
+        [],
+        f"the step raised {type(raised).__name__}: {raised}; what it had called before that cannot "
+        f"run: {why.problem}",
+        [],
+        before,
+    )
+    todo = f"raise before the model is called; or {why.todo}" if why.todo else "raise earlier"
+    return StepFailed(failed.problem, changed=failed.changed, todo=f"{todo}\n  {failed.todo}")
+
+
 class PlanFileError(FitstepError, ValueError):
     """A program or plan file that is cut off, from another version, edited, or for another step."""
 

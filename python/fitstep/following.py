@@ -208,6 +208,7 @@ class Following:
     def forget(self) -> None:
         """An error has the frames of the step, and these all its tensors."""
         self.stepped, self.error = [], None
+        self.patches.forget_pointers()
 
     def check_faults(self) -> None:
         """Notes an error if somebody has touched hollow memory."""

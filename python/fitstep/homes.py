@@ -115,7 +115,8 @@ def check_own_memory(name: str, tensor: torch.Tensor) -> None:
         raise CaptureError(
             f"{name} is in memory that processes share (share_memory()), and a compiled step keeps "
             "it in memory of its own, where the other processes would not see it",
-            todo="compile before sharing is needed, or train this model with plain PyTorch",
+            todo="give other processes copies, such as {name: t.clone() for name, t in "
+            "model.state_dict().items()}, or train this model with plain PyTorch",
         )
 
 

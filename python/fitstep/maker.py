@@ -6,6 +6,7 @@ call      a segment that nobody knew becomes a variant in the same arena
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import sys
 from collections.abc import Callable, Iterator, Set
@@ -129,7 +130,9 @@ class Maker:
         except (Exception, SystemExit):  # The step itself will meet it.
             put_back(undo)
             return
-        if undo.has_changed():
+        with _hidden(set(sys.modules) - before):
+            has_changed = undo.has_changed()
+        if has_changed:
             put_back(undo)
             forget_modules(before)
             raise CaptureError(
@@ -173,6 +176,22 @@ class Maker:
                 where=user_location(),
                 todo="call the step again, which knows it now",
             ) from failed
+
+
+@contextlib.contextmanager
+def _hidden(modules: Set[str]) -> Iterator[None]:
+    """In its body packages do not have these as attributes, which each import of a module sets."""
+    found = []
+    for name in modules:
+        package, _, child = name.rpartition(".")
+        names = getattr(sys.modules.get(package), "__dict__", {})
+        if child in names and names[child] is sys.modules.get(name):
+            found.append((names, child, names.pop(child)))
+    try:
+        yield
+    finally:
+        for names, child, module in found:
+            names[child] = module
 
 
 def _is_same(a: Variant, b: Variant) -> bool:

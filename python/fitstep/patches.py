@@ -137,6 +137,10 @@ class Patches:
             self._put.pop().take_back()
         self._stand_ins = {}
 
+    def forget_pointers(self) -> None:
+        """What a preview did by them has been undone."""
+        self._pointed_at.clear()
+
     def _make(self) -> Iterator[_Patch]:
         for name in (*READERS, "__deepcopy__", "__reduce_ex__"):
             yield _Patch(torch.Tensor, name, functools.partial(self._with_bytes, name))

@@ -194,6 +194,7 @@ class Arrays:
             if not holders and all(array() is None for array in arrays):
                 _core.forget_lender(tensor)
         self._of.clear()
+        _forget_gone_addresses()
 
 
 class _Running:
@@ -217,9 +218,13 @@ def _reference_to(given: Any) -> Callable[[], Any]:
 _addresses: list[tuple[_core.WeakStorage, Callable[[], Any]]] = []
 
 
+def _forget_gone_addresses() -> None:
+    _addresses[:] = [(of, one) for of, one in _addresses if one() is not None and of() is not None]
+
+
 def _with_addresses() -> set[int]:
     """Storages of which Python has an address."""
-    _addresses[:] = [(of, one) for of, one in _addresses if one() is not None and of() is not None]
+    _forget_gone_addresses()
     tensors = (of() for of, _ in _addresses)
     return {_core.storage_id(tensor) for tensor in tensors if tensor is not None}
 

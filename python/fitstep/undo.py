@@ -149,7 +149,7 @@ class Undo:
         ]
         self._grads += [(t, t.grad) for t in tensors if is_leaf(t) or t.retains_grad]
         self._versions += [(tensor, tensor._version) for tensor in tensors]
-        with _core.NotFollowed():
+        with _core.NotFollowed(), torch._C.DisableTorchFunctionSubclass():
             self._data += [(tensor, tensor.detach()) for tensor in tensors]
         self._hooks += [
             (tensor, name, dict(getattr(tensor, name) or {}))
@@ -240,7 +240,8 @@ class Undo:
         for tensor, data in reversed(self._data):
             if not _core.has_storage(data):
                 continue
-            if tensor.data_ptr() != data.data_ptr() or tensor.shape != data.shape:
+            is_resized = not tensor.is_nested and tensor.shape != data.shape
+            if tensor.data_ptr() != data.data_ptr() or is_resized:
                 tensor.data = data  # As it was before `.data =` or resize_().
 
     def _put_hooks(self) -> None:

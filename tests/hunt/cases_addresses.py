@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import array
 import ctypes
+import decimal
 import functools
+import numbers
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from kit import case
-from torch import Tensor
-from worlds import Bench
+from kit import add, case
+from torch import Tensor, nn
+from worlds import CLASSES, FEATURES, Bench
 
 
 def _first(b: Bench) -> Tensor:
@@ -206,6 +208,88 @@ def _clip(x: Tensor, y: Tensor, b: Bench, least: float) -> Tensor:
 def address_of_alike_parameters_on_two_branches() -> Any:
     b = Bench()
     return b.world(lambda x, y: _clip(x, y, b, 0.3))
+
+
+@case("address")
+def address_of_gradients_that_are_clipped_one_by_one() -> Any:
+    alike = [nn.Linear(FEATURES, FEATURES) for _ in range(3)]
+    b = Bench(nn.Sequential(*alike, nn.Linear(FEATURES, CLASSES)))
+
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        loss = F.cross_entropy(b.model(x), y)
+        b.opt.zero_grad()
+        loss.backward()
+        seen = set()
+        for p in b.model.parameters():
+            if p.grad.data_ptr() in seen:
+                continue
+            seen.add(p.grad.data_ptr())
+            norm = p.grad.norm().item()
+            if norm > 0.1:
+                p.grad.mul_(0.1 / norm)
+        b.opt.step()
+        return loss
+
+    return b.world(step)
+
+
+class Metres(np.ndarray):
+    """An array with units, which no number can be compared with."""
+
+    def __ge__(self, other: Any) -> Any:
+        raise ValueError("units differ")
+
+
+class Stern(torch.Tensor):
+    """A tensor that refuses some functions."""
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func.__name__ in ("clone", "detach"):
+            raise ValueError(func.__name__)
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+
+class Length(numbers.Real):
+    """A number that has no absolute value."""
+
+    def __abs__(self) -> Any:
+        raise TypeError("no absolute value")
+
+    __float__ = __trunc__ = __floor__ = __ceil__ = __round__ = __neg__ = __pos__ = __abs__
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    __lt__ = __le__ = __add__ = __radd__ = __mul__ = __rmul__ = __truediv__ = __eq__
+    __rtruediv__ = __pow__ = __rpow__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __eq__
+
+
+ODD: dict[str, Callable[[], Any]] = {
+    "decimal_nan": lambda: decimal.Decimal("NaN"),
+    "large_decimal": lambda: decimal.Decimal("1e999999"),
+    "array_with_units": lambda: np.ones(3).view(Metres),
+    "half_number": lambda: np.float16(70000),
+    "number_of_its_own": Length,
+    "nested_tensor": lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]),
+    "stern_tensor": lambda: torch.arange(4).as_subclass(Stern),
+}
+
+
+def _odd(make: Callable[[], Any]) -> Callable[[], Any]:
+    """A step that holds what is no address, and looks like none."""
+
+    def build() -> Any:
+        b = Bench()
+        held = {"v": make()}
+        return b.world(lambda x, y: b.usual(x, y) * len(held))
+
+    return build
+
+
+for name, make in ODD.items():
+    add("address", f"no_address_{name}", _odd(make))
 
 
 @case("address")

@@ -245,6 +245,21 @@ def importing(name: str, folder: str, registers: bool, make: Callable[[], nn.Mod
 for _kind, _folder in (("user", "source"), ("package", "site-packages")):
     importing(f"a_first_import_of_a_{_kind}_s_module", _folder, False)
     importing(f"a_first_import_that_registers_a_{_kind}_s_module", _folder, True)
+
+
+@case("installed")
+def a_first_import_of_a_module_that_code_names() -> Any:
+    b = Bench(mlp())
+    top = importlib.import_module(package("", late="calls = 0"))
+
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        importlib.import_module(f"{top.__name__}.late")
+        top.late.calls += 1  # An attribute that the import has set.
+        return b.update(b.loss(x, y) * (0.5 if top.late.calls > 3 else 1.0))
+
+    return b.world(step, Holder())
+
+
 # What it keeps is made anew whenever one asks, and has not changed for that.
 importing("a_first_import_beside_a_scripted_module", "source", False, scripted)
 

@@ -244,7 +244,6 @@ def train_plain(case: Case) -> Trace:
 
 def train_fitstep(case: Case, budget: Any, plain: Trace) -> None:
     """The other world. Raises Stop where it leaves the first."""
-    import fitstep
 
     step, calls, probe = case.make()
     functions = step if isinstance(step, list) else [step]
@@ -254,7 +253,8 @@ def train_fitstep(case: Case, budget: Any, plain: Trace) -> None:
         for which, function in enumerate(functions):
             example = example_of(calls, which)
             try:
-                compiled.append(fitstep.compile(function, example, budget, **case.options))
+                at = budget if not compiled else None  # A later one joins the arena.
+                compiled.append(compile_at(function, example, at, case.options))
             except (Exception, SystemExit, *raised_by(calls)) as error:
                 is_own = isinstance(error, tuple(raised_by(calls)))
                 raise refusal(error, "compile", before, probe, is_own) from None
@@ -277,6 +277,19 @@ def train_fitstep(case: Case, budget: Any, plain: Trace) -> None:
                 compare(f"result {number + 1}, looked at later", old, snapshot(value))
     finally:
         close(compiled)
+
+
+def compile_at(function: Any, example: Any, budget: Any, options: dict[str, Any]) -> Any:
+    """The compiled step; "least" is the smallest budget that is known to do."""
+    import fitstep
+
+    if budget != "least":
+        return fitstep.compile(function, example, budget, **options)
+    try:
+        return fitstep.compile(function, example, 1, **options)
+    except fitstep.BudgetTooSmall as error:
+        least = error.least_found_bytes or error.floor_bytes
+    return fitstep.compile(function, example, least, **options)
 
 
 def close(compiled: list[Any]) -> None:

@@ -30,7 +30,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Hunts for steps that train with other numbers.")
     parser.add_argument("names", nargs="*", help="regular expressions of names or classes")
     parser.add_argument("--json", metavar="FILE", help="write the outcomes to FILE")
-    parser.add_argument("--budget", help='bytes, or text such as "60%%"; none if not given')
+    parser.add_argument("--budget", help='bytes, "60%%", or "least"; none if not given')
     parser.add_argument("--plain", action="store_true", help="compare plain PyTorch with itself")
     parser.add_argument("--fork", action="store_true", help="survive crashes and hangs")
     parser.add_argument("--list", action="store_true", help="list the cases, run nothing")

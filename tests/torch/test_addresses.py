@@ -1,6 +1,8 @@
 """Addresses of tensors, which a step may ask for and may not have kept."""
 
 import ctypes
+import gc
+from contextlib import closing
 
 import pytest
 import torch
@@ -8,6 +10,7 @@ from fitstep.errors import CaptureError
 from torch import nn
 
 import fitstep
+from fitstep import seen_memory
 
 
 def model() -> nn.Module:
@@ -103,3 +106,28 @@ def test_parameters_that_are_alike_do_not_change_places() -> None:
         assert step(x) == clip(nets[1], x)
         assert places == [p.data_ptr() for p in nets[0].parameters()]
     step.close()
+
+
+def test_addresses_that_a_step_asks_for_leave_nothing_behind() -> None:
+    net = model()
+
+    def train(x: torch.Tensor) -> int:
+        hidden = net(x)
+        hidden.sum().backward()
+        descend(net)
+        return len({p.data_ptr() for p in net.parameters()} | {hidden.data_ptr()})
+
+    x = torch.ones(2, 16)
+    with closing(fitstep.compile(train, (x,), budget="16MiB", audits="off")) as step:
+        for _ in range(3):
+            step(x)
+        gc.collect()
+        gc.disable()
+        try:
+            step(x)
+            assert gc.collect() == 0, "a cycle keeps an activation until the collector comes"
+        finally:
+            gc.enable()
+        assert seen_memory._addresses == []
+        stand_ins = [one for one in gc.get_objects() if type(one).__name__ == "_StandIn"]
+        assert stand_ins == [], "memory that only the preview has shown"

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import weakref
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -292,6 +293,47 @@ def test_a_later_part_that_does_not_fit_says_what_stays() -> None:
     assert not torch.equal(layer.weight, before)
     assert any(name.endswith("weight") for name in raised.value.changed)
     compiled.close()
+
+
+def test_the_step_raises_behind_calls_that_cannot_run() -> None:
+    def make() -> tuple[nn.Module, Callable[[Tensor], Tensor]]:
+        torch.manual_seed(0)
+        layers = [nn.Sequential(nn.Linear(16, 16), nn.BatchNorm1d(16), nn.GELU()) for _ in range(6)]
+        model = nn.Sequential(*layers)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+        def step(x: Tensor) -> Tensor:
+            optimizer.zero_grad()
+            loss = model(x).square().mean()
+            if x[0, 0] > 90:
+                raise KeyError("no label")
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        return model, step
+
+    model, function = make()
+    usual, odd = torch.ones(64, 16), torch.full((64, 16), 99.0)
+    with closing(fitstep.compile(function, (usual,), "60%", audits="off")) as step:
+        step(usual)
+        before = fingerprint(it=model)
+        with pytest.raises(fitstep.StepFailed, match=r"raised KeyError.* cannot run") as e:
+            step(odd)
+        assert isinstance(e.value.__cause__, KeyError)
+        assert "raise before the model is called; or a plan was found for" in str(e.value)
+        assert differences(before, fingerprint(it=model)) == []
+        step(usual)
+
+    model, function = make()
+    plain, plain_step = make()
+    with closing(fitstep.compile(function, (usual,), "300%", audits="off")) as step:
+        for run in (step, plain_step):
+            run(usual)
+            with pytest.raises(KeyError):
+                run(odd)
+            run(usual)
+        assert differences(fingerprint(it=model), fingerprint(it=plain)) == []
 
 
 def test_of_a_step_that_has_failed_only_the_error_keeps_its_tensors() -> None:
