@@ -28,10 +28,9 @@ inline constexpr TierId kDeviceTier = TierId(int32_t{0});
 inline constexpr TierId kHostTier = TierId(int32_t{1});
 inline constexpr TierId kDiskTier = TierId(int32_t{2});
 
-// How the bytes are kept. What SignBits and NarrowInteger need follows from the shape; ZeroValue
-// and Zstd need less or not, as the content is, so that room is kept for all of it: they save time
-// and wear on the way to a disk, never space.
-enum class Code { None, SignBits, NarrowInteger, ZeroValue, Zstd };
+// How the bytes are kept. Codes need less or not, as the content is, so that room is kept for all
+// of it: they save time and wear on the way to a disk, never space.
+enum class Code { None, ZeroValue, Zstd };
 
 const char* to_string(Code code);  // As in plan files: "zero_value".
 
@@ -39,7 +38,7 @@ struct Residency {
   StorageId storage;
   TierId tier = kDeviceTier;
   int64_t offset_bytes = 0;  // In the tier's arena; meaningless on the external tier.
-  int64_t size_bytes = 0;    // Kept free for it: the storage's size; less in codes of known size.
+  int64_t size_bytes = 0;    // Kept free for it: the storage's size.
   Code code = Code::None;
   bool is_home = false;  // Exists before the first and after the last action.
 

@@ -29,8 +29,7 @@ constexpr int64_t kMostId = std::numeric_limits<int32_t>::max();
 constexpr int64_t kMostBytes = std::numeric_limits<int64_t>::max();
 constexpr std::array<const char*, kLaneCount> kLaneNames = {"compute", "evict", "prefetch",
                                                             "disk_write", "disk_read"};
-constexpr std::array<const char*, 5> kCodeNames = {"none", "sign_bits", "narrow_integer",
-                                                   "zero_value", "zstd"};
+constexpr std::array<const char*, 3> kCodeNames = {"none", "zero_value", "zstd"};
 
 Error bad_file(const std::string& sentence) {
   return Error{ErrorCode::BadInput, "cannot read the plan file: " + sentence};

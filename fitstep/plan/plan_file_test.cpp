@@ -126,7 +126,7 @@ TEST(PlanFile, NamesTheFaultyField) {
       {"\"seed\": 18446744073709551615", "\"seed\": -1", "seed is not a whole number from 0 on"},
       {"\"peak_bytes\": 2", "\"peak_bytes\": 2.5", "certificate.peak_bytes is not a whole number"},
       {"\"tier\": 1000", "\"tear\": 1000", "residencies[1].tier is missing"},
-      {"\"code\": \"sign_bits\"", "\"code\": \"zip\"", "residencies[1].code is \"zip\", which is"},
+      {"\"code\": \"zero_value\"", "\"code\": \"zip\"", "residencies[1].code is \"zip\", which is"},
       {"\"home\": true", "\"home\": 1", "residencies[0].home is neither true nor false"},
       {"\"home\": true", "\"home\": true, \"colour\": 1", "residencies[0].colour is unknown"},
       {"{\"run\": 3", "{\"ran\": 3", "compute[0].run is missing"},
@@ -137,7 +137,7 @@ TEST(PlanFile, NamesTheFaultyField) {
       {"\"lane\": \"evict\"", "\"lane\": \"left\"", "compute[0].waits[0].lane is \"left\", which"},
       {"\"copy\": [1, 2]", "\"copy\": [1]", "compute[1].copy is not a source and a target"},
       {"\"prefetch\": [", "\"fetch\": [", "prefetch is missing"},
-      {"\"size_bytes\": 4", "\"size_bytes\": 5", "so it was edited or damaged"},
+      {"\"size_bytes\": 2", "\"size_bytes\": 5", "so it was edited or damaged"},
       {"\"compute\", \"moves\"", "\"Compute\", \"moves\"", "so it was edited or damaged"},
   };
   for (const Edit& edit : edits) {

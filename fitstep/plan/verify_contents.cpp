@@ -21,15 +21,9 @@ namespace {
 
 constexpr int32_t kNothing = -1;
 
-// What lies in a residency. `code` is the loss that the bytes have been through: what is decoded
-// from sign bits is still only signs.
-struct Content {
-  int32_t version = kNothing;
-  Code code = Code::None;
-};
-
+// What lies in a residency.
 struct State {
-  Content content;
+  int32_t version = kNothing;
   bool is_written = false;  // In this step; by `writer`.
   ActionRef writer;
   std::array<int32_t, kLaneCount> readers = nobody();  // By lane, the last since the write.
@@ -40,20 +34,6 @@ struct State {
     return none;
   }
 };
-
-bool is_lossy(Code code) { return code == Code::SignBits || code == Code::NarrowInteger; }
-
-// Whether a kernel that reads in this way gets what it needs. `lies` is the code of the bytes.
-bool serves(ReadKind kind, Code lies, Code content) {
-  const bool is_whole = lies == Code::None && content == Code::None;
-  if (kind == ReadKind::SignOnly) {
-    return is_whole || (content == Code::SignBits && (lies == Code::None || lies == content));
-  }
-  if (kind == ReadKind::BoundedInteger) {
-    return is_whole || (content == Code::NarrowInteger && (lies == Code::None || lies == content));
-  }
-  return is_whole;
-}
 
 class Execution {
  public:
@@ -67,7 +47,7 @@ class Execution {
     for (size_t i = 0; i < states_.size(); ++i) {
       const ResidencyId id(i);
       if (is_there_always(id) && subject.storage(id).has_content_at_start) {
-        states_[i].content.version = 0;
+        states_[i].version = 0;
       }
     }
   }
@@ -109,7 +89,7 @@ class Execution {
     for (size_t i = 0; i < run.writes.size(); ++i) {
       check_generator_place(ref, form, run.writes[i]);
       check_in_place(ref, run, form, i);
-      write(ref, run.writes[i], Content{.version = form.writes[i].version});
+      write(ref, run.writes[i], form.writes[i].version);
     }
   }
 
@@ -148,13 +128,13 @@ class Execution {
       return;
     }
     if (!access(ref, operand)) return;
-    const Content& content = states_[operand.index()].content;
-    if (content.version != read.version) {
+    const int32_t version = states_[operand.index()].version;
+    if (version != read.version) {
       faults_.add(wrong_version(operand), "{} reads version {} of {}, which holds version {}",
-                  subject_.label(ref), read.version, subject_.label(operand), content.version);
-    } else if (!serves(read.kind, residency.code, content.code)) {
-      faults_.add(FaultKind::WrongVersion, "{} reads {} as {}, which is coded", subject_.label(ref),
-                  subject_.label(operand), to_string(read.kind));
+                  subject_.label(ref), read.version, subject_.label(operand), version);
+    } else if (residency.code != Code::None) {
+      faults_.add(FaultKind::WrongVersion, "{} reads {}, which is coded", subject_.label(ref),
+                  subject_.label(operand));
     }
   }
 
@@ -171,7 +151,7 @@ class Execution {
                   subject_.label(id), subject_.label(life.release));
       return false;
     }
-    if (state.content.version == kNothing) {
+    if (state.version == kNothing) {
       faults_.add(FaultKind::NotResident, "{} reads {}, which holds nothing yet",
                   subject_.label(ref), subject_.label(id));
       return false;
@@ -200,7 +180,7 @@ class Execution {
     }
   }
 
-  void write(ActionRef ref, ResidencyId target, Content content) {
+  void write(ActionRef ref, ResidencyId target, int32_t version) {
     const Residency& residency = subject_.residency(target);
     State& state = states_[target.index()];
     Life& life = lives_[target.index()];
@@ -219,7 +199,7 @@ class Execution {
       life.is_born = true;
       life.birth = ref;
     }
-    state = State{.content = content, .is_written = true, .writer = ref};
+    state = State{.version = version, .is_written = true, .writer = ref};
   }
 
   // Everything that has read or written `id` must be over.
@@ -239,15 +219,7 @@ class Execution {
 
   void run_copy(ActionRef ref, const Copy& copy) {
     if (!access(ref, copy.source)) return;
-    Content content = states_[copy.source.index()].content;
-    const Code code = subject_.residency(copy.target).code;
-    // Coding loses what the code cannot hold, and decoding does not bring it back.
-    if (is_lossy(content.code) && is_lossy(code) && content.code != code) {
-      faults_.add(FaultKind::WrongVersion, "{} codes {} once more in another way",
-                  subject_.label(ref), subject_.label(copy.source));
-    }
-    if (is_lossy(code)) content.code = code;
-    write(ref, copy.target, content);
+    write(ref, copy.target, states_[copy.source.index()].version);
   }
 
   void release(ActionRef ref, ResidencyId id) {
@@ -302,13 +274,12 @@ class Execution {
   }
 
   void check_last(ResidencyId id, int32_t last) {
-    const Content& content = states_[id.index()].content;
+    const int32_t version = states_[id.index()].version;
     if (last == 0 && !subject_.storage(id).has_content_at_start) return;  // Never had a content.
-    if (content.version == last && content.code == Code::None) return;
+    if (version == last) return;
     faults_.add(is_generator(id) ? FaultKind::WrongGenerator : FaultKind::NotACycle,
-                "{} holds version {} at the end; the program leaves version {}{}",
-                subject_.label(id), content.version, last,
-                content.code == Code::None ? "" : ", not coded");
+                "{} holds version {} at the end; the program leaves version {}", subject_.label(id),
+                version, last);
   }
 
   const Subject& subject_;

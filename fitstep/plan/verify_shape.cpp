@@ -15,14 +15,6 @@ namespace {
 // All sizes of a plan together: so that no later sum can overflow.
 constexpr int64_t kMostBytesTogether = 4 * kMostBytes;
 
-// The least that a code can make of a storage: elements have at most 16 bytes, and sign bits need
-// one bit each; integers have at most 8 bytes and at least one. The others promise nothing.
-int64_t least_coded_bytes(Code code, int64_t size_bytes) {
-  if (code == Code::SignBits) return (size_bytes + 127) / 128;
-  if (code == Code::NarrowInteger) return (size_bytes + 7) / 8;
-  return code == Code::None ? 0 : size_bytes;
-}
-
 template <class Tag, class List>
 bool is_in(Id<Tag> id, const List& list) {
   return !id.is_none() && id.index() < list.size();
@@ -72,12 +64,8 @@ class ShapeCheck {
     if (!add_bytes(residency.size_bytes)) return;
     if (residency.code < Code::None || residency.code > Code::Zstd) {
       malformed("{} has code {}", subject_.label(id), static_cast<int>(residency.code));
-    } else if (residency.code == Code::None && residency.size_bytes != storage.size_bytes) {
+    } else if (residency.size_bytes != storage.size_bytes) {
       malformed("{} has {} bytes; the storage has {}", subject_.label(id), residency.size_bytes,
-                storage.size_bytes);
-    } else if (residency.size_bytes > storage.size_bytes ||
-               residency.size_bytes < least_coded_bytes(residency.code, storage.size_bytes)) {
-      malformed("{} is coded in {} bytes of {}", subject_.label(id), residency.size_bytes,
                 storage.size_bytes);
     }
     if (residency.code != Code::None && (residency.is_home || subject_.is_external(id))) {

@@ -20,9 +20,6 @@
 
 namespace fitstep {
 
-// Whether copies can be made in this code: it loses nothing, and takes any bytes.
-constexpr bool is_copy_code(Code code) { return code == Code::ZeroValue || code == Code::Zstd; }
-
 // The most that a code makes of `size_bytes`.
 int64_t most_coded_bytes(Code code, int64_t size_bytes);
 
@@ -39,7 +36,7 @@ class Coder {
   bool prepare(Code code, int64_t most_bytes);
 
   // The bytes written to `to`; -1, with anything in `to`, where it is too small or coding failed.
-  // REQUIRES: is_copy_code(code), the two do not overlap.
+  // REQUIRES: a code that is not None, and the two do not overlap.
   virtual int64_t encode(Code code, std::span<const char> from, std::span<char> to);
 
   // False, with anything in `to`, where `from` cannot be the code of so many bytes. Whatever `from`

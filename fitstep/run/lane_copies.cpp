@@ -73,9 +73,6 @@ class Maker {
   // What is in a code, or on the disk, has been brought there in this step.
   Status check_below(ResidencyId id, bool is_on_disk) const {
     const Residency& residency = plan_.residencies[id.index()];
-    if (residency.code != Code::None && !is_copy_code(residency.code)) {
-      return unsupported(id, "in a code that loses bits");
-    }
     if (residency.code == Code::None && !is_on_disk) return Done{};
     const TierId tier = is_on_disk ? kDiskTier : kHostTier;
     if (residency.tier != tier || residency.is_home || numbers_[id.index()] < 0) {

@@ -125,8 +125,6 @@ TEST_F(LaneCopiesTest, AreInACodeBelowTheDeviceAlone) {
   EXPECT_EQ(made->of(Lane::DiskWrite)[0].code, Code::None);
   EXPECT_EQ(made->of(Lane::DiskWrite)[1].code, Code::ZeroValue);
   EXPECT_EQ(made->of(Lane::DiskRead)[0].code, Code::ZeroValue);
-  plan.residencies[2].code = Code::SignBits;
-  EXPECT_FALSE(lane_copies(plan, {upper_.get()}).has_value()) << "signs are not all";
   plan = to_disk_and_back();
   plan.residencies[0].code = Code::Zstd;
   EXPECT_FALSE(lane_copies(plan, {upper_.get()}).has_value()) << "the device has no codes";
@@ -162,7 +160,6 @@ TEST_F(LaneCopiesTest, RefuseWhatNoLaneCopies) {
     ASSERT_FALSE(made.has_value());
     EXPECT_NE(made.error().message.find(message), std::string::npos) << made.error().message;
   };
-  refused([](Residency& it) { it.code = Code::SignBits; }, "in a code that loses bits");
   refused([](Residency& it) { it.tier = kExternalTier; }, "outside the arenas");
   refused([](Residency& it) { it.tier = TierId(int32_t{2}); }, "tier 2");
   refused([](Residency& it) { it.offset_bytes = 17; }, "outside the arena of 24 bytes");

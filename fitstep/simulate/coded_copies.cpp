@@ -14,7 +14,7 @@ namespace fitstep {
 
 bool has_copy_code(const Residency& residency) {
   return (residency.tier == kHostTier || residency.tier == kDiskTier) &&
-         (residency.code == Code::ZeroValue || residency.code == Code::Zstd);
+         residency.code != Code::None;
 }
 
 std::optional<int64_t> coded_bytes(const Storage& storage, Code code) {

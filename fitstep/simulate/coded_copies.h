@@ -20,7 +20,7 @@
 
 namespace fitstep {
 
-// Whether the residency's bytes are below the device in a code of no known size.
+// Whether the residency's bytes are below the device in a code.
 bool has_copy_code(const Residency& residency);
 
 // The bytes that are expected of a storage in the code; none where nobody has looked.

@@ -196,7 +196,7 @@ const Form* ByteMachine::form_of(const Run& run) const {
     if (form.reads[i].kind == ReadKind::ShapeOnly) continue;
     if (!is_operand(run.reads[i], form.reads[i].storage)) return nullptr;
     const bool is_plain = plan_->residencies[run.reads[i].index()].code == Code::None;
-    if (form.reads[i].kind == ReadKind::Data && !is_plain) return nullptr;
+    if (!is_plain) return nullptr;
   }
   for (size_t i = 0; i < run.writes.size(); ++i) {
     if (!is_operand(run.writes[i], form.writes[i].storage)) return nullptr;

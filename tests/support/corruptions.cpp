@@ -89,7 +89,7 @@ class Corrupter {
     for (const int64_t change : {-1, 1, 64, -1000}) {
       add("size", "of a residency", [&](Plan& plan) { plan.residencies[i].size_bytes += change; });
     }
-    for (const Code code : {Code::SignBits, Code::NarrowInteger, Code::ZeroValue, Code::Zstd}) {
+    for (const Code code : {Code::ZeroValue, Code::Zstd}) {
       add("code", "of a residency", [&](Plan& plan) { plan.residencies[i].code = code; });
     }
     add("cycle", "a home more or less",
