@@ -34,6 +34,8 @@ from .uninterrupted import uninterrupted
 from .usable import alone, check_usable
 from .variants import Recorded, Variant
 
+_MOST_IN_CALL = 8  # Times the variants that are kept.
+
 
 class Step:
     """What `fitstep.compile` returns. Call it like the step function it was made from.
@@ -48,7 +50,7 @@ class Step:
         self._session = session
         self._most_variants = most_variants
         self._variants: list[Variant] = []  # In the order in which they were made.
-        self._used = 0
+        self._used = self._used_before = 0  # Runs of variants; and before the present call.
         self.audits = Audits(audits)
         self._previewed = 0  # Variants that compile has found.
         self._last: Variant | None = None
@@ -203,11 +205,11 @@ class Step:
         return len(self._variants) < self._most
 
     def _make_room(self) -> None:
-        """Forgets the variants that were used least recently, where there are too many."""
-        spare = len(self._variants) - self._most
-        if spare <= 0:
-            return
-        for old in sorted(self._variants, key=lambda variant: variant.last_used)[:spare]:
+        """Forgets the variants that were used least recently, where there are too many. A call that
+        needs more keeps them, up to a limit, or the next one would make them anew."""
+        in_call = sum(one.last_used > self._used_before for one in self._variants)
+        spare = len(self._variants) - max(self._most, min(in_call, _MOST_IN_CALL * self._most))
+        for old in sorted(self._variants, key=lambda variant: variant.last_used)[: max(spare, 0)]:
             self._variants.remove(old)
             self._session.planned = [one for one in self._session.planned if one is not old.planned]
             self.measured.pop(id(old), None)
@@ -286,6 +288,7 @@ class Step:
         if outer is not None and not outer.is_running:
             return detached(self._maker.function(*args, **kwargs))
         with uninterrupted() as may_interrupt, alone(self._session):
+            self._used_before = self._used
             is_due = self.audits.is_due(self._session, self.plain_peak_bytes)
             audits = self.audits if is_due else None
             began = time.perf_counter()

@@ -131,3 +131,25 @@ def test_addresses_that_a_step_asks_for_leave_nothing_behind() -> None:
         assert seen_memory._addresses == []
         stand_ins = [one for one in gc.get_objects() if type(one).__name__ == "_StandIn"]
         assert stand_ins == [], "memory that only the preview has shown"
+
+
+def test_a_call_keeps_the_programs_that_it_needs() -> None:
+    net = model()
+    optimizer = torch.optim.AdamW(net.parameters(), 0.1)
+
+    def train(x: torch.Tensor) -> int:
+        addresses = {p.data_ptr() for p in net.parameters()}  # Each is at home in a program.
+        optimizer.zero_grad()
+        net(x).square().mean().backward()
+        optimizer.step()
+        return len(addresses)
+
+    x = torch.ones(2, 16)
+    example = (x,)
+    with closing(fitstep.compile(train, example, max_variants=4, audits="off")) as step:
+        for _ in range(3):
+            step(x)
+        known = step.variants
+        assert len(known) > 4
+        step(x)
+        assert step.variants == known, "no call makes again what the one before has forgotten"
