@@ -10,6 +10,7 @@
 #include "fitstep/planner/least.h"
 #include "fitstep/planner/planner.h"
 #include "fitstep/planner/policies.h"
+#include "fitstep/planner/search.h"
 #include "fitstep/run/host_copies.h"
 #include "fitstep/run/lane_copies.h"
 #include "fitstep/run/measure_disk.h"
@@ -227,6 +228,20 @@ py::object plan_step(const StepProgram& step, int32_t threads, const py::dict& o
   return outcome_to_python(make());
 }
 
+// The plan with the codes that pay by what the program knows of them; None where they are the same.
+std::shared_ptr<Plan> with_codes(const StepProgram& step, const Plan& plan, int32_t threads,
+                                 const py::dict& options) {
+  const PlanRequest request = request_from(step, options);
+  const Machine machine = machine_from(threads, options);
+  Plan coded = plan;
+  {
+    const py::gil_scoped_release release;
+    put_codes(step.program, machine, request, coded);
+  }
+  if (coded.residencies == plan.residencies) return nullptr;
+  return std::make_shared<Plan>(std::move(coded));
+}
+
 py::object frontier_of(const StepProgram& step, int32_t threads, const py::dict& options) {
   PlanRequest request = request_from(step, options);
   request.threads = threads;
@@ -299,6 +314,7 @@ void bind_planning(py::module_& module) {
     const Result<Machine> machine = parse_machine(text);
     return machine.has_value() && machine->links.size() == 1;
   });
+  module.def("with_codes", &with_codes);
   module.def("frontier_of", &frontier_of);
 }
 

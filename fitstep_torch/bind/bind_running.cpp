@@ -73,19 +73,6 @@ py::object disk_traffic(const Homes& homes) {
   return py::make_tuple(traffic->written_bytes, traffic->read_bytes, traffic->is_direct);
 }
 
-// The plan with codes; None where no copy is in one.
-std::shared_ptr<Plan> choose_variant_codes(Variant& variant, int32_t threads,
-                                           const py::dict& options) {
-  const Machine machine = machine_from(threads, options);
-  const auto on_disk = options["codes_on_disk"].cast<bool>();
-  const auto on_host = options["codes_on_host"].cast<bool>();
-  const auto choose = [&] {
-    const py::gil_scoped_release release;
-    return variant.choose_codes(machine, on_disk, on_host);
-  };
-  return choose() ? std::make_shared<Plan>(variant.plan()) : nullptr;
-}
-
 // (name of the value, tier, code, its bytes, those that were written) of each copy in a code, in
 // the last step that made it.
 py::list coded_copies(const Variant& variant) {
@@ -154,6 +141,7 @@ void bind_running(py::module_& module) {
              return reinterpret_cast<uintptr_t>(
                  unwrap(homes.address_of(place(home), size_bytes, device)));
            })
+      .def("discard_evicted", &Homes::discard_evicted)
       .def("lent", &Homes::lent)
       .def("take_over", [](Homes& homes, const at::Tensor& tensor,
                            const HomePair& home) { unwrap(homes.take_over(tensor, place(home))); })
@@ -196,7 +184,7 @@ void bind_running(py::module_& module) {
       .def("misplaced", &Variant::misplaced)
       .def("graph", &graph_of)
       .def("sample_codes", &Variant::sample_codes)
-      .def("choose_codes", &choose_variant_codes)
+      .def("sampled_program", &Variant::sampled_program)
       .def("coded_copies", &coded_copies);
 }
 

@@ -4,14 +4,24 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <utility>
+
 #include "fitstep/base/check.h"
 #include "fitstep/plan/verify.h"
-#include "fitstep/planner/search.h"
 #include "fitstep/run/lane_copies.h"
-#include "fitstep/simulate/coded_copies.h"
 #include "fitstep_torch/tensors.h"
 
 namespace fitstep::torch_side {
+namespace {
+
+// There is room for all bytes as they are.
+void without_host_codes(LaneCopies& copies) {
+  for (const Lane lane : {Lane::Evict, Lane::Prefetch}) {
+    for (LaneCopy& copy : copies.of(lane)) copy.code = Code::None;
+  }
+}
+
+}  // namespace
 
 Result<std::unique_ptr<Variant>> Variant::make(std::shared_ptr<StepProgram> step, Plan plan,
                                                std::shared_ptr<Homes> homes, int64_t bottom_bytes,
@@ -29,9 +39,8 @@ Result<std::unique_ptr<Variant>> Variant::make(std::shared_ptr<StepProgram> step
                              to_string(faults.front().kind), faults.front().message)};
   }
   auto made = std::make_unique<Variant>();
-  made->limits_ = limits;
   made->step_ = std::move(step);
-  made->plan_ = std::make_unique<Plan>(std::move(plan));
+  made->plan_ = std::make_unique<const Plan>(std::move(plan));
   made->homes_ = std::move(homes);
   FITSTEP_TRY(made->kernels_, PlannedKernels::make(*made->step_, *made->plan_, *made->homes_));
   for (const auto& [place, number] : made->step_->changed_numbers) {
@@ -65,6 +74,7 @@ Status Variant::open_lanes() {
   uses_host_ = host_bytes > 0;
   FITSTEP_TRY_STATUS(homes_->reserve_host(host_bytes));
   FITSTEP_TRY(LaneCopies copies, lane_copies(*plan_, {&homes_->arena(), homes_->host().get()}));
+  if (!has_host_codes_) without_host_codes(copies);
   FITSTEP_TRY(lanes_, homes_->device()->open_lanes(std::move(copies)));
   host_ = homes_->host();
   process_ = getpid();
@@ -118,7 +128,7 @@ std::optional<Stopped> Variant::run(const std::vector<External>& externals,
   // Another plan may have needed a larger host tier since.
   if (lanes_ != nullptr && uses_host_ && (host_.expired() || host_.lock() != homes_->host())) {
     Status opened = open_lanes();
-    if (!opened && drop_host_codes()) opened = open_lanes();  // It cannot have codes any more.
+    if (!opened && std::exchange(has_host_codes_, false)) opened = open_lanes();
     if (!opened) return Stopped{.error = opened.error()};
   }
   for (auto& [generator, state] : generators_) save_generator(generator, state.data());
@@ -170,58 +180,21 @@ void Variant::sample_codes() {
   if (graph_ != nullptr) graph_->forget();  // The samples are no part of it.
 }
 
-// Whether there were any.
-bool Variant::drop_host_codes() {
-  bool had_any = false;
-  for (Residency& it : plan_->residencies) {
-    if (it.tier != kHostTier || !has_copy_code(it)) continue;
-    it.code = Code::None;
-    had_any = true;
-  }
-  return had_any;
-}
-
-void Variant::note_coded_bytes() {
+std::shared_ptr<StepProgram> Variant::sampled_program() const {
+  auto known = std::make_shared<StepProgram>(*step_);
+  if (lanes_ == nullptr) return known;
   for (const Lane lane : kEvictLanes) {
     const std::vector<CopySize> sizes = lanes_->copy_sizes(lane);
     for (size_t i = 0; i < sizes.size(); ++i) {
       // Of several copies the largest counts. Homes are in no code.
       const Residency& target = plan_->residencies[plan_->lane(lane)[i].copy.target.index()];
       if (target.is_home) continue;
-      Storage& storage = step_->program.storages[target.storage.index()];
+      Storage& storage = known->program.storages[target.storage.index()];
       storage.zero_value_bytes = std::max(storage.zero_value_bytes, sizes[i].zero_value_bytes);
       storage.zstd_bytes = std::max(storage.zstd_bytes, sizes[i].zstd_bytes);
     }
   }
-}
-
-bool Variant::choose_codes(const Machine& machine, bool on_disk, bool on_host) {
-  if (lanes_ == nullptr) return false;
-  note_coded_bytes();
-  const auto is_coded = [](const Residency& it) { return has_copy_code(it); };
-  const auto is_coded_on_disk = [](const Residency& it) {
-    return it.tier == kDiskTier && has_copy_code(it);
-  };
-  Plan coded = *plan_;
-  if (on_host) choose_host_codes(step_->program, machine, coded);
-  // A plan that was made with codes there has those that pay.
-  if (on_disk && std::ranges::none_of(coded.residencies, is_coded_on_disk)) {
-    fitstep::choose_codes(step_->program, machine, coded);
-  }
-  if (coded.residencies == plan_->residencies) {
-    return std::ranges::any_of(plan_->residencies, is_coded);
-  }
-  const std::vector<Fault> faults = verify(step_->program, coded, limits_);
-  FITSTEP_CHECK(faults.empty(), "codes have made a fault: " + faults.front().message);
-  // Kernels look at the actions and at the arena's residencies, which are as they were.
-  std::swap(plan_->residencies, coded.residencies);
-  if (!open_lanes()) {  // Too little memory for them, say: the copies go on as they are.
-    std::swap(plan_->residencies, coded.residencies);
-    return false;
-  }
-  plan_->certificate = std::move(coded.certificate);
-  if (on_host) homes_->discard_evicted();  // Copies as they are have touched all of their room.
-  return true;
+  return known;
 }
 
 std::vector<Variant::CodedCopy> Variant::coded_copies() const {

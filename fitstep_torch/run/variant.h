@@ -8,8 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "fitstep/machine/machine.h"
-#include "fitstep/plan/verify.h"
+#include "fitstep/plan/plan.h"
 #include "fitstep/run/device.h"
 #include "fitstep_torch/device.h"
 #include "fitstep_torch/record.h"
@@ -42,9 +41,9 @@ class Variant {
   // Has the next run find out what codes make of what it copies to tiers below.
   void sample_codes();
 
-  // After that run: gives copies to the disk codes for which they are predicted to pay on the
-  // machine, and those to the host codes that make them smaller. Whether any is in one now.
-  bool choose_codes(const Machine& machine, bool on_disk, bool on_host);
+  // After that run: the same program, which knows now how many bytes each code makes of what was
+  // copied.
+  std::shared_ptr<StepProgram> sampled_program() const;
 
   struct CodedCopy {
     StorageId storage;
@@ -79,22 +78,19 @@ class Variant {
 
  private:
   Status open_lanes();
-  bool drop_host_codes();
   void put_number(OpId op, size_t number, const c10::IValue& value);
-  // Writes what the last run has found out into the program.
-  void note_coded_bytes();
   void point(const std::vector<External>& externals, const std::vector<at::Tensor>& tensors);
   void name_storage(Stopped& stopped) const;
 
   std::shared_ptr<StepProgram> step_;
-  std::unique_ptr<Plan> plan_;
-  Limits limits_;  // Of what the plan was verified for.
+  std::unique_ptr<const Plan> plan_;
   std::shared_ptr<Homes> homes_;
   std::unique_ptr<PlannedKernels> kernels_;
   std::unique_ptr<CopyLanes> lanes_;  // Null where the plan has none.
   pid_t process_ = 0;                 // The threads of `lanes_` are in this one only.
   bool uses_host_ = false;
-  std::weak_ptr<Arena> host_;  // Where `lanes_` copy to and from, if they do.
+  bool has_host_codes_ = true;  // Where the plan has; not where there is no memory to make them.
+  std::weak_ptr<Arena> host_;   // Where `lanes_` copy to and from, if they do.
   std::unique_ptr<StepGraph> graph_;
   bool is_replayed_ = false;                    // The last run was the graph's.
   std::vector<std::vector<OpId>> ops_of_call_;  // By call on the tape.

@@ -1,13 +1,13 @@
 """Codes of copies to tiers below: found out in the first step, chosen behind it.
 
 first step   copies go as they are; of each, samples say what the codes would make of it
-behind it    the planner gives a code to each copy to the disk for which that pays, and to each copy
-             to the host that it makes smaller, if the user wants that; addresses stay
+behind it    the planner makes the same plan with a code for each copy to the disk for which that
+             pays, and for each copy to the host that it makes smaller, if the user wants that
 """
 
 from __future__ import annotations
 
-import contextlib
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -33,9 +33,18 @@ def shall_look(session: Session, one: Planned) -> bool:
 
 
 def choose_codes(session: Session, one: Planned) -> None:
-    """After that run."""
+    """After that run: has the program run by the same plan with the codes that pay."""
     one.has_looked = True
-    options = session.plan_options(one, 0)
-    options["codes_on_disk"] &= _core.may_code(one.policy)
-    with contextlib.suppress(MemoryError):  # The step has happened; copies go on as they are.
-        one.plan = one.variant.choose_codes(torch.get_num_threads(), options) or one.plan
+    known = one.variant.sampled_program()
+    options = session.plan_options(one, int(one.plan.certificate()["capacity_bytes"]))
+    plan = _core.with_codes(known, one.plan, torch.get_num_threads(), options)
+    if plan is None:
+        return
+    coded = replace(one, step=known, plan=plan, variant=None)
+    try:
+        session.run_by(one, coded)
+    except MemoryError:
+        pass  # The step has happened; copies go on as they are.
+    except _core.CoreError as error:
+        if error.args[0] != "device":
+            raise

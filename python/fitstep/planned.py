@@ -44,7 +44,7 @@ class Planned:
 
     def take_over(self, new: Planned) -> None:
         """Runs by the plan of `new` from now on, which is the same step."""
-        self.plan, self.variant = new.plan, new.variant
+        self.step, self.plan, self.variant = new.step, new.plan, new.variant
         self.given_plan, self.has_looked = new.given_plan, new.has_looked
 
 

@@ -312,6 +312,13 @@ class Session:
                 taken.put_back()
             raise
 
+    def run_by(self, one: Planned, coded: Planned) -> None:
+        """Has `one` run by the plan of `coded`, of which only copies below differ."""
+        coded.make_ready(self._homes, self.bottom_bytes)
+        one.take_over(coded)
+        if self.below.host_codes:  # Copies as they are have touched all of their room.
+            self._homes.discard_evicted()
+
     def _open_homes(self) -> None:
         size = max(self._next_capacity, self.bottom_bytes, self.device.alignment_bytes())
         reserve = self.split().reserve_bytes

@@ -215,7 +215,14 @@ void put_codes(const Program& program, const Machine& machine, const PlanRequest
                Plan& plan) {
   if (request.capacity_bytes <= 0) return;
   if (request.codes_on_host) choose_host_codes(program, machine, plan);
-  if (request.codes_on_disk && may_code(request.policy)) choose_codes(program, machine, plan);
+  const auto is_coded = [](const Residency& it) {
+    return it.tier == kDiskTier && it.code != Code::None;
+  };
+  // A plan that was made with codes there has those that pay.
+  const bool has_codes = std::ranges::any_of(plan.residencies, is_coded);
+  if (request.codes_on_disk && may_code(request.policy) && !has_codes) {
+    choose_codes(program, machine, plan);
+  }
 }
 
 }  // namespace fitstep
