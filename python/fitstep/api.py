@@ -214,6 +214,7 @@ def curve(
     args = arguments_of(function, example)
     device = device_of(_places(reach, args))
     session = Session(settings, device)
+    planning = session.planning
     with progress_line(progress) as show:
         cache = ProfileCache(device)
         cache.progress = show
@@ -224,17 +225,17 @@ def curve(
         step = Step(maker, session, 8)
         variant = capture.variants[-1]
         step.add_homes(capture.variants)
-        session.set_budget(variant.step.plain_peak_bytes(), cache)
+        planning.set_budget(variant.step.plain_peak_bytes(), cache)
         every = [Planned(v.step, external_bytes=v.step.external_bytes()) for v in capture.variants]
-        floor = floor_of(session, every)
+        floor = floor_of(planning, every)
         plans = _core.frontier_of(
-            variant.step, torch.get_num_threads(), free_options(session, every[-1])
+            variant.step, torch.get_num_threads(), free_options(planning, every[-1])
         )[1]
-        least = least_for(session, every, floor)
+        least = least_for(planning, every, floor)
     outside = max(one.external_bytes for one in every)
     points: dict[int, CurvePoint] = {}  # The fastest of each budget comes first.
     for plan in plans:
-        budget = max(least, session.budget_for(plan.certificate()["height_bytes"], outside))
+        budget = max(least, planning.budget_for(plan.certificate()["height_bytes"], outside))
         predicted_s = plan.certificate()["predicted_s"]
         again = plan.run_counts(variant.step)[1]
         points.setdefault(budget, CurvePoint(budget, predicted_s, again))

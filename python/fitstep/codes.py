@@ -23,7 +23,7 @@ def shall_look(session: Session, one: Planned) -> bool:
     """Whether the next run is the one that finds out what codes would make of its copies."""
     if one.has_looked:
         return False
-    options, copied = session.below.plan_options(), one.plan.offloaded()
+    options, copied = session.planning.below.plan_options(), one.plan.offloaded()
     on_disk = options["codes_on_disk"] and _core.may_code(one.policy)
     may_code = (on_disk and copied["disk_written_bytes"]) or (
         options["codes_on_host"] and copied["evicted_bytes"]
@@ -36,7 +36,7 @@ def choose_codes(session: Session, one: Planned) -> None:
     """After that run: has the program run by the same plan with the codes that pay."""
     one.has_looked = True
     known = one.variant.sampled_program()
-    options = session.plan_options(one, int(one.plan.certificate()["capacity_bytes"]))
+    options = session.planning.options(one, int(one.plan.certificate()["capacity_bytes"]))
     plan = _core.with_codes(known, one.plan, torch.get_num_threads(), options)
     if plan is None:
         return

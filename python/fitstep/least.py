@@ -2,68 +2,76 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
-import torch
-
-from . import _core
+from .budget import larger_than
 from .errors import BudgetTooSmall
+from .home_tiers import plan_with_homes
 from .homes import FREE_HOMES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from .planned import Planned
-    from .session import Session
-
-# What planning looks for: the best plan, any plan, or the least capacity that has one, which a
-# BudgetTooSmall says.
-LooksFor = Literal["plan", "any", "least"]
+from .planned import Planned, external_bytes_of
+from .planning import LooksFor, Planning
 
 _MOST_TRIES = 4
 
 
-def floor_of(session: Session, planned: list[Planned]) -> int:
+def plan_or_say(planning: Planning, new: list[Planned], *, replan: bool) -> list[Planned]:
+    """Plans `new`, and with `replan` all others again; the first time it also decides which homes
+    are below. Raises BudgetTooSmall with the largest floor of all variants, and what would do."""
+    plan = partial(plan_with_homes, planning, new, replan=replan)
+    try:
+        return plan()
+    except BudgetTooSmall as error:
+        if planning.arena_bytes is not None and planning.is_free:
+            raise  # It grows; nobody asks for the least.
+        if planning.is_free and (larger := larger_than(error)):
+            planning.budget_bytes = larger
+            return plan_or_say(planning, new, replan=replan)
+        least = with_least(planning, error, plan)
+        raise with_policy(planning, least, new, plan) from None
+
+
+def floor_of(planning: Planning, planned: list[Planned]) -> int:
     """No budget below this works for these variants: what BudgetTooSmall would name."""
     heights = []
     for one in planned:
-        outcome = _core.plan_step(one.step, torch.get_num_threads(), free_options(session, one))
+        outcome = planning.ask(one, free_options(planning, one))
         heights.append(outcome[1] if outcome[0] == "too small" else 0)
-    outside = max(one.external_bytes for one in planned)
-    return session.budget_for(max(heights), outside)
+    return planning.budget_for(max(heights), external_bytes_of(planned))
 
 
-def free_options(session: Session, one: Planned) -> dict[str, Any]:
+def free_options(planning: Planning, one: Planned) -> dict[str, Any]:
     """For the whole frontier, before homes have been chosen."""
-    free = FREE_HOMES if session.below.host_budget_bytes and not session.is_open else {}
-    return {**session.plan_options(one, 0), **free}
+    is_free = planning.below.host_budget_bytes > 0 and planning.arena_bytes is None
+    return {**planning.options(one, 0), **(FREE_HOMES if is_free else {})}
 
 
-def least_for(session: Session, planned: list[Planned], floor_bytes: int) -> int:
+def least_for(planning: Planning, planned: list[Planned], floor_bytes: int) -> int:
     """Takes the least budget found for these variants, which BudgetTooSmall would name."""
-    session.take_budget(floor_bytes)
+    planning.take_budget(floor_bytes)
     try:
-        session.plan(planned, replan=False)
+        plan_or_say(planning, planned, replan=False)
     except BudgetTooSmall as too_small:
-        session.take_budget(too_small.least_found_bytes or floor_bytes)
-    return session.budget_bytes
+        planning.take_budget(too_small.least_found_bytes or floor_bytes)
+    return planning.budget_bytes
 
 
 def with_least(
-    session: Session, error: BudgetTooSmall, plan: Callable[[], list[Planned]]
+    planning: Planning, error: BudgetTooSmall, plan: Callable[[], list[Planned]]
 ) -> BudgetTooSmall:
     """The error with the least budget that is found. Beside a disk tier it is tried: with a smaller
     budget the tier's pieces are smaller and copies slower, so that other plans are found."""
-    if session.looks_for != "plan":
+    if planning.looks_for != "plan":
         return error
-    asked, may_change = session.budget_bytes, not session.is_open
+    asked, may_change = planning.budget_bytes, planning.arena_bytes is None
     found = max(asked, error.floor_bytes)
 
     def least(looks_for: LooksFor) -> int | None:
         """What BudgetTooSmall says; None if there is a plan."""
         if may_change:
-            session.take_budget(found)
-        session.looks_for = looks_for
+            planning.take_budget(found)
+        planning.looks_for = looks_for
         try:
             plan()
         except BudgetTooSmall as again:
@@ -73,26 +81,26 @@ def with_least(
     try:
         for _ in range(_MOST_TRIES):
             found = least("least") or found
-            if not (session.below.has_disk and may_change) or least("any") is None:
+            if not (planning.below.has_disk and may_change) or least("any") is None:
                 break
     finally:
-        session.looks_for = "plan"
+        planning.looks_for = "plan"
         if may_change:
-            session.take_budget(asked)
+            planning.take_budget(asked)
     return BudgetTooSmall(error.budget_bytes, error.floor_bytes, found, error.culprits)
 
 
 def with_policy(
-    session: Session,
+    planning: Planning,
     error: BudgetTooSmall,
     new: list[Planned],
     plan: Callable[[], list[Planned]],
 ) -> BudgetTooSmall:
     """The error with the name of the policy that was asked for, and whether "auto" fits."""
-    policy = session.settings.policy
-    if policy == "auto" or session.looks_for != "plan":
+    policy = planning.settings.policy
+    if policy == "auto" or planning.looks_for != "plan":
         return error
-    session.looks_for = "any"
+    planning.looks_for = "any"
     fits = True
     try:
         for one in new:
@@ -101,7 +109,7 @@ def with_policy(
     except BudgetTooSmall:
         fits = False
     finally:
-        session.looks_for = "plan"
+        planning.looks_for = "plan"
         for one in new:
             one.policy = policy
     return BudgetTooSmall(

@@ -258,7 +258,7 @@ def _variant_report(variant: Variant, measured: Measured | None, session: Sessio
     certificate = planned.plan.certificate()
     external = planned.external_bytes
     kept, recomputed = planned.plan.run_counts(variant.step)
-    offloaded = session.below.tiers_of(planned.plan.offloaded())
+    offloaded = session.planning.below.tiers_of(planned.plan.offloaded())
     packed = [PackedValue(*value) for value in planned.plan.packed(variant.step)]
     core = planned.variant
     graph = core.graph() if core is not None else None
@@ -283,7 +283,7 @@ def _variant_report(variant: Variant, measured: Measured | None, session: Sessio
         peak_bytes=certificate["peak_bytes"],
         height_bytes=certificate["height_bytes"],
         external_bytes=external,
-        total_bytes=certificate["height_bytes"] + external + session.around_bytes,
+        total_bytes=certificate["height_bytes"] + external + session.planning.around_bytes,
         predicted_s=certificate["predicted_s"],
         bound_s=certificate["bound_s"],
         bound=certificate["bound"],
@@ -301,20 +301,21 @@ def make_report(step: Step, session: Session) -> Report:
     counters = session.counters()
     reports: list[VariantReport] = []
     misplaced = 0
-    around, below = session.around_bytes, session.below
+    planning = session.planning
+    around, below = planning.around_bytes, planning.below
     session.look_below()
-    parts = session.split()
+    parts = planning.split()
     for variant in step.variants:
         assert variant.planned is not None
         core = variant.planned.variant
         misplaced += core.misplaced() if core is not None else 0
         reports.append(_variant_report(variant, step.measured.get(id(variant)), session))
     return Report(
-        budget_bytes=session.budget_bytes,
+        budget_bytes=planning.budget_bytes,
         plain_peak_bytes=step.plain_peak_bytes,
         home_bytes=session.bottom_bytes,
         reserve_bytes=parts.reserve_bytes,
-        outside_bytes=session.outside_bytes,
+        outside_bytes=planning.outside_bytes,
         host_bytes=parts.host_bytes,
         host_budget_bytes=below.host_budget_bytes,
         evicted_bytes=below.evicted_bytes,

@@ -46,7 +46,7 @@ def session_for(tensors: list[torch.Tensor], settings: Settings, device: torch.d
             "one after another",
         )
     session = found.pop()
-    check_joins(settings, session.settings, session.below, session.budget_bytes)
+    check_joins(settings, session.settings, session.planning.below, session.planning.budget_bytes)
     return session
 
 

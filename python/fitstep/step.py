@@ -22,6 +22,7 @@ from .describe import describe_op
 from .errors import BudgetTooSmall, CaptureError, not_prepared
 from .following import Following, current
 from .homes import Homes
+from .least import plan_or_say
 from .maker import Maker
 from .planned import Planned
 from .pure import unplanned
@@ -132,13 +133,13 @@ class Step:
         if not variants:
             return
         self.audits.has_new = True
-        session = self._session
+        session, planning = self._session, self._session.planning
         first = not session.is_open
         peaks = [v.step.plain_peak_bytes() for v in variants]
         self.plain_peak_bytes = max([self.plain_peak_bytes, *peaks])
         if first:
-            session.set_budget(self.plain_peak_bytes, self._maker.cache)
-        bottom, mark = session.bottom_bytes, session.places.mark()
+            planning.set_budget(self.plain_peak_bytes, self._maker.cache)
+        bottom, mark = session.bottom_bytes, planning.places.mark()
         tensors = self.add_homes(variants)
         new = [
             Planned.of(v.step, session.settings, plan if v is variants[-1] else None)
@@ -147,16 +148,16 @@ class Step:
         try:
             self._check_no_address({n: t for n, t in tensors.items() if not session.home_of(t)})
             grown = session.bottom_bytes > bottom and not first
-            plans = session.plan(new, replan=grown)
+            plans = plan_or_say(planning, new, replan=grown)
         except BudgetTooSmall:
-            if first or not session.is_free:
-                session.places.back_to(mark)
+            if first or not planning.is_free:
+                planning.places.back_to(mark)
                 raise
             try:
                 check_not_lent(session.lent(), lambda t: session.name_of(t, "a tensor"))
                 check_no_address(self._find_reach(), self._at_home(), is_growing=True)
             except (ArrayIsAlive, CaptureError):
-                session.places.back_to(mark)
+                planning.places.back_to(mark)
                 raise
             with uninterrupted():
                 session.grow(new, self.plain_peak_bytes, tensors)
@@ -166,13 +167,13 @@ class Step:
                         variant.note_homes(session)
             return
         except BaseException:
-            session.places.back_to(mark)
+            planning.places.back_to(mark)
             raise
         with uninterrupted():  # All tensors move into their homes, or none.
             try:
                 session.open(plans, tensors)
             except BaseException:
-                session.places.back_to(mark)
+                planning.places.back_to(mark)
                 raise
             self._settle(variants, plans, grown)
 
@@ -189,7 +190,7 @@ class Step:
         tensors: dict[str, torch.Tensor] = {}
         for variant in variants:
             for name, (size, on_device) in variant.sizes.items():
-                self._session.places.add(name, size, may_be_below=on_device)
+                self._session.planning.places.add(name, size, may_be_below=on_device)
             for name, tensor in variant.tensors.items():
                 tensors.setdefault(name, tensor)
             variant.tensors = {}
@@ -211,25 +212,25 @@ class Step:
         spare = len(self._variants) - max(self._most, min(in_call, _MOST_IN_CALL * self._most))
         for old in sorted(self._variants, key=lambda variant: variant.last_used)[: max(spare, 0)]:
             self._variants.remove(old)
-            self._session.planned = [one for one in self._session.planned if one is not old.planned]
+            self._session.planning.forget(old.planned)
             self.measured.pop(id(old), None)
 
     def _settle(self, variants: list[Variant], plans: list[Planned], replanned: bool) -> None:
-        session = self._session
+        session, known = self._session, self._session.planning.planned
         if replanned:
-            for old, new in zip(session.planned, plans, strict=False):
+            for old, new in zip(known, plans, strict=False):
                 old.take_over(new)
-            plans = plans[len(session.planned) :]
+            plans = plans[len(known) :]
         for variant, planned in zip(variants, plans, strict=True):
             variant.planned = planned
-            session.planned.append(planned)
+            known.append(planned)
             variant.note_homes(session)
         self._variants += variants
 
     def forget(self, variant: Variant) -> None:
         """The program is never run again."""
         self._variants.remove(variant)
-        self._session.planned = [p for p in self._session.planned if p is not variant.planned]
+        self._session.planning.forget(variant.planned)
 
     def add_in_call(self, variant: Variant, one: Recorded) -> Variant:
         """Makes the variant of what a call has recorded ready; or another one for the same."""
@@ -241,7 +242,7 @@ class Step:
                 step._variants, step._previewed = [], 0
             self._following.core.set_known([])
             self._session.leave_arena()
-            self._session.places = Homes(self._session.device.alignment_bytes())
+            self._session.planning.places = Homes(self._session.device.alignment_bytes())
             variant = self._maker.take_up(one)
             self.add([variant])
         return variant
@@ -368,7 +369,7 @@ class Step:
     @property
     def budget_bytes(self) -> int:
         """The budget in bytes, which all compiled steps of the model share."""
-        return self._session.budget_bytes
+        return self._session.planning.budget_bytes
 
     def report(self) -> Report:
         """Predicted against measured: peak, time, what was kept and recomputed."""
@@ -396,4 +397,4 @@ class Step:
 
     def __repr__(self) -> str:
         state = "closed" if self._session.is_closed else f"{len(self.variants)} variants"
-        return f"<fitstep step: budget {_core.format_bytes(self._session.budget_bytes)}, {state}>"
+        return f"<fitstep step: budget {_core.format_bytes(self.budget_bytes)}, {state}>"

@@ -17,17 +17,17 @@ ENOUGH = 130
 
 
 class Asked:
-    """A session whose planner says of a budget that 15 more are the least, up to ENOUGH."""
+    """Planning that says of a budget that 15 more are the least, up to ENOUGH."""
 
     def __init__(self, has_disk: bool = True, is_open: bool = False) -> None:
         self.budget_bytes = 1
         self.below = SimpleNamespace(has_disk=has_disk)
-        self.is_open = is_open
+        self.arena_bytes = 1 if is_open else None
         self.looks_for = "plan"
         self.seen: list[tuple[str, int]] = []
 
     def take_budget(self, budget_bytes: int) -> None:
-        assert not self.is_open
+        assert self.arena_bytes is None
         self.budget_bytes = budget_bytes
 
     def plan(self) -> list[Any]:
@@ -38,8 +38,8 @@ class Asked:
         return []
 
     def least(self, floor_bytes: int) -> BudgetTooSmall:
-        session: Any = self
-        return with_least(session, BudgetTooSmall(1, floor_bytes, 0, ["op"]), self.plan)
+        planning: Any = self
+        return with_least(planning, BudgetTooSmall(1, floor_bytes, 0, ["op"]), self.plan)
 
 
 def test_beside_a_disk_it_is_tried_until_one_works() -> None:
