@@ -22,13 +22,13 @@ from .least import floor_of, free_options, least_for
 from .maker import Maker
 from .planned import Planned
 from .profile_cache import ProfileCache
+from .programs import add_homes
 from .progress import progress_line
 from .session import Session
 from .sessions import session_for
 from .settings import Settings, check_int, check_path, check_switch, several
 from .state import Reach, discover
 from .step import Step
-from .usable import alone
 
 
 def compile(  # noqa: A001 - the word that PyTorch's users know.
@@ -144,7 +144,7 @@ def _make_variants(
     maker = step._maker
     maker.session.settings.progress = maker.cache.progress = show
     try:
-        with alone(maker.session):
+        with maker.session.access.alone():
             step.prepare(args, given_plan)
     except _core.CoreError as error:
         if given_plan is not None:
@@ -222,9 +222,8 @@ def curve(
         maker = Maker(function, find_reach, session, cache, keep_grads=False)
         capture = maker.preview(args, {})
         cache.write()
-        step = Step(maker, session, 8)
         variant = capture.variants[-1]
-        step.add_homes(capture.variants)
+        add_homes(capture.variants, session)
         planning.set_budget(variant.step.plain_peak_bytes(), cache)
         every = [Planned(v.step, external_bytes=v.step.external_bytes()) for v in capture.variants]
         floor = floor_of(planning, every)

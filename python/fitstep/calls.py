@@ -16,7 +16,7 @@ from . import _core
 from .audits import Audits, Truth, audited
 from .codes import choose_codes, shall_look
 from .errors import CaptureError, FitstepError, StepFailed, changed_by, not_finished, step_failed
-from .maker import FoundTooLate, Maker
+from .maker import FoundTooLate
 from .recordings import arguments_in, label_of, recorded_of
 from .results import detached
 from .seen_memory import ArrayIsAlive, forget_dead_arrays
@@ -28,9 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .following import Ended, Following
-    from .session import Session
+    from .programs import Programs
     from .state import Reach
-    from .step import Step
 
 
 class Call:
@@ -38,17 +37,14 @@ class Call:
 
     def __init__(
         self,
-        step: Step,
-        session: Session,
-        maker: Maker,
+        programs: Programs,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         may_interrupt: bool,
         audits: Audits | None,
     ) -> None:
-        self._step = step
-        self._session = session
-        self._maker = maker
+        self._programs = programs
+        self._session, self._maker = programs.session, programs.maker
         self._args, self._kwargs = args, kwargs
         self._may_interrupt = may_interrupt
         self._audits = audits  # Where this call is one of them.
@@ -64,7 +60,7 @@ class Call:
         self._put_ghosts()
         forget_dead_arrays(self._session.lent())
         mode = _core.FollowMode.CALL if self._audits is None else _core.FollowMode.AUDIT
-        with following.listen(self._step.known, mode, may_add=self._step.has_room):
+        with following.listen(self._programs.known, mode, may_add=self._programs.has_room):
             try:
                 result = self._maker.function(*self._args, **self._kwargs)
             except BaseException as error:
@@ -110,9 +106,9 @@ class Call:
         targets = [t if h is None else h for t, h in zip(externals, ended.held, strict=True)]
         try:
             if ended.is_new:
-                variant = self._step.take_up(self._recorded(ended))
+                variant = self._programs.take_up(self._recorded(ended))
             else:
-                variant = self._with_numbers(self._step.variant_of(segment), ended)
+                variant = self._with_numbers(self._programs.variant_of(segment), ended)
             variant = self._where_tensors_are(variant, ended)
             inputs = [targets[k] for k in variant.sources]
         except BaseException as error:
@@ -184,7 +180,7 @@ class Call:
             return variant
         # From now on it is known that these numbers change: no form of an op may rely on them. The
         # program was made of what the segment is no longer, also where no other one can be made.
-        self._step.forget(variant)
+        self._programs.forget(variant)
         again = Variant(
             segment,
             None,
@@ -197,7 +193,7 @@ class Call:
         )
         one = self._recorded(ended)
         lower(again, one, self._session, self._maker.cache)
-        return self._step.add_in_call(again, one)
+        return self._programs.add_in_call(again, one)
 
     def _execute(
         self,
@@ -225,7 +221,7 @@ class Call:
         following.core.forget_writes()  # What has happened up to here stays.
         self._note_numbers()
         seconds = time.perf_counter() - began
-        self._step.note(variant, seconds)
+        self._programs.note(variant, seconds)
         if self._audits is not None:
             self._audits.seconds -= seconds
 
@@ -236,9 +232,9 @@ class Call:
         except ArrayIsAlive:
             if ended.is_new:
                 raise
-            self._step.forget(variant)
+            self._programs.forget(variant)
             one = self._recorded(ended)
-            variant = self._step.add_in_call(self._maker.take_up(one), one)
+            variant = self._programs.add_in_call(self._maker.take_up(one), one)
             self._bring_home(variant, ended.externals)
         return variant
 

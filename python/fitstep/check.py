@@ -23,7 +23,7 @@ from .recordings import tensors_in
 from .undo import Undo
 
 if TYPE_CHECKING:
-    from .step import Step
+    from .programs import Programs
 
 
 @dataclass(frozen=True)
@@ -41,24 +41,22 @@ class CheckResult:
         return text
 
 
-def run_check(step: Step, steps: int, example: Any) -> CheckResult:
+def run_check(step: Callable[..., Any], programs: Programs, steps: int, args: Any) -> CheckResult:
     """Raises FitstepError with the first thing that differs."""
     if steps < 1:
         raise FitstepError(f"check(steps={steps}) compares nothing", todo="give steps >= 1")
-    args = step.example if example is None else example
     args = args if isinstance(args, tuple) else (args,)
-    _check_memory(step)
-    function = step.function
-    with _kept(step, args) as again:
-        ours = dict(_train(step, args, steps, step))
+    _check_memory(programs)
+    with _kept(programs, args) as again:
+        ours = dict(_train(step, args, steps, programs))
         again()
-        plain = dict(_train(function, args, steps, step))
+        plain = dict(_train(programs.maker.function, args, steps, programs))
     # Gradients that no compiled step leaves are compared by what the optimizer makes of them.
     for what in [*plain, *(what for what in ours if what not in plain)]:
         if plain.get(what) != ours.get(what) and not (what not in ours and ".grad after" in what):
-            raise _difference(what, step.unrepeatable)
+            raise _difference(what, programs.unrepeatable)
     tensors = sum(" after step " in what for what in ours)
-    return CheckResult(steps, tensors, tuple(step.unrepeatable))
+    return CheckResult(steps, tensors, tuple(programs.unrepeatable))
 
 
 def _difference(what: str, unrepeatable: list[str]) -> FitstepError:
@@ -74,11 +72,12 @@ def _difference(what: str, unrepeatable: list[str]) -> FitstepError:
     )
 
 
-def _check_memory(step: Step) -> None:
+def _check_memory(programs: Programs) -> None:
     available = _available_bytes()
-    if available is not None and step.plain_peak_bytes > available:
+    if available is not None and programs.plain_peak_bytes > available:
+        needed = _core.format_bytes(programs.plain_peak_bytes)
         raise FitstepError(
-            f"plain PyTorch needs {_core.format_bytes(step.plain_peak_bytes)} for this step and "
+            f"plain PyTorch needs {needed} for this step and "
             f"{_core.format_bytes(available)} are available, so there is nothing to compare with",
             todo="call check(example=...) with a smaller batch",
         )
@@ -93,9 +92,9 @@ def _available_bytes() -> int | None:
 
 
 @contextlib.contextmanager
-def _kept(step: Step, args: tuple[Any, ...]) -> Iterator[Callable[[], None]]:
+def _kept(programs: Programs, args: tuple[Any, ...]) -> Iterator[Callable[[], None]]:
     """Yields a function that puts everything back, and calls it at the end too."""
-    reach, given = step._find_reach(), tensors_in(args, {})
+    reach, given = programs.maker.find_reach(), tensors_in(args, {})
     undo = Undo(reach, given)
     tensors = [*(place.tensor for place in reach.unique()), *given]
     saved = [(tensor, tensor.detach().clone()) for tensor in tensors]
@@ -113,7 +112,7 @@ def _kept(step: Step, args: tuple[Any, ...]) -> Iterator[Callable[[], None]]:
 
 
 def _train(
-    function: Callable[..., Any], args: tuple[Any, ...], steps: int, step: Step
+    function: Callable[..., Any], args: tuple[Any, ...], steps: int, programs: Programs
 ) -> list[tuple[str, str]]:
     """(what, hash of its bytes) of all that the steps returned and left."""
     found = []
@@ -123,16 +122,15 @@ def _train(
             found.append((f"what step {i + 1} returned ({k})", _digest(leaf)))
         state = torch.default_generator.get_state()
         found.append((f"the random number generator after step {i + 1}", _digest(state)))
-        found += sorted((f"{path} after step {i + 1}", _digest(t)) for path, t in _left(step))
+        found += sorted((f"{path} after step {i + 1}", _digest(t)) for path, t in _left(programs))
     return found
 
 
-def _left(step: Step) -> list[tuple[str, torch.Tensor]]:
+def _left(programs: Programs) -> list[tuple[str, torch.Tensor]]:
     """Every tensor that the step can reach. A gradient that a compiled step drops is in none."""
-    reach = step._find_reach()
-    dropped = (
-        set() if step._session.grads_in_use else {id(p) for p, _ in step._session.ghosts.values()}
-    )
+    reach = programs.maker.find_reach()
+    session = programs.session
+    dropped = set() if session.grads_in_use else {id(p) for p, _ in session.ghosts.values()}
     return [
         (reach.name(place.tensor), place.tensor)
         for place in reach.unique()

@@ -1,8 +1,8 @@
 """Planning: the budgets of a session, and what the planner is asked for its programs.
 
-    Planning        budgets, homes, programs --> plans within them, or BudgetTooSmall
-    home_tiers.py   before there is an arena: which homes are below
-    least.py        where nothing fits: the least budget; what Session calls
+Planning        budgets, homes, programs --> plans within them, or BudgetTooSmall
+home_tiers.py   before there is an arena: which homes are below
+least.py        where nothing fits: the least budget; what Session calls
 """
 
 from __future__ import annotations

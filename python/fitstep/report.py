@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import statistics
-from array import array
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -13,33 +11,11 @@ from typing import TYPE_CHECKING
 from . import _core
 
 if TYPE_CHECKING:
+    from .programs import Programs
     from .session import Session
-    from .step import Step
     from .variants import Variant
 
 _CODED_LINES = 5
-_TIMED_RUNS = 1000  # Whose median is the typical time.
-
-
-@dataclass
-class Measured:
-    """What the runs of one variant showed."""
-
-    runs: int = 0
-    timed: int = 0
-    # Of the last runs; all of it from the start, as a step must not take memory run by run.
-    seconds: array[float] = field(default_factory=lambda: array("d", bytes(8 * _TIMED_RUNS)))
-
-    def note(self, seconds: float | None) -> None:
-        """One more run; None where nobody knows how long it took."""
-        self.runs += 1
-        if seconds is not None:
-            self.seconds[self.timed % _TIMED_RUNS] = seconds
-            self.timed += 1
-
-    def typical_s(self) -> float | None:
-        """The median; None without any."""
-        return statistics.median(self.seconds[: self.timed]) if self.timed else None
 
 
 class SavedText:
@@ -251,9 +227,9 @@ def _most_saved(values: list[tuple[str, str, int, int]]) -> list[str]:
     return lines
 
 
-def _variant_report(variant: Variant, measured: Measured | None, session: Session) -> VariantReport:
+def _variant_report(variant: Variant, session: Session) -> VariantReport:
     """Of one variant."""
-    planned = variant.planned
+    planned, measured = variant.planned, variant.measured
     assert planned is not None
     certificate = planned.plan.certificate()
     external = planned.external_bytes
@@ -296,8 +272,9 @@ def _variant_report(variant: Variant, measured: Measured | None, session: Sessio
     )
 
 
-def make_report(step: Step, session: Session) -> Report:
+def make_report(programs: Programs) -> Report:
     """Collects what is known now."""
+    session, audits = programs.session, programs.audits
     counters = session.counters()
     reports: list[VariantReport] = []
     misplaced = 0
@@ -305,14 +282,14 @@ def make_report(step: Step, session: Session) -> Report:
     around, below = planning.around_bytes, planning.below
     session.look_below()
     parts = planning.split()
-    for variant in step.variants:
+    for variant in programs.variants:
         assert variant.planned is not None
         core = variant.planned.variant
         misplaced += core.misplaced() if core is not None else 0
-        reports.append(_variant_report(variant, step.measured.get(id(variant)), session))
+        reports.append(_variant_report(variant, session))
     return Report(
         budget_bytes=planning.budget_bytes,
-        plain_peak_bytes=step.plain_peak_bytes,
+        plain_peak_bytes=programs.plain_peak_bytes,
         home_bytes=session.bottom_bytes,
         reserve_bytes=parts.reserve_bytes,
         outside_bytes=planning.outside_bytes,
@@ -333,8 +310,8 @@ def make_report(step: Step, session: Session) -> Report:
         unforeseen_bytes=counters["unforeseen_bytes"],
         violations=counters["violations"],
         misplaced_results=misplaced,
-        audited_calls=step.audits.audited_calls,
-        audit_s=step.audits.seconds,
-        audit_left_out=step.audits.why_not,
+        audited_calls=audits.audited_calls,
+        audit_s=audits.seconds,
+        audit_left_out=audits.why_not,
         variants=reports,
     )

@@ -8,8 +8,6 @@ disk           |  what plans evict  |
 
 from __future__ import annotations
 
-import contextlib
-import threading
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -17,6 +15,7 @@ from typing import Any
 import torch
 
 from . import _core
+from .access import Access
 from .budget import slack_of, written
 from .device import open_device
 from .homes import Home, check_may_move_in, check_own_memory
@@ -26,7 +25,6 @@ from .planned import Planned
 from .planning import Planning
 from .seen_memory import check_not_lent
 from .settings import Settings
-from .usable import alone
 
 
 class Session:
@@ -37,13 +35,10 @@ class Session:
         self.torch_device = device or torch.device("cpu")
         self.device: Any = open_device(self.torch_device)
         self._counted: dict[str, int] = self.device.counters()  # By steps of others, before.
-        self.lock = threading.Lock()  # Of who uses the arena: see usable.py.
-        self.is_closed = False
-        self.is_forsaken = False  # In a process that was forked.
-        self.is_ending = False  # In a process that ends.
+        self.access = Access()
         self.grads_in_use = False  # Some function reads gradients that an earlier call left.
         self.ghosts: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  # For dropped grads, by id.
-        self.steps: weakref.WeakSet[Any] = weakref.WeakSet()
+        self.programs: weakref.WeakSet[Any] = weakref.WeakSet()  # Of each step: Programs.
         self.names = Names()
         self.planning = Planning(settings, self.device)
         self.staying: list[_core.WeakStorage] = []  # What somebody sees past tensors.
@@ -210,15 +205,9 @@ class Session:
 
     def forsake(self) -> None:
         """In a forked process: the arena has stayed behind."""
-        self.is_forsaken = True
+        self.access.forsake()
         if self._homes is not None:
             self._homes.forsake()
-
-    def end(self) -> None:
-        """As the process ends: waits for the step that another thread runs. None begins then."""
-        if not self.is_forsaken:  # There nobody would ever release the lock.
-            self.is_ending = True
-            self.lock.acquire()
 
     def counters(self) -> dict[str, int]:
         """What the allocator has counted on this thread since the session began."""
@@ -231,9 +220,5 @@ class Session:
 
     def close(self) -> None:
         """Gives the arena back. Raises FitstepError while a step runs in it."""
-        with contextlib.nullcontext() if self.is_forsaken or self.is_ending else alone(self):
-            self._close()
-
-    def _close(self) -> None:
-        self.is_closed = True
-        self.leave_arena()
+        with self.access.last():
+            self.leave_arena()

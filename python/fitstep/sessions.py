@@ -109,7 +109,7 @@ os.register_at_fork(before=_run_before_a_fork, after_in_child=_forsake_all)
 
 def _end_all() -> None:
     for session in list(_sessions):
-        session.end()
+        session.access.end()
 
 
 # A thread that comes back from a step to an interpreter that is gone ends the process by abort().

@@ -10,6 +10,8 @@ made, and gone               -                             planned
 
 from __future__ import annotations
 
+import statistics
+from array import array
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +34,30 @@ KINDS = {
     "group": "optimizer_state",
     "grad": "gradient",
 }
+
+
+_TIMED_RUNS = 1000  # Whose median is the typical time.
+
+
+@dataclass
+class Measured:
+    """What the runs of one variant showed."""
+
+    runs: int = 0
+    timed: int = 0
+    # Of the last runs; all of it from the start, as a step must not take memory run by run.
+    seconds: array[float] = field(default_factory=lambda: array("d", bytes(8 * _TIMED_RUNS)))
+
+    def note(self, seconds: float | None) -> None:
+        """One more run; None where nobody knows how long it took."""
+        self.runs += 1
+        if seconds is not None:
+            self.seconds[self.timed % _TIMED_RUNS] = seconds
+            self.timed += 1
+
+    def typical_s(self) -> float | None:
+        """The median; None without any."""
+        return statistics.median(self.seconds[: self.timed]) if self.timed else None
 
 
 @dataclass(eq=False)
@@ -67,7 +93,13 @@ class Variant:
     sizes: dict[str, tuple[int, bool]] = field(default_factory=dict)  # Of homes: bytes, on device.
     planned: Planned | None = None
     last_used: int = 0
+    measured: Measured | None = None  # Once it has run.
     ambient: tuple[object, ...] = field(default_factory=ambient)
+
+    def note_run(self, seconds: float) -> None:
+        """One more, which took so long."""
+        self.measured = self.measured or Measured()
+        self.measured.note(seconds)
 
     def note_homes(self, session: Session) -> None:
         """Lets the segment know where its tensors are between steps."""

@@ -132,7 +132,7 @@ def test_two_threads_do_not_run_one_arena() -> None:
             except fitstep.FitstepError as error:
                 found.append(str(error))
 
-        with step._session.lock:
+        with step._session.access.alone():
             thread = threading.Thread(target=call)
             thread.start()
             thread.join()

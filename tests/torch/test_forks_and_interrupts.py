@@ -231,7 +231,7 @@ def test_an_interrupt_while_a_call_compiles_another_variant_acts_at_once(
 
     with monkeypatch.context() as patched:
         patched.setattr(fitstep.maker.Maker, "take_up", interrupted)
-        patched.setattr(fitstep.session.Session, "plan", lambda *_: planned.append(1))
+        patched.setattr(fitstep.planning.Planning, "plan", lambda *_: planned.append(1))
         with pytest.raises(KeyboardInterrupt):
             step(job.x[:8], job.y[:8])
     assert not planned
