@@ -245,6 +245,7 @@ void bind_following(py::module_& module) {
       .def("keep_state",
            [](Segment& segment, size_t number) { segment.is_state.at(number) = true; })
       .def("settle", &Segment::settle)
+      .def("unbind", &Segment::unbind)
       .def("externals", &Segment::externals)
       .def("first_bytes",
            [](const Segment& segment, size_t number) {

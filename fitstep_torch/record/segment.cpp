@@ -151,12 +151,43 @@ void Segment::widen(int32_t storage, const at::Tensor& met) {
   is_whole[at] = true;
 }
 
+void Segment::unbind() {
+  if (first_bytes.empty()) return;
+  for (TapeOp& op : tape.ops) {
+    for (auto* values : {&op.call.arguments, &op.call.results}) {
+      for (Value& value : *values) {
+        for (auto& tensor : value.tensors) {
+          if (!tensor.has_value()) continue;
+          const auto at = static_cast<size_t>(tensor->storage);
+          tensor->offset += shift_bytes(at, met_at_bytes[at]) /
+                            static_cast<int64_t>(c10::elementSize(tensor->dtype));
+        }
+      }
+    }
+  }
+  for (size_t i = 0; i < tape.storages.size(); ++i) {
+    TapeStorage& storage = tape.storages[i];
+    storage.name.clear();
+    storage.kind = StorageKind::Temporary;
+    storage.is_persistent = storage.is_visible = false;
+    if (!is_whole[i]) storage.size_bytes = whole_bytes[i];
+  }
+  first_bytes.clear();
+  tape.outputs.clear();
+  is_kept.assign(is_kept.size(), false);
+  is_fixed.assign(is_fixed.size(), false);
+  is_state.assign(is_state.size(), false);
+  home_address.assign(home_address.size(), 0);
+}
+
 void Segment::settle() {
   first_bytes = met_at_bytes;
+  whole_bytes.clear();
+  for (const TapeStorage& storage : tape.storages) whole_bytes.push_back(storage.size_bytes);
   std::vector<int64_t> least(met_at_bytes.size(), std::numeric_limits<int64_t>::max());
   const auto moves = [&](const TensorRef& ref) {
     const auto storage = static_cast<size_t>(ref.storage);
-    return met_at_bytes[storage] >= 0 && !is_fixed[storage];
+    return met_at_bytes[storage] >= 0 && !is_fixed[storage] && !is_whole[storage];
   };
   const auto each = [&](const auto& act) {
     for (TapeOp& op : tape.ops) {
@@ -183,7 +214,7 @@ void Segment::settle() {
     reach[storage] = std::max(reach[storage], reach_bytes(ref));
   });
   for (size_t i = 0; i < reach.size(); ++i) {
-    if (met_at_bytes[i] < 0 || is_fixed[i]) continue;
+    if (met_at_bytes[i] < 0 || is_fixed[i] || is_whole[i]) continue;
     if (least[i] < std::numeric_limits<int64_t>::max() / 16 * 16) first_bytes[i] -= least[i];
     tape.storages[i].size_bytes = std::max<int64_t>(reach[i], 0);
   }

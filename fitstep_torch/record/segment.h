@@ -30,6 +30,7 @@ struct Segment {
   // tensor that was met first; -1 for storages that the segment makes.
   std::vector<int64_t> met_at_bytes;
   std::vector<int64_t> first_bytes;  // The same, on a tape that settle() has moved.
+  std::vector<int64_t> whole_bytes;  // Sizes of storages, as they were before settle().
   std::vector<TensorRef> made;       // By storage: the tensor that it was made as.
   std::vector<bool> is_kept;         // By storage: whether the program leaves it to Python.
   std::vector<bool> is_fixed;        // By storage: must begin where it began (a home).
@@ -46,6 +47,9 @@ struct Segment {
   // Where storages that are no homes begin and end is decided by the tensors in them that the
   // segment uses: a batch may be a part of a data set.
   void settle();
+
+  // As before anybody said what its storages are, and before settle().
+  void unbind();
 
   // Storages that were there before, in the order in which they were met.
   std::vector<int32_t> externals() const;

@@ -206,6 +206,7 @@ std::vector<Variant::CodedCopy> Variant::coded_copies() const {
       const Action& evict = plan_->lane(lane)[i];
       const Residency& target = plan_->residencies[evict.copy.target.index()];
       if (target.code == Code::None || sizes[i].written_bytes == 0) continue;
+      if (target.tier == kHostTier && !has_host_codes_) continue;
       found.push_back(
           {.storage = target.storage, .tier = target.tier, .code = target.code, .size = sizes[i]});
     }

@@ -241,11 +241,10 @@ class Call:
     def _bring_home(self, variant: Variant, externals: list[torch.Tensor]) -> None:
         """What the program expects at home is there: tensors that user code has replaced move in,
         and those that they have replaced move out."""
-        session = self._session
-        homes = session.homes
+        homes = self._session.homes
         for name in variant.fresh.values():
-            session.leave_home(homes[name])
-        session.bring_home([(homes[name], externals[place]) for place, name in variant.homes])
+            self._session.leave_home(homes[name])
+        self._session.bring_home([(homes[name], externals[place]) for place, name in variant.homes])
 
     def _audit(
         self,

@@ -152,6 +152,7 @@ class Binder:
         All segments of a preview at once: what one makes and a later one uses is at home.
         """
         for one in recorded:
+            one.segment.unbind()  # Of a known one, for tensors that are elsewhere.
             for number, tensor in one.survivors:
                 self._made[storage_id(tensor)] = (one, number)
         in_use = self.grads_in_use(recorded)

@@ -99,16 +99,17 @@ def test_ctrl_c_during_a_step_acts_after_it() -> None:
     with compiled(job.step, (job.x, job.y)) as step:
         before = signal.signal(signal.SIGINT, interrupt)
         try:
-            original = step.note
+            programs = step._programs
+            original = programs.note
 
             def note(*args: Any) -> None:
                 os.kill(os.getpid(), signal.SIGINT)
                 original(*args)
 
-            step.note = note  # type: ignore[method-assign]
+            programs.note = note  # type: ignore[method-assign]
             with pytest.raises(KeyboardInterrupt):
                 step(job.x, job.y)
-            step.note = original  # type: ignore[method-assign]
+            programs.note = original  # type: ignore[method-assign]
             train(job, step, 2)
         finally:
             signal.signal(signal.SIGINT, before)

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from kit import Do, add, case
 from torch import Tensor, nn
-from worlds import FEATURES, Bench, adam, sgd
+from worlds import CLASSES, FEATURES, Bench, adam, sgd
 
 CALLS = 9
 ROWS = 40
@@ -359,3 +359,17 @@ def batch_in_an_array_that_is_refilled_for_each_call() -> Any:
     for i, (_, y) in enumerate(b.calls):
         calls += [Do(lambda i=i: np.copyto(array, rows(i, 6))), (x, y)]
     return b.world(b.usual, calls=calls)
+
+
+@case("lent")
+def arrays_of_a_weight_that_programs_of_slices_are_made_around() -> Any:
+    """Where the arena would have to grow all programs are made anew, of segments known before."""
+    b, seen = Bench(), []
+    data, classes = torch.randn(200, FEATURES), torch.randint(0, CLASSES, (200,))
+
+    def batch(at: int, count: int) -> Any:
+        return data[at : at + count], classes[at : at + count]
+
+    look = Do(lambda: seen.append(b.model[0].weight.detach().numpy()))
+    later = [batch(50, 6), batch(30, 64), batch(60, 64), batch(44, 6), batch(100, 96)]
+    return b.world(b.usual, seen, calls=[batch(40, 6), look, *later, look, batch(10, 96)])
