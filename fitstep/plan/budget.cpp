@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstddef>
 #include <cstdint>
-#include <string>
 #include <string_view>
 #include <system_error>
 

@@ -12,7 +12,6 @@
 #include "fitstep/base/result.h"
 #include "fitstep/plan/plan.h"
 #include "fitstep/run/arena.h"
-#include "fitstep/run/codecs.h"
 #include "fitstep/run/device.h"
 
 namespace fitstep {
