@@ -293,18 +293,7 @@ void Follower::leave_known() {
     if (one.place.position >= 0) argument.constant = argument.constant.deepcopy();
     set_number(call, one.place, one.value);
   }
-  for (TapeOp& op : tape.ops) {
-    for (auto* values : {&op.call.arguments, &op.call.results}) {
-      for (Value& value : *values) {
-        for (auto& ref : value.tensors) {
-          if (!ref.has_value()) continue;
-          const auto at = static_cast<size_t>(ref->storage);
-          ref->offset += from.shift_bytes(at, met_at_bytes_[at]) /
-                         static_cast<int64_t>(c10::elementSize(ref->dtype));
-        }
-      }
-    }
-  }
+  from.shift(tape.ops, met_at_bytes_);
   fresh_.generators = from.generators;
   alive_.clear();
   for (size_t i = 0; i < storages_.size(); ++i) {

@@ -19,6 +19,24 @@ bool is_same_double(double a, double b) {
   return std::bit_cast<int64_t>(a) == std::bit_cast<int64_t>(b);
 }
 
+int64_t element_bytes(const TensorRef& ref) {
+  return static_cast<int64_t>(c10::elementSize(ref.dtype));
+}
+
+// Of all arguments and results.
+template <class Act>
+void each_tensor(std::vector<TapeOp>& ops, const Act& act) {
+  for (TapeOp& op : ops) {
+    for (auto* values : {&op.call.arguments, &op.call.results}) {
+      for (Value& value : *values) {
+        for (auto& tensor : value.tensors) {
+          if (tensor.has_value()) act(op, *tensor);
+        }
+      }
+    }
+  }
+}
+
 bool are_tensors_alike(const TorchCall& of, const Value& a, const Value& b) {
   if (a.kind != b.kind || a.tensors.size() != b.tensors.size()) return false;
   for (size_t i = 0; i < a.tensors.size(); ++i) {
@@ -93,6 +111,13 @@ bool begin_alike(const Tape& a, const Tape& b, size_t count) {
   return true;
 }
 
+void Segment::shift(std::vector<TapeOp>& ops, const std::vector<int64_t>& met_now_at_bytes) const {
+  each_tensor(ops, [&](TapeOp&, TensorRef& ref) {
+    const auto at = static_cast<size_t>(ref.storage);
+    ref.offset += shift_bytes(at, met_now_at_bytes[at]) / element_bytes(ref);
+  });
+}
+
 std::vector<int32_t> Segment::externals() const {
   std::vector<int32_t> found;
   for (size_t i = 0; i < met_at_bytes.size(); ++i) {
@@ -137,34 +162,17 @@ bool Segment::take(const std::vector<ChangedNumber>& changed,
 void Segment::widen(int32_t storage, const at::Tensor& met) {
   const auto at = static_cast<size_t>(storage);
   const int64_t shift = shift_bytes(at, first_byte(met));
-  for (TapeOp& op : tape.ops) {
-    for (auto* values : {&op.call.arguments, &op.call.results}) {
-      for (Value& value : *values) {
-        for (auto& tensor : value.tensors) {
-          if (!tensor.has_value() || tensor->storage != storage) continue;
-          tensor->offset += shift / static_cast<int64_t>(c10::elementSize(tensor->dtype));
-          op.call.has_moving_tensors = true;
-        }
-      }
-    }
-  }
+  each_tensor(tape.ops, [&](TapeOp& op, TensorRef& ref) {
+    if (ref.storage != storage) return;
+    ref.offset += shift / element_bytes(ref);
+    op.call.has_moving_tensors = true;
+  });
   is_whole[at] = true;
 }
 
 void Segment::unbind() {
   if (first_bytes.empty()) return;
-  for (TapeOp& op : tape.ops) {
-    for (auto* values : {&op.call.arguments, &op.call.results}) {
-      for (Value& value : *values) {
-        for (auto& tensor : value.tensors) {
-          if (!tensor.has_value()) continue;
-          const auto at = static_cast<size_t>(tensor->storage);
-          tensor->offset += shift_bytes(at, met_at_bytes[at]) /
-                            static_cast<int64_t>(c10::elementSize(tensor->dtype));
-        }
-      }
-    }
-  }
+  shift(tape.ops, met_at_bytes);
   for (size_t i = 0; i < tape.storages.size(); ++i) {
     TapeStorage& storage = tape.storages[i];
     storage.name.clear();
@@ -182,39 +190,33 @@ void Segment::unbind() {
 
 void Segment::settle() {
   first_bytes = met_at_bytes;
-  whole_bytes.clear();
-  for (const TapeStorage& storage : tape.storages) whole_bytes.push_back(storage.size_bytes);
+  if (whole_bytes.empty()) {
+    for (const TapeStorage& storage : tape.storages) whole_bytes.push_back(storage.size_bytes);
+  }
   std::vector<int64_t> least(met_at_bytes.size(), std::numeric_limits<int64_t>::max());
-  const auto moves = [&](const TensorRef& ref) {
-    const auto storage = static_cast<size_t>(ref.storage);
+  const auto moves = [&](size_t storage) {
     return met_at_bytes[storage] >= 0 && !is_fixed[storage] && !is_whole[storage];
   };
   const auto each = [&](const auto& act) {
-    for (TapeOp& op : tape.ops) {
-      for (auto* values : {&op.call.arguments, &op.call.results}) {
-        for (Value& value : *values) {
-          for (auto& tensor : value.tensors) {
-            if (tensor.has_value() && moves(*tensor)) act(*tensor);
-          }
-        }
-      }
-    }
+    each_tensor(tape.ops, [&](TapeOp&, TensorRef& ref) {
+      if (moves(static_cast<size_t>(ref.storage))) act(ref);
+    });
   };
   each([&](const TensorRef& ref) {
-    const auto size = static_cast<int64_t>(c10::elementSize(ref.dtype));
     int64_t& known = least[static_cast<size_t>(ref.storage)];
-    known = std::min(known, ref.offset * size);
+    known = std::min(known, ref.offset * element_bytes(ref));
   });
   // Whole elements of whatever type lies there.
   for (int64_t& bytes : least) bytes = bytes / 16 * 16;
   std::vector<int64_t> reach(met_at_bytes.size(), 0);
   each([&](TensorRef& ref) {
     const auto storage = static_cast<size_t>(ref.storage);
-    ref.offset -= least[storage] / static_cast<int64_t>(c10::elementSize(ref.dtype));
+    ref.offset -= least[storage] / element_bytes(ref);
     reach[storage] = std::max(reach[storage], reach_bytes(ref));
   });
   for (size_t i = 0; i < reach.size(); ++i) {
-    if (met_at_bytes[i] < 0 || is_fixed[i] || is_whole[i]) continue;
+    if (is_fixed[i]) tape.storages[i].size_bytes = whole_bytes[i];  // Also one that was no home.
+    if (!moves(i)) continue;
     if (least[i] < std::numeric_limits<int64_t>::max() / 16 * 16) first_bytes[i] -= least[i];
     tape.storages[i].size_bytes = std::max<int64_t>(reach[i], 0);
   }

@@ -30,7 +30,7 @@ struct Segment {
   // tensor that was met first; -1 for storages that the segment makes.
   std::vector<int64_t> met_at_bytes;
   std::vector<int64_t> first_bytes;  // The same, on a tape that settle() has moved.
-  std::vector<int64_t> whole_bytes;  // Sizes of storages, as they were before settle().
+  std::vector<int64_t> whole_bytes;  // Sizes of storages, before settle() was first called.
   std::vector<TensorRef> made;       // By storage: the tensor that it was made as.
   std::vector<bool> is_kept;         // By storage: whether the program leaves it to Python.
   std::vector<bool> is_fixed;        // By storage: must begin where it began (a home).
@@ -57,6 +57,9 @@ struct Segment {
   // Bytes between where a storage begins on the tape and where it does in a run that has met it
   // first at `met_at_bytes`.
   int64_t shift_bytes(size_t storage, int64_t met_at_bytes) const;
+
+  // Calls of this tape to where their tensors are in such a run, by storage.
+  void shift(std::vector<TapeOp>& ops, const std::vector<int64_t>& met_at_bytes) const;
 
   // Takes the numbers of a run, in which `externals` stand for those of the segment. Whether they
   // were known to change; they are from then on.

@@ -2,7 +2,8 @@
 
 host    RAM beside the budget, as much as host_budget says
 disk    files in disk_dir, as much as disk_budget says: one for what plans evict, one for homes if
-        they do not fit into the arena and there is no host tier; of the budget 1 % is on its way
+        they do not fit into the arena and there is no host tier; 1 % of the budget is for what is
+        on its way there or back
 
 For plans homes on disk are on the host tier, which has nothing else then and copies as the disk
 does.

@@ -199,15 +199,12 @@ def step_failed(
 def not_finished(raised: BaseException, why: FitstepError, before: list[Any]) -> StepFailed:
     """The error for a step whose own code has raised, behind calls that cannot run; these programs
     had come to their end before."""
-    failed = step_failed(
-        [],
-        f"the step raised {type(raised).__name__}: {raised}; what it had called before that cannot "
-        f"run: {why.problem}",
-        [],
-        before,
-    )
+    problem = f"the step raised {type(raised).__name__}: {raised}; what it had called before that "
+    failed = step_failed([], f"{problem}cannot run: {why.problem}", [], before)
     todo = f"raise before the model is called; or {why.todo}" if why.todo else "raise earlier"
-    return StepFailed(failed.problem, changed=failed.changed, todo=f"{todo}\n  {failed.todo}")
+    failed.todo = f"{todo}\n  {failed.todo}"
+    failed._join()
+    return failed
 
 
 class PlanFileError(FitstepError, ValueError):

@@ -124,7 +124,8 @@ class Step:
         as plain PyTorch would have left it, bit for bit. Returned tensors are detached.
 
         Operators, shapes or flags that no earlier call had make a new program first; of more than
-        `max_variants` programs the one that was used least recently is forgotten.
+        `max_variants` programs the one that was used least recently is forgotten, but of one call
+        all are kept up to eight times as many.
 
         `p.grad` is None afterwards, unless no optimizer in the step has used the gradient, a later
         step reads it, or `keep_grads=True` was given.
