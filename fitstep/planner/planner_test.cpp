@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <iterator>
 #include <variant>
 #include <vector>
 
@@ -97,6 +98,27 @@ TEST(MakePlan, SaysHowMuchWouldDoWhereItGivesUp) {
   }
   EXPECT_GT(gave_up_count, 0);
   EXPECT_GT(lower_count, gave_up_count / 2);
+}
+
+// Batch statistics that only a backward pass looks at: nothing ever has to come.
+TEST(MakePlan, FindsOneWhereNothingOfAHomeBelowIsRead) {
+  Program program = chain_program({.layers = 3});
+  const StorageId home(program.storages.size());
+  program.storages.push_back({.name = "statistics",
+                              .size_bytes = 64,
+                              .kind = StorageKind::Buffer,
+                              .is_persistent = true,
+                              .is_visible = true,
+                              .has_content_at_start = true,
+                              .recorded = {0, std::ssize(program.ops)}});
+  program.ops[2].forms[0].reads.push_back({home, 0, ReadKind::ShapeOnly});
+  for (const int64_t capacity_bytes : {int64_t{6} * 64, int64_t{1} << 20}) {
+    const Outcome outcome =
+        make_plan(program, unit_machine(),
+                  {.homes = {{home, 0, kHostTier}}, .capacity_bytes = capacity_bytes});
+    ASSERT_TRUE(std::holds_alternative<Fits>(outcome)) << capacity_bytes;
+    EXPECT_TRUE(std::get<Fits>(outcome).plan.lane(Lane::Evict).empty()) << "nothing has to leave";
+  }
 }
 
 // A limit that has passed before the first plan: the first is still the answer.

@@ -153,7 +153,7 @@ class Chooser {
   }
 
   void try_tiers(std::vector<Gap> gaps) {
-    std::vector<TierId> before;
+    std::optional<std::vector<TierId>> before;  // None of a schedule without gaps are timed, too.
     for (int32_t rule = 0; rule < kTierRules; ++rule) {
       if (!choose_tiers(limits_.below, machine_, start_ps_, TierRule{rule}, gaps)) continue;
       std::vector<TierId> tiers;

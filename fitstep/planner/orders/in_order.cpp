@@ -61,9 +61,9 @@ class Planning {
   // For what to offload: a published policy has decided it.
   bool may_search() const { return moves_.offload && find_policy(request_.policy) == nullptr; }
 
-  // Candidates, all placed: bytes fall, time rises. Never empty. More homes go below as long as
-  // that helps; then, in a small program, single ones go there or come back. Where none is within
-  // the capacity, the last one says what would be.
+  // Candidates, all placed: bytes fall, time rises. More homes go below as long as that helps;
+  // then, in a small program, single ones go there or come back. Where none is within the capacity,
+  // the last one says what would be; there is none where no search finds any plan.
   std::vector<Candidate> run() {
     std::vector<std::vector<StorageId>> levels(1);
     if (is_free_) levels = home_levels(values_);
@@ -365,9 +365,11 @@ Outcome plan_in_order(const Program& program, std::span<const std::vector<OpId>>
     if (candidate.bytes > request.capacity_bytes) continue;
     return Fits{.plan = planning.make_certified_plan(candidate, request.capacity_bytes)};
   }
-  const Candidate& least = candidates.back();
-  const bool is_known = request.says_least || !planning.may_search();
-  return GaveUp{.least_found_bytes = is_known ? std::max(least.bytes, least.asked_bytes) : 0,
+  int64_t least_bytes = 0;
+  if (!candidates.empty() && (request.says_least || !planning.may_search())) {
+    least_bytes = std::max(candidates.back().bytes, candidates.back().asked_bytes);
+  }
+  return GaveUp{.least_found_bytes = least_bytes,
                 .floor_bytes = planning.floor_bytes(),
                 .culprits = planning.culprits()};
 }
