@@ -11,6 +11,7 @@
 #include "fitstep_torch/device/hashes.h"          // IWYU pragma: export
 #include "fitstep_torch/device/homes.h"           // IWYU pragma: export
 #include "fitstep_torch/device/interrupts.h"      // IWYU pragma: export
+#include "fitstep_torch/device/lent_room.h"       // IWYU pragma: export
 #include "fitstep_torch/device/offered_place.h"   // IWYU pragma: export
 #include "fitstep_torch/device/taken_out.h"       // IWYU pragma: export
 #include "fitstep_torch/device/thrown.h"          // IWYU pragma: export

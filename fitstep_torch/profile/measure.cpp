@@ -9,10 +9,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <exception>
 #include <iterator>
 #include <map>
+#include <new>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "fitstep_torch/device.h"
 #include "fitstep_torch/lower.h"
@@ -79,6 +82,13 @@ Error kernel_error(const TorchCall& call, const std::string& why) {
                       full_name(call.handle), why)};
 }
 
+// Which says nothing about the call. PyTorch has no type for it on a CPU, only these words.
+bool is_out_of_memory(const std::exception& error) {
+  constexpr std::string_view kWords = "DefaultCPUAllocator: can't allocate memory";
+  return dynamic_cast<const std::bad_alloc*>(&error) != nullptr ||
+         std::string_view(error.what()).find(kWords) != std::string_view::npos;
+}
+
 Status run(const TorchCall& call, const std::vector<int64_t>& size_bytes,
            const OfferedPlace& offered, torch::jit::Stack& stack) {
   const KeepCounters counters(offered.device().answers());
@@ -90,6 +100,7 @@ Status run(const TorchCall& call, const std::vector<int64_t>& size_bytes,
     call.handle.callBoxed(stack);
   } catch (const std::exception& error) {
     offered.end();
+    if (is_out_of_memory(error)) throw;
     return kernel_error(call, first_line(error));
   }
   offered.end();
@@ -218,10 +229,9 @@ Status Bench::in_room(const TorchCall& call, const std::function<Status(Fill)>& 
   // Before the room is lent: what this takes is kept.
   const std::unique_ptr<Serving> serving = place_.device.serve();
   if (place_.room.empty()) return todo(fill);
-  Answers& answers = place_.device.answers();
-  answers.lend(place_.room.data(), static_cast<int64_t>(place_.room.size()));
+  LentRoom lent(place_.device, place_.room);
   const Status status = todo(fill);
-  if (answers.take_back() != 0 && status) {
+  if (lent.take_back() != 0 && status) {
     return Error{ErrorCode::Unsupported,
                  fmt::format("{} keeps memory that it requested after it has returned",
                              full_name(call.handle))};

@@ -341,10 +341,10 @@ Geometries::Trial Geometries::tried(const TorchCall& call, const torch::jit::Sta
   std::optional<GeneratorKept> kept;
   if (facts_of(call.handle).is_random) kept.emplace(stack, device);
   std::unique_ptr<Serving> serving;
-  const bool is_lent = room_.device != nullptr && !room_.bytes.empty();
-  if (is_lent) {
+  std::optional<LentRoom> lent;
+  if (room_.device != nullptr && !room_.bytes.empty()) {
     serving = room_.device->serve();
-    room_.device->answers().lend(room_.bytes.data(), static_cast<int64_t>(room_.bytes.size()));
+    lent.emplace(*room_.device, room_.bytes);
   }
   Trial first = tried_with(call, stack, Fill::Zeros);
   first.is_sure = true;
@@ -356,7 +356,6 @@ Geometries::Trial Geometries::tried(const TorchCall& call, const torch::jit::Sta
     if (other.failure == nullptr) first = std::move(other);
     first.is_sure = is_sure;
   }
-  if (is_lent) room_.device->answers().take_back();
   return first;
 }
 
