@@ -75,7 +75,7 @@ def compile(  # noqa: A001 - the word that PyTorch's users know.
         keep_grads: leave `p.grad` set also where an optimizer of the step has used it.
         audits: "auto": calls 1, 2, 3, 30, 300, …, and the first after a new program, are made by
             plain PyTorch too and compared where that fits; "all"; "off"; None: FITSTEP_AUDITS says.
-        max_variants: programs that are kept, or as many as one call needs, up to eight times that.
+        max_variants: programs that are kept, or twice those of a call, up to eight times this.
         seed, effort: of the planner. Equal seeds give equal plans; more rounds, better ones.
         progress: a progress line while profiling and planning; None: if stderr is a terminal.
 

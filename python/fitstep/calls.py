@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .following import Ended, Following
+    from .planned import Planned
     from .programs import Programs
     from .state import Reach
 
@@ -50,7 +51,7 @@ class Call:
         self._audits = audits  # Where this call is one of them.
         self._part = 0
         self._ran: list[Any] = []  # Programs of this call that have come to their end.
-        self._looked: list[Variant] = []
+        self._looked: list[tuple[Planned, Any]] = []  # What samples copies: variants of the core.
         self._has_failed = False
         self._has_raised = False  # The function, not what runs behind it.
         self._note_numbers()
@@ -75,9 +76,8 @@ class Call:
             self.end_segment(following)
         following.core.forget_writes()
         self._take_ghosts()
-        for variant in self._looked:
-            assert variant.planned is not None
-            choose_codes(self._session, variant.planned)
+        for planned, core in self._looked:
+            choose_codes(self._session, planned, core)
         return result
 
     def _note_numbers(self) -> None:
@@ -206,7 +206,7 @@ class Call:
         core = variant.planned.variant
         if shall_look(self._session, variant.planned):
             core.sample_codes()
-            self._looked.append(variant)
+            self._looked.append((variant.planned, core))
         began = time.perf_counter()
         following.is_running = True
         try:

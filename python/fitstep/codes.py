@@ -8,7 +8,7 @@ behind it    the planner makes the same plan with a code for each copy to the di
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -32,10 +32,13 @@ def shall_look(session: Session, one: Planned) -> bool:
     return not one.has_looked
 
 
-def choose_codes(session: Session, one: Planned) -> None:
-    """After that run: has the program run by the same plan with the codes that pay."""
+def choose_codes(session: Session, one: Planned, looked: Any) -> None:
+    """After that run, of the variant `looked`: has the program run by the same plan with the codes
+    that pay. It looks again where all programs have been made anew since."""
+    if one.variant is not looked:
+        return
     one.has_looked = True
-    known = one.variant.sampled_program()
+    known = looked.sampled_program()
     options = session.planning.options(one, int(one.plan.certificate()["capacity_bytes"]))
     plan = _core.with_codes(known, one.plan, torch.get_num_threads(), options)
     if plan is None:

@@ -131,7 +131,7 @@ class BudgetTooSmall(FitstepError):
         if least_found_bytes is None:
             todo = f"raise the budget above {format_bytes(floor_bytes)} or make the batch smaller"
         else:
-            todo = f"a plan was found for {format_bytes(least_found_bytes)}; for less, none was"
+            todo = f"give a budget of {format_bytes(least_found_bytes)}, for less no plan was found"
         if auto_fits is not None and least_found_bytes is not None:
             missing = format_bytes(least_found_bytes - budget_bytes)
             todo = f"{todo}: {missing} more than the budget"
@@ -201,8 +201,9 @@ def not_finished(raised: BaseException, why: FitstepError, before: list[Any]) ->
     had come to their end before."""
     problem = f"the step raised {type(raised).__name__}: {raised}; what it had called before that "
     failed = step_failed([], f"{problem}cannot run: {why.problem}", [], before)
-    todo = f"raise before the model is called; or {why.todo}" if why.todo else "raise earlier"
-    failed.todo = f"{todo}\n  {failed.todo}"
+    # Its traceback keeps what is behind the forward pass, which the budget need not hold otherwise.
+    todo = f"raise before the model is called, or {why.todo}" if why.todo else "raise earlier"
+    failed.todo = todo if why._says_what_stays else f"{todo}\n  {failed.todo}"
     failed._join()
     return failed
 

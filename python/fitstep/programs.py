@@ -39,12 +39,22 @@ class Programs:
         self._most_variants = most
         self._follower = follower
         self._used = self._used_before = 0  # Runs of variants; and before the present call.
+        self._in_call = 0  # Variants that the last call has run.
         session.programs.add(self)
 
     def add(self, variants: list[Variant], plan: Any = None) -> None:
-        """Plans, verifies and makes ready. Raises before anything of the user's has changed."""
+        """Plans, verifies and makes ready. Raises before anything of the user's has changed; where
+        the arena has to grow and cannot, all programs of the session are to be made anew."""
         if not variants:
             return
+        plain_peak_bytes = self.plain_peak_bytes
+        try:
+            self._add(variants, plan)
+        except BaseException:
+            self.plain_peak_bytes = plain_peak_bytes
+            raise
+
+    def _add(self, variants: list[Variant], plan: Any) -> None:
         self.audits.has_new = True
         session, planning = self.session, self.session.planning
         first = not session.is_open
@@ -73,7 +83,11 @@ class Programs:
                 planning.places.back_to(mark)
                 raise
             with uninterrupted():
-                session.grow(new, self.plain_peak_bytes, tensors)
+                try:
+                    session.grow(new, self.plain_peak_bytes, tensors)
+                except BaseException:
+                    self._forget_all()
+                    raise
                 self._settle(variants, new, replanned=False)
                 for programs in session.programs:
                     for variant in programs.variants:
@@ -100,7 +114,9 @@ class Programs:
 
     @property
     def _most(self) -> int:
-        return max(self._most_variants, 2 * self.previewed)  # Each may take another branch.
+        """Twice those of compile or of the last call, as each may take another branch."""
+        kept = max(self._most_variants, 2 * self.previewed)
+        return max(kept, min(2 * self._in_call, _MOST_IN_CALL * kept))
 
     @property
     def has_room(self) -> bool:
@@ -108,10 +124,10 @@ class Programs:
         return len(self.variants) < self._most
 
     def make_room(self) -> None:
-        """Forgets the variants that were used least recently, where there are too many. A call that
-        needs more keeps them, up to a limit, or the next one would make them anew."""
-        in_call = sum(one.last_used > self._used_before for one in self.variants)
-        spare = len(self.variants) - max(self._most, min(in_call, _MOST_IN_CALL * self._most))
+        """At a call's end: forgets the variants that were used least recently, where there are too
+        many. A call that needs more keeps them, or the next one would make them anew."""
+        self._in_call = sum(one.last_used > self._used_before for one in self.variants)
+        spare = len(self.variants) - self._most
         for old in sorted(self.variants, key=lambda variant: variant.last_used)[: max(spare, 0)]:
             self.variants.remove(old)
             self.session.planning.forget(old.planned)
@@ -133,17 +149,22 @@ class Programs:
         self.variants.remove(variant)
         self.session.planning.forget(variant.planned)
 
+    def _forget_all(self) -> None:
+        """There is no arena, and no program of the session."""
+        session = self.session
+        for programs in session.programs:
+            programs.variants, programs.previewed = [], 0
+        self._follower.set_known([])
+        session.leave_arena()
+        session.planning.places = Homes(session.device.alignment_bytes())
+
     def add_in_call(self, variant: Variant, one: Recorded) -> Variant:
         """Makes the variant of what a call has recorded ready; or another one for the same."""
         try:
             self.add([variant])
         except ArrayIsAlive:  # What it shows stays where it is; all programs are to be made anew.
             self._check_no_address(self._at_home())
-            for programs in self.session.programs:
-                programs.variants, programs.previewed = [], 0
-            self._follower.set_known([])
-            self.session.leave_arena()
-            self.session.planning.places = Homes(self.session.device.alignment_bytes())
+            self._forget_all()
             variant = self.maker.take_up(one)
             self.add([variant])
         return variant

@@ -133,16 +133,18 @@ def _with_bases(tensors: list[torch.Tensor]) -> tuple[list[torch.Tensor], Counte
 def forget_dead_arrays(lent: list[torch.Tensor]) -> list[torch.Tensor]:
     """Those of `lent`, whose memory was given to numpy, that numpy has still. Of the others it is
     forgotten: their memory is the tensor's alone."""
-    if not lent:
-        return []
     of = {_core.storage_id(tensor): tensor for tensor in lent}
+    addresses = _with_addresses() if of else set()
+    known_alive = [tensor for key, tensor in of.items() if key in addresses]
+    of = {key: tensor for key, tensor in of.items() if key not in addresses}
+    if not of:
+        return known_alive
     held = Counter(id(t) for t in all_locals() if _is_over(t, of))
     every = _all_tensors()
     grads = set(map(id, _core.grads_of(every)))
     over, by_views = _with_bases([t for t in every if _is_over(t, of)])
     known = Counter(_core.storage_id(t) for t in over)
-    alive = of.keys() & _with_addresses()
-    alive |= {key for key, tensor in of.items() if _core.use_count(tensor) > known[key]}  # Capsule.
+    alive = {key for key, tensor in of.items() if _core.use_count(tensor) > known[key]}  # Capsule.
     past = _core.references_past_containers(over, all_objects())
     own = {id(tensor) for tensor in lent}
     for tensor, references in zip(over, past, strict=True):
@@ -155,7 +157,7 @@ def forget_dead_arrays(lent: list[torch.Tensor]) -> list[torch.Tensor]:
     for key, tensor in of.items():
         if key not in alive:
             _core.forget_lender(tensor)
-    return [of[key] for key in alive]
+    return known_alive + [of[key] for key in alive]
 
 
 class Arrays:

@@ -49,7 +49,8 @@ class Session:
         return self._homes is not None
 
     def grow(self, new: list[Planned], plain_bytes: int, tensors: dict[str, torch.Tensor]) -> None:
-        """Opens a larger arena in place of this one: another variant needs it."""
+        """Opens a larger arena in place of this one: another variant needs it. Where it raises,
+        there is none, and every program has to be made anew."""
         planning, old = self.planning, self.planning.planned
         at_home = {
             name: home.tensor
@@ -57,6 +58,8 @@ class Session:
             if home.tensor is not None and self.is_home(home.tensor, home)
         }
         self.leave_arena()
+        for one in old:
+            one.given_plan = None  # It is for the homes that there were.
         asked = planning.asked_bytes(plain_bytes)
         planning.budget_bytes = max(asked + slack_of(asked), planning.budget_bytes)
         every = [*old, *new]

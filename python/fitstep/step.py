@@ -27,8 +27,6 @@ from .sessions import ghosts
 from .uninterrupted import uninterrupted
 from .variants import Variant
 
-_MOST_IN_CALL = 8  # Times the variants that are kept.
-
 
 class Step:
     """What `fitstep.compile` returns. Call it like the step function it was made from.
@@ -124,8 +122,8 @@ class Step:
         as plain PyTorch would have left it, bit for bit. Returned tensors are detached.
 
         Operators, shapes or flags that no earlier call had make a new program first; of more than
-        `max_variants` programs the one that was used least recently is forgotten, but of one call
-        all are kept up to eight times as many.
+        `max_variants` programs the one that was used least recently is forgotten. A call that needs
+        more has room for twice those it needs, up to eight times `max_variants`.
 
         `p.grad` is None afterwards, unless no optimizer in the step has used the gradient, a later
         step reads it, or `keep_grads=True` was given.

@@ -133,9 +133,12 @@ def test_addresses_that_a_step_asks_for_leave_nothing_behind() -> None:
         assert stand_ins == [], "memory that only the preview has shown"
 
 
-def test_a_call_keeps_the_programs_that_it_needs() -> None:
+@pytest.mark.parametrize("kind", ["AdamW", "SGD"])
+def test_a_call_keeps_the_programs_that_it_needs(kind: str) -> None:
     net = model()
-    optimizer = torch.optim.AdamW(net.parameters(), 0.1)
+    optimizer: torch.optim.Optimizer = torch.optim.AdamW(net.parameters(), 0.1)
+    if kind == "SGD":  # The first call has other programs than those behind it.
+        optimizer = torch.optim.SGD(net.parameters(), 0.1, momentum=0.9, foreach=False)
 
     def train(x: torch.Tensor) -> int:
         addresses = {p.data_ptr() for p in net.parameters()}  # Each is at home in a program.

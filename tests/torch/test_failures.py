@@ -321,7 +321,7 @@ def test_the_step_raises_behind_calls_that_cannot_run() -> None:
         with pytest.raises(fitstep.StepFailed, match=r"raised KeyError.* cannot run") as e:
             step(odd)
         assert isinstance(e.value.__cause__, KeyError)
-        assert "raise before the model is called; or a plan was found for" in str(e.value)
+        assert "raise before the model is called, or give a budget of" in str(e.value)
         assert differences(before, fingerprint(it=model)) == []
         step(usual)
 

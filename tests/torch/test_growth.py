@@ -1,0 +1,144 @@
+"""A call that needs a larger arena than there is, and what stays where there is no room for it."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from fitstep.zoo.bits import differences, fingerprint
+from torch import Tensor, nn
+
+import fitstep
+from fitstep import _core
+from fitstep import session as sessions
+
+
+def make() -> tuple[nn.Module, Callable[..., Tensor]]:
+    torch.manual_seed(0)
+    model = nn.ModuleList([nn.Linear(16, 64), nn.Linear(64, 64), nn.Linear(64, 4)])
+    optimizer = torch.optim.Adam(model.parameters(), 0.01)
+
+    def step(x: Tensor, more: bool = False) -> Tensor:
+        hidden = model[0](x).relu()
+        loss = model[2](model[1](hidden) if more else hidden).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return model, step
+
+
+def no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No further arena can be opened."""
+
+    def refuse(_: Any) -> None:
+        raise _core.CoreError("memory", "cannot reserve 1 TiB; lower the budget")
+
+    monkeypatch.setattr(sessions.Session, "_open_homes", refuse)
+
+
+def test_steps_go_on_where_there_is_no_room_for_a_larger_batch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (model, function), (plain, plain_step) = make(), make()
+    usual, huge = torch.ones(8, 16), torch.ones(4000, 16)
+    with closing(fitstep.compile(function, (usual,), audits="off")) as step:
+        step(usual)
+        peak = step.report().plain_peak_bytes
+        with monkeypatch.context() as context:
+            no_memory(context)
+            with pytest.raises(fitstep.errors.FitstepError, match="cannot reserve"):
+                step(huge)
+        plain_step(usual)
+        assert torch.equal(step(usual), plain_step(usual))
+        assert step.report().plain_peak_bytes == peak, "what has never run does not count"
+        step(huge)
+        plain_step(huge)
+        assert differences(fingerprint(it=model), fingerprint(it=plain)) == []
+
+
+def test_nobody_elses_memory_is_in_the_arena_where_measuring_is_refused_memory() -> None:
+    script = Path(__file__).parent / "little_memory.py"
+    ended = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr[-2000:]
+    refused, *others = ended.stdout.splitlines()
+    assert others == ["changed []", "differences []"]
+    assert int(refused.split()[1]) > 4, "most of the limits are too low"
+
+
+def test_a_step_goes_on_where_another_one_cannot_be_compiled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (model, function), (plain, plain_step) = make(), make()
+    usual, huge = torch.ones(8, 16), torch.ones(4000, 16)
+
+    def evaluate(x: Tensor) -> Tensor:
+        with torch.no_grad():
+            return model[2](model[1](model[0](x))).sum()  # type: ignore[index]
+
+    with closing(fitstep.compile(function, (usual,), audits="off")) as step:
+        step(usual)
+        plain_step(usual)
+        with monkeypatch.context() as context:
+            no_memory(context)
+            with pytest.raises(fitstep.errors.FitstepError, match="cannot reserve"):
+                fitstep.compile(evaluate, (huge,))
+        for _ in range(2):
+            assert torch.equal(step(usual), plain_step(usual))
+        assert differences(fingerprint(it=model), fingerprint(it=plain)) == []
+
+
+def test_a_plan_from_a_file_is_for_the_homes_that_there_were(tmp_path: Path) -> None:
+    usual = torch.ones(8, 16)
+    path = str(tmp_path / "it.plan")
+    _, function = make()
+    with closing(fitstep.compile(function, (usual,), audits="off")) as step:
+        step.plan.save(path)
+    (model, function), (plain, plain_step) = make(), make()
+    with closing(fitstep.compile(function, (usual,), plan=path, audits="off")) as step:
+        for more in (False, True, False, True):
+            assert torch.equal(step(usual, more), plain_step(usual, more))
+        assert differences(fingerprint(it=model), fingerprint(it=plain)) == []
+
+
+@pytest.mark.parametrize("policy", ["auto", "offload"])
+def test_codes_are_looked_at_again_where_all_programs_are_made_anew(policy: str) -> None:
+    def make_two() -> tuple[nn.Module, Callable[[Tensor, Tensor], float]]:
+        torch.manual_seed(0)
+        first = nn.Sequential(*[nn.Sequential(nn.Linear(64, 64), nn.ReLU()) for _ in range(6)])
+        second = nn.Linear(64, 64)
+        optimizer = torch.optim.Adam(first.parameters())
+        other = torch.optim.SGD(second.parameters(), lr=0.1)
+
+        def step(x: Tensor, y: Tensor) -> float:
+            optimizer.zero_grad()
+            loss = first(x).square().mean()
+            loss.backward()
+            optimizer.step()
+            value = loss.item()
+            other.zero_grad()
+            loss = second(y).square().mean()
+            loss.backward()
+            other.step()
+            return value + loss.item()
+
+        return nn.ModuleList([first, second]), step
+
+    (model, function), (plain, plain_step) = make_two(), make_two()
+    small = torch.ones(128, 64), torch.ones(4, 64)
+    large = torch.ones(130, 64), torch.ones(9000, 64)
+    with closing(
+        fitstep.compile(
+            function, small, policy=policy, host_budget="64MiB", host_codes=True, audits="off"
+        )
+    ) as step:
+        for arguments in (small, small, large, small, large):
+            shown = model[0][0][0].weight.detach().numpy()  # type: ignore[index]
+            assert step(*arguments) == plain_step(*arguments)
+            assert shown.shape == (64, 64)
+        assert differences(fingerprint(it=model), fingerprint(it=plain)) == []
