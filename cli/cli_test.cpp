@@ -141,6 +141,12 @@ TEST(Command, RefusesBadInputWithTheFileInTheSentence) {
   }
 }
 
+TEST(Command, SaysItsVersion) {
+  const Answer answer = run_command({"--version"});
+  EXPECT_EQ(answer.code, ExitCode::Yes);
+  EXPECT_EQ(answer.text, "fitstep " FITSTEP_VERSION "\n");
+}
+
 TEST(Command, HelpsWithAnExamplePerVerb) {
   for (const char* verb :
        {"plan", "curve", "simulate", "report", "show", "verify", "machine", "layout"}) {

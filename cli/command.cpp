@@ -44,6 +44,7 @@ Answer refuse_arguments(const CLI::App& app, const std::vector<std::string>& arg
 Answer run_command(const std::vector<std::string>& arguments, const Progress& progress) {
   CLI::App app("Train inside a memory budget: plan programs, prove plans, see what they cost.",
                "fitstep");
+  app.set_version_flag("--version", "fitstep " FITSTEP_VERSION);
   app.require_subcommand(1);
   PlanOptions plan;
   const CLI::App* plan_verb = add_plan(app, plan);
