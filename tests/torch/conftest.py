@@ -12,4 +12,6 @@ os.environ["FITSTEP_AUDITS"] = "off"  # Tests count runs and bytes; test_audits.
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Registers what takes too long for every day."""
-    parser.addoption("--every-pair", action="store_true", help="all policies on all nets")
+    parser.addoption(
+        "--every-pair", action="store_true", help="all policies on all nets, all places of sweeps"
+    )

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from fitstep.zoo.bits import differences, fingerprint
+from nth_call import NthCall
 from torch import Tensor, nn
 
 import fitstep
@@ -142,3 +143,32 @@ def test_codes_are_looked_at_again_where_all_programs_are_made_anew(policy: str)
             assert step(*arguments) == plain_step(*arguments)
             assert shown.shape == (64, 64)
         assert differences(fingerprint(it=model), fingerprint(it=plain)) == []
+
+
+def test_a_call_that_grows_is_refused_memory_at_any_place(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stride = 11 if request.config.getoption("--every-pair") else 139
+    nth = NthCall(monkeypatch)
+    usual, huge = torch.ones(8, 16), torch.ones(600, 16)
+    (model, function), (plain, plain_step) = make(), make()
+    refused: list[str] = []
+    for at in range(stride, 100_000, stride):
+        with closing(fitstep.compile(function, (usual,), audits="off")) as step:
+            step(usual)
+            plain_step(usual)
+            nth.arm(at)
+            before = fingerprint(it=model)
+            try:
+                step(huge, True)
+            except MemoryError:
+                assert differences(before, fingerprint(it=model)) == [], nth.name
+            else:
+                plain_step(huge, True)
+            if not nth.name:
+                break
+            refused.append(nth.name)
+            for x, more in ((usual, False), (huge, True), (usual, False)):
+                assert torch.equal(step(x, more), plain_step(x, more)), nth.name
+            assert differences(fingerprint(it=model), fingerprint(it=plain)) == [], nth.name
+    assert len(refused) > 5
