@@ -59,7 +59,8 @@ Row make_row(const Question& question, const std::string& policy) {
     row.needs_bytes = small->floor_bytes;
   }
   if (const auto* gave_up = std::get_if<GaveUp>(&outcome)) {
-    row.needs_bytes = gave_up->least_found_bytes;
+    row.is_floor = gave_up->least_found_bytes == 0;
+    row.needs_bytes = row.is_floor ? gave_up->floor_bytes : gave_up->least_found_bytes;
   }
   auto* fits = std::get_if<Fits>(&outcome);
   if (fits == nullptr) return row;

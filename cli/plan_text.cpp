@@ -126,16 +126,22 @@ std::string print(const Question& question, const TooSmall& small) {
 
 // A policy is what it is; only another one needs less.
 std::string print_advice(const Question& question, const GaveUp& gave_up) {
-  if (!question.does_best_fit) return "a larger --effort may find a lower plan\n";
+  const bool is_known = gave_up.least_found_bytes > 0;
+  if (!question.does_best_fit || !is_known) return "a larger --effort may find a lower plan\n";
   return fmt::format("{} needs {} more than the arena has; auto {}\n", question.request.policy,
                      format_bytes(gave_up.least_found_bytes - question.budget.capacity_bytes),
                      *question.does_best_fit ? "finds a plan" : "finds none either");
 }
 
+std::string print_found(const Question& question, const GaveUp& gave_up) {
+  if (gave_up.least_found_bytes == 0) return "";
+  return line("found", gave_up.least_found_bytes,
+              "the lowest plan found; it takes " + as_budget(question, gave_up.least_found_bytes));
+}
+
 std::string print(const Question& question, const GaveUp& gave_up) {
   return "gave up: " + print_question(question) + "\n" + print_budget(question) +
-         line("found", gave_up.least_found_bytes,
-              "the lowest plan found; it takes " + as_budget(question, gave_up.least_found_bytes)) +
+         print_found(question, gave_up) +
          line("floor", gave_up.floor_bytes, "provably no plan needs less") + "\n" +
          print_culprits(question, gave_up.culprits) + print_advice(question, gave_up);
 }
@@ -201,12 +207,14 @@ std::string outcome_to_json(const Question& question, const Outcome& outcome,
     const auto& gave_up = std::get<GaveUp>(outcome);
     root = {{"outcome", "gave up"},
             {"question", to_json(question)},
-            {"least_found_bytes", gave_up.least_found_bytes},
-            {"least_found_budget_bytes", budget_for(gave_up.least_found_bytes, question.beside)},
             {"floor_bytes", gave_up.floor_bytes},
             {"floor_budget_bytes", budget_for(gave_up.floor_bytes, question.beside)},
             {"culprits", to_json(question.program, gave_up.culprits)}};
-    root["missing_bytes"] = gave_up.least_found_bytes - question.budget.capacity_bytes;
+    if (gave_up.least_found_bytes > 0) {
+      root["least_found_bytes"] = gave_up.least_found_bytes;
+      root["least_found_budget_bytes"] = budget_for(gave_up.least_found_bytes, question.beside);
+      root["missing_bytes"] = gave_up.least_found_bytes - question.budget.capacity_bytes;
+    }
     if (question.does_best_fit) root["auto_fits"] = *question.does_best_fit;
   }
   return to_text(root);

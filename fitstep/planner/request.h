@@ -76,7 +76,7 @@ struct TooSmall {
 };
 struct GaveUp {
   // With offload a capacity for which the same request finds a plan, not the height of that plan;
-  // 0 where nobody wanted to know.
+  // 0 where nobody wanted to know, or none was found.
   int64_t least_found_bytes = 0;
   int64_t floor_bytes = 0;
   std::vector<Culprit> culprits;

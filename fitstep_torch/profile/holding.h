@@ -1,6 +1,8 @@
 // Around the trial of a call: what its kernels find in memory, and counters that it leaves alone.
 #pragma once
 
+#include <vector>
+
 #include "fitstep/run/answers.h"
 
 namespace fitstep::torch_side {
@@ -16,6 +18,22 @@ class Holding {
   ~Holding() { answers_.set_content({}); }
   Holding(const Holding&) = delete;
   Holding& operator=(const Holding&) = delete;
+
+ private:
+  Answers& answers_;
+};
+
+// While it lives, requests and releases are noted.
+class Logging {
+ public:
+  explicit Logging(Answers& answers) : answers_(answers) { answers_.start_log(); }
+  ~Logging() {
+    if (answers_.is_logging()) answers_.stop_log();
+  }
+  Logging(const Logging&) = delete;
+  Logging& operator=(const Logging&) = delete;
+
+  std::vector<MemoryEvent> stop() { return answers_.stop_log(); }
 
  private:
   Answers& answers_;

@@ -252,12 +252,12 @@ Status Bench::run_timed(const TorchCall& call, Fill fill, Overwritten overwritte
     std::optional<Holding> holding;
     if (i == 0) holding.emplace(place_.device.answers(), Holding::kZero);
     if (place_.device.is_cpu()) wake_threads();
-    place_.device.answers().start_log();
+    Logging logging(place_.device.answers());
     const auto begin = std::chrono::steady_clock::now();
     const Status status = run(call, size_bytes_, offered, stack);
     if (status) place_.device.synchronize();
     const auto end = std::chrono::steady_clock::now();
-    const std::vector<MemoryEvent> events = place_.device.answers().stop_log();
+    const std::vector<MemoryEvent> events = logging.stop();
     FITSTEP_TRY_STATUS(status);
     const std::vector<at::Tensor> results = result_tensors(call, stack);
     FITSTEP_TRY_STATUS(note_run(call, inputs, place_.devices, events, results, offered.is_offered(),

@@ -15,7 +15,16 @@ import torch
 from . import _core
 from .audits import Audits, Truth, audited
 from .codes import choose_codes, shall_look
-from .errors import CaptureError, FitstepError, StepFailed, changed_by, not_finished, step_failed
+from .errors import (
+    NOTHING_CHANGED,
+    CaptureError,
+    FitstepError,
+    StepFailed,
+    changed_by,
+    not_finished,
+    not_prepared,
+    step_failed,
+)
 from .maker import FoundTooLate
 from .recordings import arguments_in, label_of, recorded_of
 from .results import detached
@@ -105,11 +114,7 @@ class Call:
             raise following.error
         targets = [t if h is None else h for t, h in zip(externals, ended.held, strict=True)]
         try:
-            if ended.is_new:
-                variant = self._programs.take_up(self._recorded(ended))
-            else:
-                variant = self._with_numbers(self._programs.variant_of(segment), ended)
-            variant = self._where_tensors_are(variant, ended)
+            variant = self._variant(ended)
             inputs = [targets[k] for k in variant.sources]
         except BaseException as error:
             if self._audits is not None and isinstance(error, FoundTooLate):
@@ -121,7 +126,8 @@ class Call:
                 Truth(targets, ended.starts, ended.drawn).to_start()
             self._abandon(following, survivors)
             if self._ran and isinstance(error, FitstepError):
-                todo = "later calls know it" if isinstance(error, FoundTooLate) else error.todo
+                todo = None if error.todo == NOTHING_CHANGED else error.todo
+                todo = "later calls know it" if isinstance(error, FoundTooLate) else todo
                 error.say_what_stays(changed_by(self._ran), todo)
             raise
         self._part += 1
@@ -148,6 +154,17 @@ class Call:
         for tensor, copied in ended.lent_writes:
             _core.copy_over(tensor, copied)
         self._fill(variant, survivors)
+
+    def _variant(self, ended: Ended) -> Variant:
+        """That runs what has ended, with all in its place."""
+        try:
+            if ended.is_new:
+                variant = self._programs.take_up(self._recorded(ended))
+            else:
+                variant = self._with_numbers(self._programs.variant_of(ended.segment), ended)
+            return self._where_tensors_are(variant, ended)
+        except _core.CoreError as error:
+            raise not_prepared(error) from None
 
     def _reach(self) -> Reach:
         return self._maker.find_reach((*self._args, *self._kwargs.values()))

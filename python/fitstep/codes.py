@@ -34,16 +34,17 @@ def shall_look(session: Session, one: Planned) -> bool:
 
 def choose_codes(session: Session, one: Planned, looked: Any) -> None:
     """After that run, of the variant `looked`: has the program run by the same plan with the codes
-    that pay. It looks again where all programs have been made anew since."""
-    if one.variant is not looked:
+    that pay. Not where it is forgotten; where all have been made anew since, it looks again."""
+    known = any(one is other for other in session.planning.planned)
+    if not known or one.variant is not looked:
         return
     one.has_looked = True
-    known = looked.sampled_program()
+    step = looked.sampled_program()
     options = session.planning.options(one, int(one.plan.certificate()["capacity_bytes"]))
-    plan = _core.with_codes(known, one.plan, torch.get_num_threads(), options)
+    plan = _core.with_codes(step, one.plan, torch.get_num_threads(), options)
     if plan is None:
         return
-    coded = replace(one, step=known, plan=plan, variant=None)
+    coded = replace(one, step=step, plan=plan, variant=None)
     try:
         session.run_by(one, coded)
     except MemoryError:

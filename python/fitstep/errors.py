@@ -129,7 +129,8 @@ class BudgetTooSmall(FitstepError):
         if self.culprits:
             problem += "; the floor is set by" + "".join(f"\n    {line}" for line in self.culprits)
         if least_found_bytes is None:
-            todo = f"raise the budget above {format_bytes(floor_bytes)} or make the batch smaller"
+            above = f" above {format_bytes(floor_bytes)}" if floor_bytes > budget_bytes else ""
+            todo = f"raise the budget{above} or make the batch smaller"
         else:
             todo = f"give a budget of {format_bytes(least_found_bytes)}, for less no plan was found"
         if auto_fits is not None and least_found_bytes is not None:
@@ -212,12 +213,15 @@ class PlanFileError(FitstepError, ValueError):
     """A program or plan file that is cut off, from another version, edited, or for another step."""
 
 
+NOTHING_CHANGED = "nothing was changed"
+
+
 def not_prepared(error: Exception) -> FitstepError:
     """For a _core.CoreError out of a compile: memory that was not there, say."""
     problem = str(error.args[1])
     todo = "give another budget=; if that does not help, please report the model"
     if "; lower " in problem:  # It says itself what to do.
-        todo = "nothing was changed"
+        todo = NOTHING_CHANGED
     return FitstepError(problem, todo=todo)
 
 

@@ -66,28 +66,33 @@ def with_least(
         return error
     asked, may_change = planning.budget_bytes, planning.arena_bytes is None
     found = max(asked, error.floor_bytes)
+    known = None  # The same, where a plan has been found.
 
     def least(looks_for: LooksFor) -> int | None:
-        """What BudgetTooSmall says; None if there is a plan."""
+        """What BudgetTooSmall says, 0 if it does not know; None if there is a plan."""
         if may_change:
             planning.take_budget(found)
         planning.looks_for = looks_for
         try:
             plan()
         except BudgetTooSmall as again:
-            return again.least_found_bytes
+            return again.least_found_bytes or 0
         return None
 
     try:
         for _ in range(_MOST_TRIES):
-            found = least("least") or found
+            more = least("least")
+            if more != 0:
+                found = known = more or found
             if not (planning.below.has_disk and may_change) or least("any") is None:
                 break
     finally:
         planning.looks_for = "plan"
         if may_change:
             planning.take_budget(asked)
-    return BudgetTooSmall(error.budget_bytes, error.floor_bytes, found, error.culprits)
+    if known is not None and known <= asked:  # By luck that is not had again.
+        known = None
+    return BudgetTooSmall(error.budget_bytes, error.floor_bytes, known, error.culprits)
 
 
 def with_policy(

@@ -152,12 +152,13 @@ class Planning:
         if outcome[0] == "too small":
             least = floor = outcome[1]
         else:
-            least, floor = outcome[1] or outcome[2], outcome[2]
-        self._least_capacity = max(self._least_capacity, least)  # All variants have to fit.
+            least, floor = outcome[1], outcome[2]
+        # All variants have to fit.
+        self._least_capacity = max(self._least_capacity, least or floor)
         raise BudgetTooSmall(
             self.budget_bytes,
             self.budget_for(floor, external_bytes),
-            self.budget_for(least, external_bytes),
+            self.budget_for(least, external_bytes) if least else None,
             [describe(one.step, c) for c in outcome[-1]],
         )
 

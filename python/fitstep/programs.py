@@ -6,12 +6,11 @@ from typing import Any
 
 import torch
 
-from . import _core
 from .addresses import check_no_address
 from .ambient import ambient
 from .audits import Audits
 from .describe import describe_op
-from .errors import BudgetTooSmall, CaptureError, not_prepared
+from .errors import BudgetTooSmall, CaptureError
 from .homes import Homes
 from .least import plan_or_say
 from .maker import Maker
@@ -39,7 +38,7 @@ class Programs:
         self._most_variants = most
         self._follower = follower
         self._used = self._used_before = 0  # Runs of variants; and before the present call.
-        self._in_call = 0  # Variants that the last call has run.
+        self._in_call = 0  # Variants that a call has run, less with each call that has run fewer.
         session.programs.add(self)
 
     def add(self, variants: list[Variant], plan: Any = None) -> None:
@@ -114,9 +113,9 @@ class Programs:
 
     @property
     def _most(self) -> int:
-        """Twice those of compile or of the last call, as each may take another branch."""
-        kept = max(self._most_variants, 2 * self.previewed)
-        return max(kept, min(2 * self._in_call, _MOST_IN_CALL * kept))
+        """Twice those of compile or of a call, as each may take another branch."""
+        in_call = min(2 * self._in_call, _MOST_IN_CALL * self._most_variants)
+        return max(self._most_variants, 2 * self.previewed, in_call)
 
     @property
     def has_room(self) -> bool:
@@ -126,7 +125,8 @@ class Programs:
     def make_room(self) -> None:
         """At a call's end: forgets the variants that were used least recently, where there are too
         many. A call that needs more keeps them, or the next one would make them anew."""
-        self._in_call = sum(one.last_used > self._used_before for one in self.variants)
+        in_call = sum(one.last_used > self._used_before for one in self.variants)
+        self._in_call = max(in_call, self._in_call - 1)
         spare = len(self.variants) - self._most
         for old in sorted(self.variants, key=lambda variant: variant.last_used)[: max(spare, 0)]:
             self.variants.remove(old)
@@ -167,6 +167,7 @@ class Programs:
             self._forget_all()
             variant = self.maker.take_up(one)
             self.add([variant])
+            self._follower.add_known(variant.segment)
         return variant
 
     def variant_of(self, segment: Any) -> Variant:
@@ -175,14 +176,12 @@ class Programs:
 
     def take_up(self, one: Recorded) -> Variant:
         """The variant of a segment that a call has and nobody knew."""
-        try:
-            variant = self.maker.take_up(one)
-            self.maker.cache.write(at_once=False)
-            variant = self.add_in_call(variant, one)
-        except _core.CoreError as error:
-            raise not_prepared(error) from None
-        self._follower.add_known(variant.segment)
-        return variant
+        variant = self.maker.take_up(one)
+        self.maker.cache.write(at_once=False)
+        made = self.add_in_call(variant, one)
+        if made is variant:
+            self._follower.add_known(variant.segment)
+        return made
 
     def begin_call(self) -> None:
         """Those that run from now on are this call's."""

@@ -305,7 +305,7 @@ def make_report(programs: Programs) -> Report:
         disk_written_bytes=below.disk_written_bytes,
         disk_read_bytes=below.disk_read_bytes,
         staging_bytes=parts.staging_bytes,
-        floor_bytes=max(r.floor_bytes + r.external_bytes for r in reports) + around,
+        floor_bytes=max((r.floor_bytes + r.external_bytes for r in reports), default=0) + around,
         unforeseen_requests=counters["unforeseen"],
         unforeseen_bytes=counters["unforeseen_bytes"],
         violations=counters["violations"],

@@ -43,6 +43,7 @@ class Session:
         self.planning = Planning(settings, self.device)
         self.staying: list[_core.WeakStorage] = []  # What somebody sees past tensors.
         self._homes: Any = None  # _core.Homes
+        self._were_home: list[_core.WeakStorage] = []  # In the arena that was left.
 
     @property
     def is_open(self) -> bool:
@@ -74,6 +75,8 @@ class Session:
         self.look_below()
         if self._homes is not None:
             self._homes.close()
+        at_home = [home.tensor for home in self.homes.values() if home.tensor is not None]
+        self._were_home += map(_core.WeakStorage, at_home)
         for home in self.homes.values():
             home.tensor = None
         for one in self.planning.planned:
@@ -95,6 +98,13 @@ class Session:
             return None  # One without bytes has the address of its neighbour.
         place = self._homes.place_of(_core.storage_begin(tensor))
         return self.planning.places.by_place.get(place)
+
+    def has(self, tensor: torch.Tensor) -> bool:
+        """Whether the tensor is at home here, or was when there was no memory for an arena."""
+        if self.home_of(tensor) is not None:
+            return True
+        found = (ref() for ref in self._were_home)
+        return any(t is not None and _core.storage_id(t) == _core.storage_id(tensor) for t in found)
 
     def name_of(self, tensor: torch.Tensor, proposal: str) -> str:
         """The one name of a tensor in this arena, whatever the functions call it that share it."""
@@ -140,6 +150,7 @@ class Session:
                 self._homes.touch(most)
             self.bring_home([(self.homes[name], tensor) for name, tensor in tensors.items()])
             self._homes.touch(most)  # Behind that, as what they leave may be there no longer.
+            self._were_home = []
         except BaseException:
             if not self.planning.planned and self._homes is not None:
                 for one in plans:
@@ -225,3 +236,4 @@ class Session:
         """Gives the arena back. Raises FitstepError while a step runs in it."""
         with self.access.last():
             self.leave_arena()
+            self._were_home = []

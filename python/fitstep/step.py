@@ -14,7 +14,7 @@ from typing import Any
 from . import _core
 from .audits import Audits
 from .calls import Call
-from .errors import BudgetTooSmall
+from .errors import BudgetTooSmall, FitstepError
 from .following import Following, current
 from .maker import Maker
 from .programs import Programs
@@ -172,7 +172,10 @@ class Step:
 
     @property
     def _current(self) -> Variant:
-        return self._programs.last or self.variants[-1]
+        known = self.variants[-1:] if self._programs.last is None else [self._programs.last]
+        if not known:  # There was no memory for an arena.
+            raise FitstepError("the step has no program now", todo="call it, which makes one")
+        return known[0]
 
     @property
     def program(self) -> SavedText:

@@ -1,7 +1,7 @@
 """A training that is refused memory for some batches and goes on: a process of its own.
 
-Prints what of the caller's own has changed by itself, and whether the model's bits are those of
-plain PyTorch.
+Prints what of the caller's own has changed by itself, whether memory grows behind that, and whether
+the model's bits are those of plain PyTorch.
 """
 
 import contextlib
@@ -36,6 +36,11 @@ class Job:
         return loss
 
 
+def pages_now() -> int:
+    """Resident ones of this process."""
+    return int(Path("/proc/self/statm").read_text().split()[1])
+
+
 def main() -> None:
     """The whole of it."""
     torch.set_num_threads(1)
@@ -63,7 +68,14 @@ def main() -> None:
         step(usual)
         plain.step(usual)
     changed = [k for k, tensor in enumerate(own) if not bool((tensor == k).all())]
+    resident = 0
+    for _ in range(3):  # What has been given back comes again at first.
+        resident = pages_now()
+        for _ in range(500_000):
+            torch.empty(1)
+    grown = (pages_now() - resident) * resource.getpagesize()
     print("refused", refused)
+    print("grown", grown > 8 * MIB)
     print("changed", changed)
     print("differences", differences(fingerprint(it=ours.model), fingerprint(it=plain.model)))
 

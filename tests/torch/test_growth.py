@@ -55,6 +55,7 @@ def test_steps_go_on_where_there_is_no_room_for_a_larger_batch(
             no_memory(context)
             with pytest.raises(fitstep.errors.FitstepError, match="cannot reserve"):
                 step(huge)
+            assert "peak" in str(step.report()), "also without an arena"
         plain_step(usual)
         assert torch.equal(step(usual), plain_step(usual))
         assert step.report().plain_peak_bytes == peak, "what has never run does not count"
@@ -68,7 +69,7 @@ def test_nobody_elses_memory_is_in_the_arena_where_measuring_is_refused_memory()
     ended = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr[-2000:]
     refused, *others = ended.stdout.splitlines()
-    assert others == ["changed []", "differences []"]
+    assert others == ["grown False", "changed []", "differences []"]
     assert int(refused.split()[1]) > 4, "most of the limits are too low"
 
 
@@ -92,6 +93,64 @@ def test_a_step_goes_on_where_another_one_cannot_be_compiled(
         for _ in range(2):
             assert torch.equal(step(usual), plain_step(usual))
         assert differences(fingerprint(it=model), fingerprint(it=plain)) == []
+
+
+def test_steps_that_share_a_model_do_so_also_without_an_arena(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One session, or gradients that one step has dropped would be another's for ever."""
+
+    def norm_of(model: nn.Module) -> Callable[[Tensor], Tensor]:
+        def norm(x: Tensor) -> Tensor:
+            grads = [p.grad for p in model.parameters()]
+            return x.sum() * 0 + sum(-1.0 if g is None else g.square().sum() for g in grads)
+
+        return norm
+
+    (model, function), (plain, plain_step) = make(), make()
+    usual, huge = torch.ones(8, 16), torch.ones(4000, 16)
+    step = fitstep.compile(function, (usual, True), audits="off")
+    step(usual, True)
+    plain_step(usual, True)
+    with monkeypatch.context() as context:
+        no_memory(context)
+        with pytest.raises(fitstep.errors.FitstepError, match="cannot reserve"):
+            step(huge, True)
+    norm, plain_norm = fitstep.compile(norm_of(model), (usual,), audits="off"), norm_of(plain)
+    norm(usual)  # The gradients of before were dropped when nobody had asked for them.
+    for _ in range(3):
+        assert torch.equal(step(usual, True), plain_step(usual, True))
+        assert torch.equal(norm(usual), plain_norm(usual))
+    step.close()
+    with pytest.raises(fitstep.errors.FitstepError, match="closed"):
+        norm(usual)
+
+
+def test_a_number_that_changes_where_memory_is_refused_is_an_error_of_ours(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = nn.Linear(16, 16)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def function(x: Tensor, slope: float) -> Tensor:
+        optimizer.zero_grad()
+        loss = nn.functional.leaky_relu(model(x), slope).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    x = torch.ones(8, 16)
+    with closing(fitstep.compile(function, (x, 0.1), audits="off")) as step:
+        step(x, 0.1)
+        with monkeypatch.context() as context:
+
+            def refuse(*_: Any) -> None:
+                raise _core.CoreError("memory", "cannot reserve 1 TiB; lower the budget")
+
+            context.setattr(sessions.Session, "open", refuse)
+            with pytest.raises(fitstep.errors.FitstepError, match="cannot reserve"):
+                step(x, 0.3)
+        step(x, 0.3)
 
 
 def test_a_plan_from_a_file_is_for_the_homes_that_there_were(tmp_path: Path) -> None:

@@ -99,3 +99,16 @@ def test_what_plain_pytorch_needs_fits_beside_a_tier(below: str, tmp_path: Path)
     step = fitstep.compile(train, (x,), budget="100%", progress=False, **tier)
     with contextlib.closing(step):
         step(x)
+
+
+def test_what_is_not_known_is_not_named() -> None:
+    """A loop that takes the named budget would ask for the same for ever."""
+
+    class Unlucky(Asked):
+        def plan(self) -> list[Any]:
+            raise BudgetTooSmall(self.budget_bytes, 90, None, [])
+
+    error = Unlucky(has_disk=False).least(100)
+    assert error.least_found_bytes is None
+    assert "raise the budget above" in str(error)
+    assert "raise the budget or make" in str(BudgetTooSmall(200, 100))

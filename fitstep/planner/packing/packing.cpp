@@ -139,7 +139,8 @@ class Packing {
       if (floor_bytes <= request_.capacity_bytes || floor_bytes >= least_bytes) continue;
       const Outcome outcome = plan_for(i, floor_bytes);
       if (std::holds_alternative<Fits>(outcome)) least_bytes = floor_bytes;
-      if (const auto* gave_up = std::get_if<GaveUp>(&outcome)) {
+      const auto* gave_up = std::get_if<GaveUp>(&outcome);
+      if (gave_up != nullptr && gave_up->least_found_bytes > 0) {
         least_bytes = std::min(least_bytes, gave_up->least_found_bytes);
       }
     }
