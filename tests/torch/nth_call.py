@@ -8,7 +8,7 @@ import pytest
 
 from fitstep import _core, calls
 
-METHODS = ("Homes", "Segment", "StepProgram", "Plan", "Variant", "Device", "Follower")
+CLASSES = ("Homes", "Segment", "StepProgram", "Plan", "Variant", "Device", "Follower")
 
 
 class NthCall:
@@ -22,7 +22,7 @@ class NthCall:
         for name, function in list(vars(_core).items()):
             if isinstance(function, types.BuiltinFunctionType):
                 monkeypatch.setattr(_core, name, self._counted(name, function))
-        for kind in METHODS:
+        for kind in CLASSES:
             of = getattr(_core, kind)
             for name, method in list(vars(of).items()):
                 if not name.startswith("__") and type(method).__name__ == "instancemethod":
