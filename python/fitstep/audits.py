@@ -20,6 +20,7 @@ import torch
 from . import _core
 from .errors import AuditError
 from .settings import check_choice
+from .state.rng import GeneratorStates
 
 if TYPE_CHECKING:
     from .session import Session
@@ -94,12 +95,14 @@ class Truth:
         ]
         self._same: set[int] = set()  # Places of what the program has left as plain PyTorch did.
         self._drawn = drawn
-        self._now = [_core.generator_state(generator) for generator, _, _ in drawn]
+        self._ended = GeneratorStates()  # Kernels of custom operators may draw from any.
+        self._ended.add(("a random number generator", generator) for generator, _, _ in drawn)
 
     def to_start(self) -> None:
         """All is as before the segment."""
         for _, target, start, _ in self._written:
             start.put_into(target)
+        self._ended.restore()
         for generator, before, _ in self._drawn:
             _core.set_generator_state(generator, before)
 
@@ -108,8 +111,7 @@ class Truth:
         for place, target, _, content in self._written:
             if place not in self._same:
                 content.put_into(target)
-        for (generator, _, _), now in zip(self._drawn, self._now, strict=True):
-            _core.set_generator_state(generator, now)
+        self._ended.restore()
 
     def compare(
         self,

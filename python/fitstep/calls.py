@@ -29,7 +29,6 @@ from .maker import FoundTooLate
 from .recordings import arguments_in, label_of, recorded_of
 from .results import detached
 from .seen_memory import ArrayIsAlive, forget_dead_arrays
-from .state.rng import GeneratorStates
 from .uninterrupted import RUN_PROGRAMS
 from .variants import Recorded, Variant, lower, roles_of, storage_id
 
@@ -140,11 +139,7 @@ class Call:
                 _core.set_generator_state(generator, _core.generator_state(stand_in))
 
         if self._audits is not None:
-            random = GeneratorStates()  # Kernels of custom operators may draw from any.
-            try:
-                self._audit(variant, Truth(targets, ended.starts, ended.drawn), survivors, run)
-            finally:
-                random.restore()
+            self._audit(variant, Truth(targets, ended.starts, ended.drawn), survivors, run)
             return
         for generator, before, _ in ended.seeded:
             _core.set_generator_state(generator, before)
@@ -273,17 +268,17 @@ class Call:
         """Runs the program from the same start, and compares what it leaves."""
         assert self._audits is not None and variant.planned is not None
         audited(truth, run)
-        outputs = variant.planned.variant.take_outputs()
-        made = []
-        for number, tensor in survivors:
-            name = variant.fresh.get(number)
-            if name is None:
-                ours = outputs[variant.outputs[number]]
-            else:
-                ours = self._session.at_home(self._session.homes[name], tensor)
-            made.append((number, tensor, ours))
         is_repeatable = not variant.step.unrepeatable()
         try:
+            outputs = variant.planned.variant.take_outputs()
+            made = []
+            for number, tensor in survivors:
+                name = variant.fresh.get(number)
+                if name is None:
+                    ours = outputs[variant.outputs[number]]
+                else:
+                    ours = self._session.at_home(self._session.homes[name], tensor)
+                made.append((number, tensor, ours))
             if is_repeatable:
                 self._audits.compared_tensors += truth.compare(variant, made)
         finally:

@@ -205,9 +205,9 @@ def test_draws_are_made_once() -> None:
 def test_a_program_that_fails_in_an_audit_leaves_everything_as_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    training = Training("SGD")
+    training = Training("SGD", drops=True)
     step = compiled(training)
-    before = training.bits()
+    before, state = training.bits(), torch.get_rng_state()
     monkeypatch.setattr(
         calls, "step_failed", lambda *_: fitstep.StepFailed("stopped", unusable=[], todo="")
     )
@@ -222,6 +222,7 @@ def test_a_program_that_fails_in_an_audit_leaves_everything_as_before(
     with pytest.raises(fitstep.StepFailed):
         step(*batches()[0])
     assert training.bits() == before
+    assert torch.equal(torch.get_rng_state(), state)
 
 
 def test_a_call_whose_plain_memory_is_not_free_is_not_audited(
