@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "fitstep/machine/machine.h"
+#include "fitstep/planner/effort.h"
 #include "fitstep/planner/offload.h"
 #include "fitstep/planner/planner.h"
 #include "fitstep/program/program.h"
@@ -28,8 +29,6 @@ class LeastSearch {
 
   // From `low_bytes` on, for which there is no plan, below `high_bytes`, for which there is one.
   int64_t run(int64_t low_bytes, int64_t high_bytes) {
-    constexpr int64_t kTriedOps = 20'000;  // In all tries of one search by halves together.
-    constexpr int64_t kMostTries = 6;
     constexpr int64_t kNear = 100;  // 1 % of the answer.
     int64_t step_bytes = low_bytes / (2 * kNear) + 1;
     while (high_bytes - low_bytes > step_bytes) {
@@ -38,8 +37,7 @@ class LeastSearch {
       (is_quickly_found(next_bytes) ? high_bytes : low_bytes) = next_bytes;
       if (high_bytes == next_bytes || low_bytes > kUnknown / 4) break;
     }
-    const auto ops = static_cast<int64_t>(program_.ops.size());
-    int64_t tries = std::min(kTriedOps / (ops + 1), kMostTries);
+    int64_t tries = Effort(std::ssize(program_.ops)).halvings();
     while (tries-- > 0 && high_bytes - low_bytes > high_bytes / kNear) {
       const int64_t middle_bytes = low_bytes + (high_bytes - low_bytes) / 2;
       (is_quickly_found(middle_bytes) ? high_bytes : low_bytes) = middle_bytes;

@@ -12,6 +12,7 @@
 #include "fitstep/planner/bounds/away.h"
 #include "fitstep/planner/bounds/chain_charge.h"
 #include "fitstep/planner/bounds/needs.h"
+#include "fitstep/planner/effort.h"
 #include "fitstep/planner/values.h"
 
 namespace fitstep {
@@ -19,7 +20,6 @@ namespace {
 
 constexpr size_t kCuts = 32;  // Of all short sections together, and of the whole program.
 constexpr size_t kFewestCuts = 4;
-constexpr Tick kSmall = 16;    // Programs of so few ops are cut into all sections that there are.
 constexpr size_t kPrices = 8;  // Guessed ones; then closer ones for some shares of bytes held.
 constexpr double kShares[] = {0.02, 0.05, 0.1, 0.2, 0.3, 0.45, 0.6, 0.75, 0.9};
 constexpr int kRefinements = 4;
@@ -215,7 +215,7 @@ std::vector<Tick> find_valleys(const Needs& needs) {
   int64_t top_bytes = 0;
   Tick bottom = 0;
   for (Tick tick = 0; tick < needs.tick_count(); ++tick) {
-    if (needs.tick_count() <= kSmall) {
+    if (Effort(needs.tick_count()).is_tiny()) {
       if (tick > 0) valleys.push_back(tick);
       continue;
     }
@@ -255,13 +255,13 @@ CutBounds::CutBounds(const Needs& needs, bool may_recompute) : valleys_(find_val
     parts_.push_back(std::move(part));
   };
   const size_t last = valleys_.size() - 1;
-  const bool is_small = needs.tick_count() <= kSmall;
+  const bool is_tiny = Effort(needs.tick_count()).is_tiny();  // Then all sections are cut.
   for (size_t to = 1; to <= last; ++to) {
-    for (size_t from = is_small ? 0 : to - 1; from < to; ++from) {
-      add_part(from, to, is_small ? kCuts : std::max(kFewestCuts, kCuts / last));
+    for (size_t from = is_tiny ? 0 : to - 1; from < to; ++from) {
+      add_part(from, to, is_tiny ? kCuts : std::max(kFewestCuts, kCuts / last));
     }
   }
-  if (last > 1 && !is_small) add_part(0, last, kCuts);
+  if (last > 1 && !is_tiny) add_part(0, last, kCuts);
 }
 
 CutBounds::Cut CutBounds::make_cut(const Needs& needs, const Section& section, bool may_recompute) {

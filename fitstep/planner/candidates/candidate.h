@@ -14,6 +14,7 @@
 #include "fitstep/machine/machine.h"
 #include "fitstep/plan/layout.h"
 #include "fitstep/planner/candidates/assemble.h"
+#include "fitstep/planner/effort.h"
 #include "fitstep/planner/layout.h"
 #include "fitstep/planner/schedule.h"
 #include "fitstep/planner/values.h"
@@ -35,14 +36,9 @@ struct Task {
   std::vector<Culprit> culprits;
   const std::atomic<bool>* stop = nullptr;  // Once true, nobody wants to know any more.
 
+  Effort effort() const { return Effort(values.tick_count(), request.effort); }
   bool is_stopped() const { return stop != nullptr && *stop; }
 };
-
-// Whether every look at the program takes long, so that fewer are taken.
-inline bool is_large(const Values& values) {
-  constexpr Tick kLargeOps = 50'000;
-  return values.tick_count() > kLargeOps;
-}
 
 struct Candidate {
   Selection selection;

@@ -13,6 +13,7 @@
 
 #include "fitstep/base/interval.h"
 #include "fitstep/planner/bounds.h"
+#include "fitstep/planner/effort.h"
 #include "fitstep/planner/schedule.h"
 #include "fitstep/planner/values.h"
 #include "fitstep/program/program.h"
@@ -20,7 +21,6 @@
 namespace fitstep {
 namespace {
 
-constexpr Tick kTinyOps = 16;
 constexpr int32_t kTinyValues = 24;
 constexpr size_t kMostStates = 40'000;  // In all searches of a program together.
 
@@ -55,7 +55,7 @@ class Search {
       bit_of_value_.push_back(has_bytes ? static_cast<int32_t>(size_bytes_.size()) : -1);
       if (has_bytes) size_bytes_.push_back(values[ValueId(i)].size_bytes);
     }
-    is_tiny_ = values.tick_count() <= kTinyOps && std::ssize(size_bytes_) <= kTinyValues;
+    is_tiny_ = Effort(values.tick_count()).is_tiny() && std::ssize(size_bytes_) <= kTinyValues;
     if (!is_tiny_) return;
     for (Tick tick = 0; tick < values.tick_count(); ++tick) add_runs(tick);
     find_wanted();

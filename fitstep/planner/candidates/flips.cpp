@@ -15,8 +15,7 @@
 #include "fitstep/program/program.h"
 
 namespace fitstep {
-Flips::Flips(const Task& task, int64_t most_ops)
-    : task_(task), tries_(most_ops / (task.values.tick_count() + 1)) {
+Flips::Flips(const Task& task) : task_(task), tries_(task.effort().changes_tried()) {
   if (task.request.policy != "offload") add_drops();
   if (task.values.has_alternatives()) add_forms();
   std::ranges::stable_sort(decisions_, {}, &Decision::tick);

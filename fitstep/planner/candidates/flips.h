@@ -29,9 +29,9 @@ namespace fitstep {
 
 class Flips {
  public:
-  // At most about `most_ops` ops are scheduled in all tries together; there are no decisions where
-  // that is too few to be worth it. For offload alone only forms are chosen.
-  Flips(const Task& task, int64_t most_ops);
+  // There are no decisions where the tries are too few to be worth it. For offload alone only forms
+  // are chosen.
+  explicit Flips(const Task& task);
 
   // Those that none beats, fastest first; the first keeps everything.
   const std::vector<Selection>& best() const { return best_; }

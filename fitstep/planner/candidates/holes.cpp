@@ -35,7 +35,7 @@ std::optional<Candidate> place_around_holes(const Task& task, const Selection& s
   if (!base || (base->bytes <= capacity_bytes && !task.homes.any_below())) return std::nullopt;
   const int32_t passes = layout_passes(*base);
   std::vector<int64_t> hole_bytes(base->schedule.instances.size(), 0);
-  for (int32_t rounds = 2 * task.request.effort; rounds > 0; --rounds) {
+  for (int32_t rounds = task.effort().rounds_around_holes(); rounds > 0; --rounds) {
     std::optional<Candidate> candidate =
         offload_candidate(task, *base, capacity_bytes, too_slow_ps, hole_bytes);
     if (!candidate) return std::nullopt;

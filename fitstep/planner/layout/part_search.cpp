@@ -210,24 +210,24 @@ void PartSearch::keep(const std::vector<int64_t>& offset_bytes) {
   }
 }
 
-void PartSearch::improve(int64_t goal_bytes, const Effort& effort, const Deadline& deadline) {
+void PartSearch::improve(int64_t goal_bytes, const Work& work, const Deadline& deadline) {
   if (offset_bytes_.empty() && color_equal_sizes()) return;
   const int64_t enough_bytes = std::max(goal_bytes, fullest_bytes_);
-  for (int64_t i = 0; i < effort.passes || offset_bytes_.empty(); ++i) {
+  for (int64_t i = 0; i < work.passes || offset_bytes_.empty(); ++i) {
     if (height_bytes_ <= enough_bytes) break;
     if (!offset_bytes_.empty() && deadline.has_passed()) return;
     fill_once();
   }
   if (height_bytes_ <= goal_bytes || !is_for_exact_search()) return;
-  search_exactly(goal_bytes, effort.exact_nodes, deadline);
+  search_exactly(goal_bytes, work.exact_nodes, deadline);
 }
 
 bool PartSearch::is_for_exact_search() const { return part_.items.size() <= kMostExactItems; }
 
-bool PartSearch::can_improve(int64_t goal_bytes, const Effort& effort) const {
+bool PartSearch::can_improve(int64_t goal_bytes, const Work& work) const {
   if (height_bytes_ <= std::max(goal_bytes, bound_bytes_)) return false;
-  return (effort.passes > 0 && height_bytes_ > fullest_bytes_) ||
-         (effort.exact_nodes > 0 && is_for_exact_search());
+  return (work.passes > 0 && height_bytes_ > fullest_bytes_) ||
+         (work.exact_nodes > 0 && is_for_exact_search());
 }
 
 // Every offset is a sum of sizes on a ground, and so is every height.

@@ -26,19 +26,19 @@ namespace fitstep {
 class PartSearch {
  public:
   // How much work there is: skylines, and nodes of the exact search.
-  struct Effort {
+  struct Work {
     int64_t passes = 0;
     int64_t exact_nodes = 0;
   };
 
   PartSearch(Part part, uint64_t seed);
 
-  // Works until the height is at most the goal, the effort is spent, or the deadline has passed;
+  // Works until the height is at most the goal, the work is spent, or the deadline has passed;
   // the first call makes at least one layout.
-  void improve(int64_t goal_bytes, const Effort& effort, const Deadline& deadline);
+  void improve(int64_t goal_bytes, const Work& work, const Deadline& deadline);
 
-  // Whether more effort could bring the height closer to the goal.
-  bool can_improve(int64_t goal_bytes, const Effort& effort) const;
+  // Whether more work could bring the height closer to the goal.
+  bool can_improve(int64_t goal_bytes, const Work& work) const;
 
   const std::vector<Item>& items() const { return part_.items; }
   const std::vector<int64_t>& offset_bytes() const { return offset_bytes_; }

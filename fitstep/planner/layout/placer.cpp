@@ -80,17 +80,16 @@ class Search {
     while (!parts_.empty()) {
       const auto highest = std::ranges::max_element(
           parts_, {}, [](const Turn& part) { return part.search.height_bytes(); });
-      const PartSearch::Effort left{
-          .passes = options_.passes - highest->spent.passes,
-          .exact_nodes = options_.exact_nodes - highest->spent.exact_nodes};
+      const PartSearch::Work left{.passes = options_.passes - highest->spent.passes,
+                                  .exact_nodes = options_.exact_nodes - highest->spent.exact_nodes};
       if (!highest->search.can_improve(goal_bytes(), left) || deadline_.has_passed()) return;
-      const PartSearch::Effort effort{
+      const PartSearch::Work work{
           .passes = std::min(left.passes, highest->next.passes),
           .exact_nodes = std::min(left.exact_nodes, highest->next.exact_nodes)};
-      highest->search.improve(goal_bytes(), effort, deadline_);
-      highest->spent.passes += effort.passes;
-      highest->spent.exact_nodes += effort.exact_nodes;
-      highest->next = {.passes = 2 * effort.passes, .exact_nodes = 2 * effort.exact_nodes};
+      highest->search.improve(goal_bytes(), work, deadline_);
+      highest->spent.passes += work.passes;
+      highest->spent.exact_nodes += work.exact_nodes;
+      highest->next = {.passes = 2 * work.passes, .exact_nodes = 2 * work.exact_nodes};
     }
   }
 
@@ -113,8 +112,8 @@ class Search {
  private:
   struct Turn {
     PartSearch search;
-    PartSearch::Effort spent{.passes = 1};
-    PartSearch::Effort next{.passes = 31, .exact_nodes = 10000};
+    PartSearch::Work spent{.passes = 1};
+    PartSearch::Work next{.passes = 31, .exact_nodes = 10000};
   };
 
   int64_t goal_bytes() const { return std::max(options_.target_bytes, bound_bytes()); }

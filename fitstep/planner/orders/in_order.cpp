@@ -21,6 +21,7 @@
 #include "fitstep/plan/verify.h"
 #include "fitstep/planner/bounds.h"
 #include "fitstep/planner/candidates.h"
+#include "fitstep/planner/effort.h"
 #include "fitstep/planner/offload.h"
 #include "fitstep/planner/policies.h"
 #include "fitstep/planner/request.h"
@@ -48,7 +49,8 @@ class Planning {
         values_(program, orders.front()),
         bounds_(program, orders, machine, make_homes(program, request), moves_),
         deadline_(request.time_limit_s),
-        ahead_(is_large(values_) ? 1 : request.threads),
+        effort_(values_.tick_count(), request.effort),
+        ahead_(effort_.is_large() ? 1 : request.threads),
         is_free_(request.homes.empty() && !moves_.is_mobile.empty()) {
     std::vector<StorageId> mobile;
     if (is_free_) mobile = all_homes(program);
@@ -84,7 +86,8 @@ class Planning {
       if (found == Found::OutOfReach) continue;
       in_vain = found == Found::Better || !has_answer() ? 0 : in_vain + 1;
       do_homes_matter |= had_answer && found == Found::Better;
-      if (is_good() || (has_answer() && in_vain >= most_in_vain())) break;
+      if (is_good() || (has_answer() && in_vain >= effort_.levels_in_vain(is_within(Effort::kFar))))
+        break;
     }
     if (do_homes_matter || is_worth_more()) flip_homes();
     ahead_.expect({});
@@ -100,29 +103,19 @@ class Planning {
 
  private:
   enum class Found { OutOfReach, NothingBetter, Better };
-  static constexpr int64_t kFar = 1030;   // Thousandths of the bound: beyond, more looks are taken.
-  static constexpr int64_t kNear = 1010;  // Below, single homes are tried in small programs only.
 
   int64_t capacity_bytes() const {
     return request_.capacity_bytes > 0 ? request_.capacity_bytes : Pool::kNoBytes;
   }
-  // Levels in a row that may bring nothing once there is an answer.
-  int32_t most_in_vain() const {
-    if (is_large(values_)) return 0;
-    return values_.tick_count() > 5'000 || !is_worth_more() ? 1 : 2;
-  }
   // Where a search takes no time, or much may be faster.
-  bool is_worth_more() const { return is_small() || !is_within(kFar); }
-  bool is_small() const { return values_.tick_count() <= 1'000; }
+  bool is_worth_more() const { return effort_.is_medium() || !is_within(Effort::kFar); }
   bool has_answer() const { return pool_.least_ps(capacity_bytes()) < Pool::kNoTime; }
   // Of the bound, in thousandths.
   bool is_within(int64_t share) const {
     return bound_.has_value() && pool_.least_ps(capacity_bytes()) <= bound_->ps / 1000 * share;
   }
-  // What a search takes grows with the square of the homes below: this is some twenty seconds.
-  bool has_worked_enough() const { return work_ > 20'000'000; }
-  // Hardly anything can be faster.
-  bool is_good() const { return is_within(1004); }
+  bool has_worked_enough() const { return Effort::is_enough_of_homes(work_); }
+  bool is_good() const { return is_within(Effort::kGood); }
 
   // That the first of these sets of homes is searched with now, and then, probably, the others.
   void expect(std::span<const std::vector<StorageId>> sets) {
@@ -176,7 +169,7 @@ class Planning {
   void climb() {
     if (has_answer() || !may_search() || capacity_bytes() == Pool::kNoBytes) return;
     constexpr int32_t kMostSteps = 100;
-    const double step = is_large(values_) ? 1.2 : 1.04;
+    const double step = effort_.climb();
     const auto has_room = [this](const Task& task) { return has_room_below(task); };
     const auto found = std::find_if(tasks_.rbegin(), tasks_.rend(), has_room);
     if (found == tasks_.rend()) return;
@@ -224,15 +217,12 @@ class Planning {
 
   // Local moves: the largest homes first, each to the other tier, as long as that helps.
   void flip_homes() {
-    constexpr int64_t kFlippedOps = 8'000;  // In all tries together.
-    const int64_t most_flips = int64_t{3} * request_.effort;
     if (!is_free_ || request_.capacity_bytes <= 0 || !has_answer()) return;
-    if (!is_small() && is_within(kNear)) return;
-    const int64_t tries = std::min(kFlippedOps / (values_.tick_count() + 1), most_flips);
+    if (!effort_.is_medium() && is_within(Effort::kNear)) return;
     std::vector<StorageId> homes = all_homes(program_);
     const auto size_of = [&](StorageId id) { return program_.storages[id.index()].size_bytes; };
     std::ranges::stable_sort(homes, std::greater(), size_of);
-    const size_t count = std::min(homes.size(), static_cast<size_t>(tries));
+    const size_t count = std::min(homes.size(), static_cast<size_t>(effort_.homes_flipped()));
     for (size_t i = 0; i < count; ++i) {
       if (is_good() || has_worked_enough()) return;
       std::vector<std::vector<StorageId>> next;
@@ -267,7 +257,7 @@ class Planning {
     task.request.progress = nullptr;
     if (is_free_ && ahead_.threads() > 1) task.request.threads = 1;  // Others have other homes.
     task.floor_bytes = floor_of(program_, task.homes, &task.culprits);
-    if (bound_ && !is_large(values_)) task.good_ps = bound_->ps / 1000 * kFar;
+    if (bound_ && !effort_.is_large()) task.good_ps = bound_->ps / 1000 * Effort::kFar;
     return task;
   }
 
@@ -292,6 +282,7 @@ class Planning {
   const Values values_;
   const OrderBounds bounds_;
   const Deadline deadline_;
+  const Effort effort_;
   Ahead ahead_;           // Behind all that its searches read.
   bool is_free_ = false;  // To choose where homes are.
   size_t level_count_ = 1;

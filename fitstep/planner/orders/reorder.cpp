@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "fitstep/base/id.h"
+#include "fitstep/planner/effort.h"
 #include "fitstep/planner/schedule.h"
 #include "fitstep/planner/values.h"
 #include "fitstep/program/program.h"
@@ -16,9 +17,7 @@
 namespace fitstep {
 namespace {
 
-constexpr size_t kMostOps = 200;
-constexpr size_t kFarthest = 16;          // Places that an op may move at once.
-constexpr int64_t kTriedOps = 1'000'000;  // In all orders that are looked at, together.
+constexpr size_t kFarthest = 16;  // Places that an op may move at once.
 
 class Reorder {
  public:
@@ -27,7 +26,7 @@ class Reorder {
         limit_bytes_(limit_bytes),
         order_(std::move(order)),
         must_precede_(program.ops.size(), std::vector<char>(program.ops.size(), 0)),
-        tries_(kTriedOps / (static_cast<int64_t>(program.ops.size()) + 1)) {
+        tries_(Effort(std::ssize(program.ops)).moves_in_order()) {
     const Dependences dependences = find_dependences(program);
     for (size_t i = 0; i < program.ops.size(); ++i) {
       for (const int32_t follower : dependences.followers[i]) {
@@ -99,7 +98,7 @@ class Reorder {
 }  // namespace
 
 std::vector<OpId> reorder(const Program& program, std::vector<OpId> order, int64_t limit_bytes) {
-  if (program.ops.size() > kMostOps) return order;
+  if (!Effort(std::ssize(program.ops)).is_small()) return order;
   return Reorder(program, std::move(order), limit_bytes).run();
 }
 

@@ -11,6 +11,7 @@
 
 #include "fitstep/base/id.h"
 #include "fitstep/plan/plan.h"
+#include "fitstep/planner/effort.h"
 #include "fitstep/planner/orders/order.h"
 #include "fitstep/planner/orders/reorder.h"
 #include "fitstep/planner/request.h"
@@ -32,10 +33,10 @@ int64_t time_of(const Outcome& outcome) {
 
 // Whether another order may bring more than it costs to plan in it.
 bool is_worth_more(const Outcome& outcome) {
-  constexpr int64_t kFar = 1030;                                // Thousandths of the bound.
   if (std::holds_alternative<TooSmall>(outcome)) return false;  // In any order.
   const Certificate* certificate = certificate_of(outcome);
-  return certificate == nullptr || certificate->predicted_ps > certificate->bound_ps / 1000 * kFar;
+  return certificate == nullptr ||
+         certificate->predicted_ps > certificate->bound_ps / 1000 * Effort::kFar;
 }
 
 // What holds for more orders.
@@ -49,10 +50,10 @@ void lower_bound(const Certificate& other, Outcome& best) {
 }  // namespace
 
 Outcome try_orders(const Program& program, const PlanRequest& request, const PlanInFirst& plan) {
-  constexpr size_t kSmall = 200;  // Ops; with more, planning in one order takes long enough.
   std::vector<std::vector<OpId>> orders = make_orders(program);
   Outcome best = plan(orders);
-  if (program.ops.size() > kSmall || request.time_limit_s > 0 || !is_worth_more(best)) return best;
+  const Effort effort(std::ssize(program.ops), request.effort);
+  if (!effort.is_small() || request.time_limit_s > 0 || !is_worth_more(best)) return best;
   const int64_t room_bytes = request.capacity_bytes - make_homes(program, request).bottom_bytes;
   std::vector<OpId> near = reorder(program, orders.front(), room_bytes);
   if (std::ranges::find(orders, near) == orders.end()) orders.push_back(std::move(near));

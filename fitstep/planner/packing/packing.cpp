@@ -17,6 +17,7 @@
 #include "fitstep/plan/plan.h"
 #include "fitstep/plan/verify.h"
 #include "fitstep/planner/bounds.h"
+#include "fitstep/planner/effort.h"
 #include "fitstep/planner/offload.h"
 #include "fitstep/planner/orders.h"
 #include "fitstep/planner/packing/packing_sets.h"
@@ -55,7 +56,7 @@ class Packing {
     int64_t least_bytes = kNoBytes;
     for (size_t i = 0; i < reduced_.size(); ++i) {
       // Hardly anything can be faster.
-      if (best && best->certificate.predicted_ps <= bound.ps / 1000 * 1004) break;
+      if (best && best->certificate.predicted_ps <= bound.ps / 1000 * Effort::kGood) break;
       if (best && deadline_.has_passed()) break;
       Outcome outcome = plan_for(i, request_.capacity_bytes);
       const auto* gave_up = std::get_if<GaveUp>(&outcome);

@@ -11,21 +11,13 @@
 #include "fitstep/base/id.h"
 #include "fitstep/base/interval.h"
 #include "fitstep/plan/plan.h"
+#include "fitstep/planner/effort.h"
 #include "fitstep/planner/schedule/selection.h"
 #include "fitstep/planner/values.h"
 #include "fitstep/program/program.h"
 
 namespace fitstep {
 namespace {
-
-// Instances of a schedule: a chain of n ops of which nothing is held needs n^2 / 8; larger programs
-// are not multiplied so far.
-size_t most_instances(Tick tick_count) {
-  constexpr size_t kPerOp = 8;
-  constexpr size_t kOfSmall = 20'000;
-  const auto ops = static_cast<size_t>(tick_count);
-  return std::max(kPerOp * ops + 100, std::min(ops * ops / 4, kOfSmall));
-}
 
 constexpr int32_t kMostDepth = 8000;  // Of values made again for values made again.
 
@@ -35,7 +27,7 @@ class Walk {
       : values_(values),
         selection_(selection),
         is_below_(is_below),
-        most_instances_(most_instances(values.tick_count())),
+        most_instances_(Effort(values.tick_count()).instances()),
         stay_of_(values.size(), kNone),
         touched_(values.size(), 0),
         save_of_tick_(static_cast<size_t>(values.tick_count()), kNone),

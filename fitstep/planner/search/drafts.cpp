@@ -23,8 +23,6 @@
 namespace fitstep {
 namespace {
 
-constexpr int64_t kFlippedOps = 10'000;  // In all tries of single decisions, times effort.
-
 // Dropped values, by what making their op's results again costs in this schedule, per byte; dearest
 // first. An op of a nested segment runs again several times, and counts so.
 std::vector<ValueId> dearest_first(const Task& task, const Selector& selector,
@@ -53,7 +51,7 @@ Drafts::Drafts(const Task& task, const Selector& selector, int64_t kept_bytes)
     : task_(task),
       selector_(selector),
       may_drop_(task.request.policy != "offload"),
-      flips_(task, kFlippedOps * task.request.effort),
+      flips_(task),
       estimate_bytes_(static_cast<double>(kept_bytes)),
       has_choice_(selector.has_phases() && may_drop_) {
   if (task.values.has_alternatives()) find_frugal();
@@ -65,8 +63,8 @@ Drafts::Drafts(const Task& task, const Selector& selector, int64_t kept_bytes)
     const int64_t below_bytes = kept_bytes - task.homes.bottom_bytes;
     measure_these(exhaustive_selections(task.values, below_bytes));
   }
-  constexpr Tick kReversed = 1'000;  // Ops; with more, a selection of reversals is too large.
-  if (has_choice_ && task.values.tick_count() <= kReversed) {
+  // With more ops a selection of reversals is too large.
+  if (has_choice_ && task.effort().is_medium()) {
     for (const Phase& phase : find_phases(task.values)) {
       measure_these(reversals(task.values, phase));
     }
@@ -133,10 +131,8 @@ std::vector<Drafts::Draft> Drafts::measured(Selection selection) const {
 
 void Drafts::measure_down_to(int64_t aim_bytes) {
   constexpr double kBelowAim = 0.75;  // Estimates are at most so far below what is needed.
-  // Of a large program, where each takes long, a third as many.
-  const bool has_few = is_large(task_.values);
-  const int prices = has_few ? 7 : 20;
-  const double step = has_few ? 0.93 : 0.975;  // From one estimate to the next.
+  const int prices = task_.effort().prices();
+  const double step = task_.effort().estimate_step();
   if (!may_drop_) return;
   if (!has_prices_ && has_choice_ && selector_.has_phases()) {
     has_prices_ = true;

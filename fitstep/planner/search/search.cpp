@@ -16,6 +16,7 @@
 #include "fitstep/base/interval.h"
 #include "fitstep/base/parallel.h"
 #include "fitstep/planner/candidates.h"
+#include "fitstep/planner/effort.h"
 #include "fitstep/planner/offload.h"
 #include "fitstep/planner/policies.h"
 #include "fitstep/planner/recompute.h"
@@ -28,10 +29,6 @@ namespace fitstep {
 namespace {
 
 constexpr double kLadder = 1.04;
-constexpr int64_t kFlippedOps = 20'000;  // In all tries of local moves together.
-constexpr int32_t kPassesPerEffort = 8;
-constexpr Tick kTinyOps = 16;
-constexpr int32_t kLeastRounds = 3;    // With fewer more has to be tried, which takes longer.
 constexpr int32_t kTinyTries = 1'000;  // Layouts for one target.
 constexpr size_t kTinyPairs = 1'000;   // Of values to drop, where nothing else is left to try.
 
@@ -44,7 +41,7 @@ class Search {
         selector_(task.values, live_bytes(task, kept)),
         drafts_(task, selector_, kept.bytes),
         kept_(std::move(kept)),
-        passes_(static_cast<int32_t>(of_effort(layout_passes(kept_)))) {
+        effort_(task.effort()) {
     if (!task.homes.any_below()) pool_.add(kept_);
   }
 
@@ -86,11 +83,11 @@ class Search {
 
   // First at the higher targets, where luck may lie; then with more effort at this one.
   void improve_until_deadline(const std::vector<int64_t>& targets, size_t reached) {
-    constexpr int32_t kMostEffort = 64;
     if (!task_.improves) return;
     const int64_t target_bytes = targets[reached];
     for (size_t i = 0; i < reached && !is_over(target_bytes); ++i) reach(targets[i]);
-    for (effort_ = 2; effort_ <= kMostEffort && !is_over(target_bytes); effort_ *= 2) {
+    while (effort_.may_double() && !is_over(target_bytes)) {
+      effort_ = effort_.doubled();
       reach(target_bytes);
     }
   }
@@ -115,18 +112,10 @@ class Search {
   // From one target to the next. In the whole frontier of a large program each takes long, and its
   // candidates much memory, so that there are fewer.
   double rung() const {
-    constexpr int64_t kOps = 600'000;  // In the plans of all rungs together.
     if (task_.request.capacity_bytes > 0) return kLadder;
-    const int64_t rungs = std::max<int64_t>(kOps / (task_.values.tick_count() + 1), 12);
     const double span = static_cast<double>(kept_.bytes) /
                         static_cast<double>(std::max<int64_t>(task_.floor_bytes, 1));
-    return std::max(kLadder, std::pow(span, 1.0 / static_cast<double>(rungs)));
-  }
-
-  // Less than usual where little effort is asked for.
-  int64_t of_effort(int64_t usual) const {
-    const int64_t effort = std::min(task_.request.effort, kUsualEffort);
-    return std::max<int64_t>(usual * effort / kUsualEffort, 8);
+    return std::max(kLadder, std::pow(span, 1.0 / static_cast<double>(effort_.rungs())));
   }
 
   // Highest first, below the height with all kept; with homes below, which have to come and go
@@ -155,7 +144,7 @@ class Search {
   bool reach(int64_t target_bytes) {
     bool is_reached = false;
     bool is_reached_by_copies = false;
-    const bool is_slow = is_large(task_.values);
+    const bool is_slow = effort_.is_large();
     for (const Way way : {Way::Offload, is_slow ? Way::Both : Way::Recompute,
                           is_slow ? Way::Recompute : Way::Both}) {
       if (way != Way::Recompute && !may_offload_) continue;
@@ -166,8 +155,7 @@ class Search {
       if (way == Way::Offload) is_reached_by_copies = is_reached;
     }
     if (is_reached && may_offload_ && drafts_.has_choice()) flip_values(target_bytes);
-    const bool is_tiny = task_.values.tick_count() <= kTinyOps;
-    const bool may_list = may_offload_ && is_tiny && task_.request.effort >= kUsualEffort;
+    const bool may_list = may_offload_ && effort_.lists_offloads();
     if (!is_reached_by_copies && may_list) is_reached |= try_every_offload(target_bytes);
     return is_reached;
   }
@@ -175,7 +163,7 @@ class Search {
   // Local moves, for programs so small that one value more or less shows: drops what the best so
   // far keeps, keeps what it drops, one value after another, as long as that helps.
   void flip_values(int64_t target_bytes) {
-    int64_t tries = kFlippedOps * effort_ / (task_.values.tick_count() + 1);
+    int64_t tries = effort_.values_flipped();
     std::vector<ValueId> values;
     if (drafts_.may_drop()) values = selector_.droppable();
     bool has_helped = tries >= 20;
@@ -223,7 +211,7 @@ class Search {
     for (Candidate& candidate :
          every_offload_candidate(task_, *base, target_bytes, least_ps(target_bytes))) {
       if (candidate.predicted_ps >= least_ps(target_bytes) || tries-- <= 0) return;
-      place_candidate(task_, target_bytes, passes_, candidate);
+      place_candidate(task_, target_bytes, passes(), candidate);
       if (!is_too_much_below(task_, candidate)) pool_.add(std::move(candidate));
     }
   }
@@ -256,13 +244,13 @@ class Search {
     int64_t aim_bytes = target_bytes;
     int64_t too_high_bytes = 0;
     int64_t reached_bytes = 0;
-    int32_t rounds = std::max(task_.request.effort, kLeastRounds);
+    int32_t rounds = effort_.rounds();
     while (rounds-- > 0 && !is_over(target_bytes)) {
       std::optional<Candidate> candidate = make(aim_bytes);
       bool fits = false;
       if (candidate) {
         const bool is_hopeless = candidate->bytes > target_bytes;
-        place_candidate(task_, target_bytes, passes_ * effort_, *candidate);
+        place_candidate(task_, target_bytes, passes(), *candidate);
         if (is_too_much_below(task_, *candidate)) break;
         const int64_t height_bytes = candidate->bytes;
         fits = height_bytes <= target_bytes;
@@ -288,13 +276,12 @@ class Search {
   // copy, dropping much takes time to make again; which is best shows only when it is tried, and
   // not every one that looks fast can be placed.
   bool reach_with_drafts(int64_t target_bytes) {
-    const int32_t most_placed = 6 * effort_;
     struct Estimate {
       int64_t predicted_ps = Pool::kNoTime;
       Candidate base;
     };
     const std::vector<const Selection*> drafts = drafts_.all(target_bytes);
-    const size_t stride = drafts.size() / most_tries() + 1;
+    const size_t stride = drafts.size() / static_cast<size_t>(effort_.drafts_tried()) + 1;
     std::vector<Estimate> estimates((drafts.size() + stride - 1) / stride);
     const int64_t before_ps = least_ps(target_bytes);
     for_each_index(task_.request.threads, estimates.size(), [&](size_t i) {
@@ -309,7 +296,8 @@ class Search {
     bool is_reached = false;
     int32_t placed = 0;
     for (const Estimate& estimate : estimates) {
-      if (estimate.predicted_ps >= least_ps(target_bytes) || placed == most_placed) break;
+      if (estimate.predicted_ps >= least_ps(target_bytes) || placed == effort_.drafts_placed())
+        break;
       ++placed;
       is_reached |= place_within(target_bytes, [&](int64_t aim_bytes) {
         return offload_candidate(task_, estimate.base, aim_bytes, least_ps(target_bytes));
@@ -323,11 +311,7 @@ class Search {
     return candidate.bytes <= target_bytes && !task_.homes.any_below();
   }
 
-  // Of drafts: all of a small program's, a few of a large one's.
-  size_t most_tries() const {
-    constexpr int64_t kOps = 300'000;  // In all tries together.
-    return static_cast<size_t>(of_effort(kOps / (task_.values.tick_count() + 1)) * effort_);
-  }
+  int32_t passes() const { return effort_.passes(layout_passes(kept_)); }
 
   // The fastest candidate whose peak is within the aim; if there is none, that of the least peak.
   std::optional<Candidate> recompute_for(int64_t aim_bytes) {
@@ -356,8 +340,7 @@ class Search {
   const Selector selector_;
   Drafts drafts_;
   const Candidate kept_;
-  const int32_t passes_;
-  int32_t effort_ = 1;  // Times as much as usual.
+  Effort effort_;
   Pool pool_;
 };
 
@@ -367,7 +350,7 @@ std::vector<Candidate> search(const Task& task) {
   if (const Policy* policy = find_policy(task.request.policy)) return policy->plan(task);
   std::optional<Candidate> kept = schedule_candidate(task, keep_all(task.values));
   FITSTEP_CHECK(kept.has_value(), "a program that keeps everything needs nothing made again");
-  const int32_t passes = kPassesPerEffort * 4 * task.request.effort;
+  const int32_t passes = task.effort().passes_of_first();
   const bool is_plan = !task.homes.any_below();
   if (is_plan) place_candidate(task, 0, passes, *kept);
   std::vector<Candidate> only;
