@@ -163,7 +163,7 @@ py::tuple end_segment(Bound& bound) {
   }
   return py::make_tuple(
       ended.segment, ended.is_new, ended.changed, ended.externals, ended.survivors, seeded,
-      generators, ended.held, ended.lent_writes, ended.starts, drawn,
+      generators, ended.held, ended.lent_writes, ended.starts, drawn, ended.has_raised,
       ended.overwritten.defined() ? std::optional(ended.overwritten) : std::nullopt);
 }
 

@@ -16,7 +16,7 @@ namespace fitstep::torch_side {
 // A call that is as in the known segment. Where its kernel raises it has not been called.
 void Follower::match_audited(const TorchCall& call, const OperatorFacts& facts,
                              c10::DispatchKeySet keys, torch::jit::Stack* stack) {
-  const auto kept = keep_starts(call, *stack);
+  keep_starts(call, *stack);
   const std::vector<bool> was_written = is_written_;
   note_written(call, *stack);
   try {
@@ -24,7 +24,6 @@ void Follower::match_audited(const TorchCall& call, const OperatorFacts& facts,
     take_results(call.handle, call.results, facts, *stack);
   } catch (...) {
     is_written_ = was_written;
-    for (const int32_t one : kept) starts_.erase(one);
     std::erase_if(changed_, [&](const ChangedNumber& one) {
       return static_cast<size_t>(one.op) >= position_;
     });
@@ -47,8 +46,7 @@ void Follower::check_not_resized(const TorchCall& call, const torch::jit::Stack&
 
 // What the call is the first to write in this segment, as it is before: in which storages none was.
 // Of a home all, so that an audit sees what a program writes beside.
-std::vector<int32_t> Follower::keep_starts(const TorchCall& call, const torch::jit::Stack& stack) {
-  std::vector<int32_t> kept;
+void Follower::keep_starts(const TorchCall& call, const torch::jit::Stack& stack) {
   const size_t first = stack.size() - call.arguments.size();
   for (size_t i = 0; i < call.arguments.size(); ++i) {
     if (!is_written(call, i)) continue;
@@ -56,7 +54,6 @@ std::vector<int32_t> Follower::keep_starts(const TorchCall& call, const torch::j
       if (!one.has_storage() || is_pending(storage_of(one))) return;
       const int32_t number = numbers_.at(storage_of(one));
       const auto [start, is_first] = starts_.try_emplace(number, one);
-      if (is_first) kept.push_back(number);
       if (!where_.is_home(storage_of(one)->data())) {
         start->second.add(one);
       } else if (is_first) {
@@ -64,7 +61,6 @@ std::vector<int32_t> Follower::keep_starts(const TorchCall& call, const torch::j
       }
     });
   }
-  return kept;
 }
 
 // The kernel; with results over memory of their own that begins and ends where they do, as those
@@ -75,7 +71,12 @@ void Follower::run_audited(const TorchCall& call, const OperatorFacts& facts,
   const at::Generator generator = facts.is_random ? generator_of(op, *stack) : at::Generator();
   const torch::jit::Stack arguments(
       stack->end() - static_cast<std::ptrdiff_t>(call.arguments.size()), stack->end());
-  run(op, keys, stack);
+  try {
+    run(op, keys, stack);
+  } catch (...) {
+    has_raised_ |= !facts.written.empty() || facts.is_random;
+    throw;
+  }
   for (size_t i = 0; i < call.arguments.size(); ++i) {  // Not by somebody else.
     if (!is_written(call, i)) continue;
     each_tensor(arguments[i], [&](const at::Tensor& one) {

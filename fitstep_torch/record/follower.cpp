@@ -97,6 +97,7 @@ void Follower::reset() {
   lent_writes_.clear();
   watched_.clear();
   has_lent_ = false;
+  has_raised_ = false;
   alive_.clear();
   generators_.clear();
   put_generators_back();

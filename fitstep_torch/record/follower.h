@@ -144,7 +144,7 @@ class Follower {
   // Of an audit.
   void run_audited(const TorchCall& call, const OperatorFacts& facts, c10::DispatchKeySet keys,
                    torch::jit::Stack* stack);
-  std::vector<int32_t> keep_starts(const TorchCall& call, const torch::jit::Stack& stack);
+  void keep_starts(const TorchCall& call, const torch::jit::Stack& stack);
   void match_audited(const TorchCall& call, const OperatorFacts& facts, c10::DispatchKeySet keys,
                      torch::jit::Stack* stack);
   void check_not_resized(const TorchCall& call, const torch::jit::Stack& stack);
@@ -186,7 +186,7 @@ class Follower {
   std::vector<bool> is_written_;               // By number: it waits for that.
   // Lent, not copied: hashes of what was the same at all meetings.
   std::map<std::tuple<int32_t, int64_t, int64_t>, std::optional<uint64_t>> watched_;
-  bool has_lent_ = false, is_sized_by_data_ = false, is_trial_ = false;
+  bool has_lent_ = false, is_sized_by_data_ = false, is_trial_ = false, has_raised_ = false;
   std::vector<int32_t> alive_;
 
   std::vector<at::Generator> generators_;  // That Python gives to operators.

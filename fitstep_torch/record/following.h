@@ -54,7 +54,8 @@ struct EndedSegment {
   // written; and generators before and behind what was drawn.
   std::vector<std::optional<PartCopy>> starts;
   std::vector<std::tuple<at::Generator, std::vector<char>, std::vector<char>>> drawn;
-  at::Tensor overwritten;  // What recorded operators wait to read was, past all operators.
+  bool has_raised = false;  // Of an audit: a kernel, which may have written half of what it writes.
+  at::Tensor overwritten;   // What recorded operators wait to read was, past all operators.
 };
 
 }  // namespace fitstep::torch_side

@@ -204,13 +204,8 @@ void Follower::record(const c10::OperatorHandle& op, const OperatorFacts& facts,
     guessed = guesses_.arguments(*stack, count, facts.written);
   if (mode_ == Mode::Audit) {
     check_not_resized(call, *stack);
-    const auto kept = keep_starts(call, *stack);
-    try {
-      run_audited(call, facts, keys, stack);
-    } catch (...) {
-      for (const int32_t one : kept) starts_.erase(one);
-      throw;
-    }
+    keep_starts(call, *stack);
+    run_audited(call, facts, keys, stack);
     if (has_other_layout(*stack, stack->size() - below)) {  // As dynamic() in other calls.
       trim(numbers);
       python_.flush(full_name(op));
@@ -352,6 +347,7 @@ EndedSegment Follower::end_segment() {
     if (mode_ == Mode::Audit)
       ended.drawn.emplace_back(one.generator, std::move(one.before), std::move(one.seen));
   }
+  ended.has_raised = has_raised_;
   ended.generators = generators_;
   for (size_t i = 0; i < externals_.size(); ++i) {
     if (!externals_[i].defined()) continue;

@@ -17,12 +17,14 @@ from .audits import Audits, Truth, audited
 from .codes import choose_codes, shall_look
 from .errors import (
     NOTHING_CHANGED,
+    AuditError,
     CaptureError,
     FitstepError,
     StepFailed,
     changed_by,
     not_finished,
     not_prepared,
+    overwritten,
     step_failed,
 )
 from .maker import FoundTooLate
@@ -62,6 +64,7 @@ class Call:
         self._looked: list[tuple[Planned, Any]] = []  # What samples copies: variants of the core.
         self._has_failed = False
         self._has_raised = False  # The function, not what runs behind it.
+        self.is_left_out = False  # A segment that an audit could not compare.
         self._note_numbers()
 
     def run(self, following: Following) -> Any:
@@ -117,8 +120,8 @@ class Call:
             inputs = [targets[k] for k in variant.sources]
         except BaseException as error:
             if self._audits is not None and isinstance(error, FoundTooLate):
-                self._part += 1
-                return  # What plain PyTorch has made stays, and the next call will know.
+                self._keep_plain(following)  # And the next call will know.
+                return
             if self._audits is not None and self._has_raised:  # It is all there.
                 raise
             if self._audits is not None:  # Plain PyTorch has been further.
@@ -129,6 +132,9 @@ class Call:
                 todo = "later calls know it" if isinstance(error, FoundTooLate) else todo
                 error.say_what_stays(changed_by(self._ran), todo)
             raise
+        if ended.has_raised:  # A kernel of an audit; no program makes the half of what it writes.
+            self._keep_plain(following)
+            return
         self._part += 1
 
         def run() -> None:
@@ -149,6 +155,14 @@ class Call:
         for tensor, copied in ended.lent_writes:
             _core.copy_over(tensor, copied)
         self._fill(variant, survivors)
+
+    def _keep_plain(self, following: Following) -> None:
+        """What plain PyTorch has made in an audit stays, and the next call is audited instead."""
+        assert self._audits is not None
+        self._audits.has_new = self.is_left_out = True
+        self._part += 1
+        following.core.forget_writes()
+        self._note_numbers()
 
     def _variant(self, ended: Ended) -> Variant:
         """That runs what has ended, with all in its place."""
@@ -173,13 +187,7 @@ class Call:
 
     def _overwritten(self, tensor: torch.Tensor) -> FitstepError:
         roles = roles_of(self._reach(), self._session)
-        _, name = roles.get(storage_id(tensor), ("", "a parameter or buffer"))
-        return FitstepError(
-            f"a numpy array wrote into {name} while operators of the step were yet to read it "
-            "(they run behind the function): the step would train with other numbers",
-            todo="write through the tensor (with torch.no_grad(): w.copy_(...)), or outside the "
-            "step",
-        )
+        return overwritten(roles.get(storage_id(tensor), ("", "a parameter or buffer"))[1])
 
     def _with_numbers(self, variant: Variant, ended: Ended) -> Variant:
         """The variant with the numbers of this call in its program."""
@@ -273,8 +281,7 @@ class Call:
             outputs = variant.planned.variant.take_outputs()
             made = []
             for number, tensor in survivors:
-                name = variant.fresh.get(number)
-                if name is None:
+                if (name := variant.fresh.get(number)) is None:
                     ours = outputs[variant.outputs[number]]
                 else:
                     ours = self._session.at_home(self._session.homes[name], tensor)
@@ -294,8 +301,7 @@ class Call:
         assert variant.planned is not None
         outputs = variant.planned.variant.take_outputs()
         for number, tensor in survivors:
-            name = variant.fresh.get(number)
-            if name is not None:
+            if (name := variant.fresh.get(number)) is not None:
                 self._session.take_over(self._session.homes[name], tensor)
             else:
                 _core.fill_hollow(tensor, outputs[variant.outputs[number]])
@@ -349,7 +355,7 @@ class Call:
             # The user's code may catch its own error and go on, as if it had happened.
             if self._has_failed and not isinstance(error, FitstepError):
                 raise not_finished(error, again, self._ran) from error
-            if not self._has_failed and self._audits is None:
+            if not self._has_failed and (self._audits is None or isinstance(again, AuditError)):
                 raise
         except BaseException:
             if not self._has_failed:

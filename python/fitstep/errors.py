@@ -197,6 +197,15 @@ def step_failed(
     return StepFailed(message, unusable=written, changed=changed, todo=todo)
 
 
+def overwritten(name: str) -> FitstepError:
+    """Of an array over memory that operators of the step have yet to read."""
+    return FitstepError(
+        f"a numpy array wrote into {name} while operators of the step were yet to read it (they "
+        "run behind the function): the step would train with other numbers",
+        todo="write through the tensor (with torch.no_grad(): w.copy_(...)), or outside the step",
+    )
+
+
 def not_finished(raised: BaseException, why: FitstepError, before: list[Any]) -> StepFailed:
     """The error for a step whose own code has raised, behind calls that cannot run; these programs
     had come to their end before."""

@@ -116,6 +116,7 @@ class Ended(NamedTuple):
     lent_writes: list[tuple[torch.Tensor, torch.Tensor]]  # What of these is written: there, here.
     starts: list[Any]  # In an audit, _core.PartCopy or None: written externals, as they were.
     drawn: list[tuple[Any, bytes, bytes]]  # In an audit: generators, before and behind.
+    has_raised: bool  # In an audit: a kernel, which may have written half of what it writes.
     overwritten: torch.Tensor | None  # By a numpy array, before operators have read it.
 
 

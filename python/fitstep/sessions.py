@@ -42,8 +42,8 @@ def session_for(tensors: list[torch.Tensor], settings: Settings, device: torch.d
     if len(found) > 1:
         raise CaptureError(
             "the step function uses models that were compiled apart, in two arenas",
-            todo="close() one of the compiled steps, or compile the functions that share models "
-            "one after another",
+            todo="close() one of the compiled steps, and compile the function that uses all of them "
+            "first",
         )
     session = found.pop()
     check_joins(settings, session.settings, session.planning.below, session.planning.budget_bytes)

@@ -146,7 +146,7 @@ class Step:
             self._call = Call(self._programs, args, kwargs, may_interrupt, audits)
             try:
                 result = self._call.run(self._following)
-                if is_due:  # What is new in it has been compared.
+                if is_due and not self._call.is_left_out:  # What is new in it has been compared.
                     self.audits.audited_calls += 1
                     self.audits.has_new = False
                 return result

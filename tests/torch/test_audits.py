@@ -177,6 +177,69 @@ def test_a_byte_of_a_weight_that_is_another_one_is_found_and_named() -> None:
     assert training.bits() == plain.bits()
 
 
+def test_a_fault_is_told_where_the_step_raises_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The user's code may catch its own error, and later steps would have other numbers."""
+    training, plain = Training("SGD"), Training("SGD")
+    raises = False
+
+    def train_step(x: Tensor, y: Tensor) -> Tensor:
+        loss = training.step(x, y)
+        if raises:
+            raise ValueError("of the user")
+        return loss
+
+    step = fitstep.compile(train_step, batches(1)[0], audits="auto", effort=1, progress=False)
+    execute = calls.Call._execute
+
+    def careless(*args: Any) -> None:
+        execute(*args)
+        training.model[0].weight.detach().view(-1).view(torch.uint8)[5] += 1
+
+    monkeypatch.setattr(calls.Call, "_execute", careless)
+    raises = True
+    with pytest.raises(fitstep.AuditError, match=r"model\[0\]\.weight") as found:
+        step(*batches()[0])
+    assert isinstance(found.value.__context__, ValueError)
+    plain.step(*batches()[0])
+    assert training.bits() == plain.bits()
+
+
+class Counting(Training):
+    """Counts its labels, and goes on where one is out of range; the kernel has added some then."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__("SGD")
+        self.kind = kind
+        self.counts = torch.zeros(6)
+        self.kept: list[Tensor] = []
+
+    def step(self, x: Tensor, y: Tensor) -> Tensor:
+        """One training step."""
+        counts = torch.zeros(6) if self.kind == "made here" else self.counts
+        if self.kind == "written before":
+            counts.mul_(0.5)
+        weights = counts + 1.0 if self.kind == "read before" else torch.ones(6)
+        try:
+            counts.index_add_(0, y, torch.ones(len(y)))
+        except IndexError:
+            self.kept.append(weights)
+        self.kept.append(counts.clone() if self.kind == "made here" else weights)
+        return super().step(x, y.clamp(max=4)) * weights.sum()
+
+
+@pytest.mark.parametrize("kind", ["read before", "written before", "made here"])
+def test_half_of_a_write_is_no_fault_of_the_program(kind: str) -> None:
+    plain, ours = Counting(kind), Counting(kind)
+    step = compiled(ours)
+    for i, (x, y) in enumerate(batches(3)):
+        labels = torch.cat([y[:2], torch.tensor([77]), y[3:]]) if i == 1 else y
+        assert torch.equal(step(x, labels), plain.step(x, labels))
+        assert ours.bits() == plain.bits()
+        assert torch.equal(ours.counts, plain.counts)
+        assert all(torch.equal(a, b) for a, b in zip(ours.kept, plain.kept, strict=True))
+    assert step.report().audited_calls == 2
+
+
 def test_without_audits_the_same_fault_goes_on_silently() -> None:
     """Or the tests above would show nothing."""
     training, plain = Training(), Training()
