@@ -42,7 +42,7 @@ def session_for(tensors: list[torch.Tensor], settings: Settings, device: torch.d
     if len(found) > 1:
         raise CaptureError(
             "the step function uses models that were compiled apart, in two arenas",
-            todo="close() one of the compiled steps, and compile the function that uses all of them "
+            todo="close() one of the compiled steps, and compile the function that uses all models "
             "first",
         )
     session = found.pop()

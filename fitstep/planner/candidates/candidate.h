@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "fitstep/base/deadline.h"
-#include "fitstep/base/interval.h"
 #include "fitstep/machine/machine.h"
 #include "fitstep/plan/layout.h"
 #include "fitstep/planner/candidates/assemble.h"

@@ -13,7 +13,6 @@
 
 #include "fitstep/base/check.h"
 #include "fitstep/base/deadline.h"
-#include "fitstep/base/interval.h"
 #include "fitstep/base/parallel.h"
 #include "fitstep/planner/candidates.h"
 #include "fitstep/planner/effort.h"
