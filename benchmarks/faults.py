@@ -13,7 +13,7 @@ the generator too, and gets its checkpoint back; either way the next step must h
 plain PyTorch beside it. Anything else counts as wrong. Then all calls are late at random, by 1,000
 seeds, and each step must have the same bits. A step that hangs ends the benchmark. Files, threads
 and resident memory are counted before and after. With --case, the rows of other models stay as
-they were kept.
+they were kept. FITSTEP_AUDITS=all has every call audited, so that programs fail in audits, too.
 """
 
 import copy

@@ -50,14 +50,15 @@ class Effort {
   }
   // Squares of homes below times ops, in all searches together: some twenty seconds.
   static bool is_enough_of_homes(int64_t work) { return work > 20'000'000; }
-  // Capacities that are asked for one after another where none is enough: this times the last.
+  // Where a capacity is not enough, the next one that is tried is so many times as large.
   double climb() const { return is_large() ? 1.2 : 1.04; }
   // Halvings of the least capacity that is known, each with a plan made.
   int64_t halvings() const { return std::min<int64_t>(sum(20'000), 6); }
 
-  // -- of targets: on the whole frontier at least 12, less near to each other in large programs
+  // -- of targets: those of a whole frontier are fewer in a large program, at least 12
   int64_t rungs() const { return std::max<int64_t>(sum(600'000), 12); }
-  int32_t rounds() const { return std::max(asked_, 3); }  // With fewer more have to be tried.
+  // With fewer rounds more targets are tried, which takes longer.
+  int32_t rounds() const { return std::max(asked_, 3); }
   int32_t rounds_around_holes() const { return 2 * asked_; }
 
   // -- of selections
