@@ -17,7 +17,7 @@
 #include "fitstep/machine/machine.h"
 #include "fitstep/plan/budget.h"
 #include "fitstep/plan/plan_file.h"
-#include "fitstep/planner/least.h"
+#include "fitstep/planner/ask.h"
 #include "fitstep/planner/planner.h"
 #include "fitstep/program/liveness.h"
 #include "fitstep/program/program.h"
@@ -28,10 +28,9 @@ namespace {
 Result<Budget> read_budget(const PlanOptions& options, int64_t plain_peak_bytes,
                            const BesideArena& beside) {
   if (options.budget.empty()) {
-    FITSTEP_TRY(const int64_t capacity_bytes, parse_bytes(options.capacity));
-    Budget budget = split_budget(budget_for(capacity_bytes, beside), beside);
-    budget.capacity_bytes = capacity_bytes;
-    return budget;
+    FITSTEP_TRY(const int64_t given_bytes, parse_bytes(options.capacity));
+    const int64_t block_bytes = beside.alignment_bytes;  // Arenas are made of whole ones.
+    return split_budget(budget_for(given_bytes / block_bytes * block_bytes, beside), beside);
   }
   const std::string given = "--budget " + options.budget;
   FITSTEP_TRY(const WrittenBudget written, parse_budget(options.budget, given));
@@ -98,29 +97,24 @@ Answer run_plan(const PlanOptions& options, const Progress& progress) {
     const Status checked = check_folder(options.output_path);
     if (!checked.has_value()) return bad_input(checked.error());
   }
-  question->request.says_least = !can_find_least(question->request);
-  Outcome outcome = make_plan(question->program, question->machine, question->request);
-  if (auto* gave_up = std::get_if<GaveUp>(&outcome)) {
-    *gave_up =
-        find_least(question->program, question->machine, question->request, std::move(*gave_up));
+  BudgetAnswer answer =
+      ask({.programs = {{.program = &question->program, .policy = question->request.policy}},
+           .budget_bytes = question->budget.budget_bytes,
+           .external_bytes = question->beside.external_bytes,
+           .alignment_bytes = question->beside.alignment_bytes,
+           .machine_for = [&](int64_t) { return question->machine; },
+           .request = question->request});
+  auto* fitting = std::get_if<Fitting>(&answer);
+  if (fitting != nullptr && options.machine.times != MachineOptions{}.times) {
+    fitting->plans.front().certificate.bound += "; " + question->times;
   }
-  auto* fits = std::get_if<Fits>(&outcome);
-  if (std::holds_alternative<GaveUp>(outcome) && question->request.policy != PlanRequest{}.policy) {
-    PlanRequest best = question->request;
-    best.policy = PlanRequest{}.policy;
-    question->does_best_fit =
-        std::holds_alternative<Fits>(make_plan(question->program, question->machine, best));
-  }
-  if (fits != nullptr && options.machine.times != MachineOptions{}.times) {
-    fits->plan.certificate.bound += "; " + question->times;
-  }
-  if (fits != nullptr && !options.output_path.empty()) {
-    const Status saved = save_text(options.output_path, print_plan(fits->plan));
+  if (fitting != nullptr && !options.output_path.empty()) {
+    const Status saved = save_text(options.output_path, print_plan(fitting->plans.front()));
     if (!saved.has_value()) return bad_input(saved.error());
   }
-  return Answer{fits != nullptr ? ExitCode::Yes : ExitCode::No,
-                options.as_json ? outcome_to_json(*question, outcome, options.output_path)
-                                : print_outcome(*question, outcome, options.output_path),
+  return Answer{fitting != nullptr ? ExitCode::Yes : ExitCode::No,
+                options.as_json ? answer_to_json(*question, answer, options.output_path)
+                                : print_answer(*question, answer, options.output_path),
                 ""};
 }
 

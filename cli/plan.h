@@ -3,7 +3,6 @@
 
 #include <CLI/App.hpp>
 #include <cstdint>
-#include <optional>
 #include <string>
 
 #include "cli/command.h"
@@ -12,6 +11,7 @@
 #include "fitstep/base/result.h"
 #include "fitstep/machine/machine.h"
 #include "fitstep/plan/budget.h"
+#include "fitstep/planner/ask.h"
 #include "fitstep/planner/planner.h"
 #include "fitstep/program/program.h"
 
@@ -38,7 +38,6 @@ struct Question {
   BesideArena beside;
   Budget budget;
   PlanRequest request;
-  std::optional<bool> does_best_fit;  // Whether `auto` finds a plan where another policy has not.
 };
 
 // Errors: files that cannot be read, and not exactly one of budget and capacity.
@@ -48,9 +47,9 @@ CLI::App* add_plan(CLI::App& app, PlanOptions& options);
 Answer run_plan(const PlanOptions& options, const Progress& progress);
 
 // The answer for people and for machines; `output_path` is where the plan was written, if it was.
-std::string print_outcome(const Question& question, const Outcome& outcome,
-                          const std::string& output_path);
-std::string outcome_to_json(const Question& question, const Outcome& outcome,
-                            const std::string& output_path);
+std::string print_answer(const Question& question, const BudgetAnswer& answer,
+                         const std::string& output_path);
+std::string answer_to_json(const Question& question, const BudgetAnswer& answer,
+                           const std::string& output_path);
 
 }  // namespace fitstep

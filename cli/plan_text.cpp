@@ -15,7 +15,8 @@
 #include "fitstep/base/id.h"
 #include "fitstep/plan/budget.h"
 #include "fitstep/plan/plan.h"
-#include "fitstep/planner/planner.h"
+#include "fitstep/planner/ask.h"
+#include "fitstep/planner/request.h"
 #include "fitstep/program/program.h"
 #include "fitstep/program/text.h"
 #include "fitstep/report/choices.h"
@@ -48,14 +49,9 @@ std::string print_budget(const Question& question) {
   std::string beside = fmt::format(
       "beside inputs and outputs {}, reserve {}, host {}", format_bytes(budget.external_bytes),
       format_bytes(budget.reserve_bytes), format_bytes(budget.host_bytes));
-  if (budget.staging_bytes > 0) beside += ", staging " + format_bytes(budget.staging_bytes);
+  if (budget.staging_bytes > 0) beside += "; staging " + format_bytes(budget.staging_bytes);
   return line("budget", budget.budget_bytes, "everything that the step holds") +
          line("arena", std::max<int64_t>(budget.capacity_bytes, 0), beside);
-}
-
-// "budget of at least 3.2 GiB", for so much of the arena.
-std::string as_budget(const Question& question, int64_t height_bytes) {
-  return fmt::format("a budget of {}", format_bytes(budget_for(height_bytes, question.beside)));
 }
 
 std::string print_culprits(const Question& question, const std::vector<Culprit>& culprits) {
@@ -98,15 +94,15 @@ std::string print_below(const Plan& plan) {
   return text;
 }
 
-std::string print(const Question& question, const Fits& fits, const std::string& output_path) {
-  const Certificate& certificate = fits.plan.certificate;
+std::string print(const Question& question, const Plan& plan, const std::string& output_path) {
+  const Certificate& certificate = plan.certificate;
   std::string text = "fits: " + print_question(question) + "\n" + print_budget(question);
   text += line("floor", certificate.floor_bytes, "of the arena, no plan needs less");
   text += line("peak", certificate.peak_bytes, "most bytes live at one tick");
   text += line("height", certificate.height_bytes,
                fmt::format("what the layout needs, {} of the peak",
                            format_ratio(certificate.height_bytes, certificate.peak_bytes)));
-  text += print_below(fits.plan);
+  text += print_below(plan);
   text += line(
       "predicted", format_seconds(certificate.predicted_ps),
       fmt::format("{} of the bound, moves: {}",
@@ -117,33 +113,27 @@ std::string print(const Question& question, const Fits& fits, const std::string&
   return text;
 }
 
-std::string print(const Question& question, const TooSmall& small) {
-  return "too small: " + print_question(question) + "\n" + print_budget(question) +
-         line("floor", small.floor_bytes,
-              "provably no plan needs less; it takes " + as_budget(question, small.floor_bytes)) +
-         "\n" + print_culprits(question, small.culprits);
-}
-
 // A policy is what it is; only another one needs less.
-std::string print_advice(const Question& question, const GaveUp& gave_up) {
-  const bool is_known = gave_up.least_found_bytes > 0;
-  if (!question.does_best_fit || !is_known) return "a larger --effort may find a lower plan\n";
+std::string print_advice(const Question& question, const Refusal& refusal) {
+  if (!refusal.does_auto_fit || !refusal.least_bytes) {
+    return refusal.is_proven() ? "" : "a larger --effort may find a lower plan\n";
+  }
   return fmt::format("{} needs {} more than the arena has; auto {}\n", question.request.policy,
-                     format_bytes(gave_up.least_found_bytes - question.budget.capacity_bytes),
-                     *question.does_best_fit ? "finds a plan" : "finds none either");
+                     format_bytes(*refusal.least_bytes - question.budget.capacity_bytes),
+                     *refusal.does_auto_fit ? "finds a plan" : "finds none either");
 }
 
-std::string print_found(const Question& question, const GaveUp& gave_up) {
-  if (gave_up.least_found_bytes == 0) return "";
-  return line("found", gave_up.least_found_bytes,
-              "the lowest plan found; it takes " + as_budget(question, gave_up.least_found_bytes));
-}
-
-std::string print(const Question& question, const GaveUp& gave_up) {
-  return "gave up: " + print_question(question) + "\n" + print_budget(question) +
-         print_found(question, gave_up) +
-         line("floor", gave_up.floor_bytes, "provably no plan needs less") + "\n" +
-         print_culprits(question, gave_up.culprits) + print_advice(question, gave_up);
+std::string print(const Question& question, const Refusal& refusal) {
+  const auto budget = [](int64_t bytes) { return "it takes a budget of " + format_bytes(bytes); };
+  std::string text = refusal.is_proven() ? "too small: " : "gave up: ";
+  text += print_question(question) + "\n" + print_budget(question);
+  if (refusal.least_bytes) {
+    text += line("found", *refusal.least_bytes,
+                 "the lowest plan found; " + budget(*refusal.least_budget_bytes));
+  }
+  text += line("floor", refusal.floor_bytes,
+               "provably no plan needs less; " + budget(refusal.floor_budget_bytes));
+  return text + "\n" + print_culprits(question, refusal.culprits) + print_advice(question, refusal);
 }
 
 Json to_json(const Program& program, const std::vector<Culprit>& culprits) {
@@ -179,44 +169,37 @@ Json to_json(const Question& question) {
 
 }  // namespace
 
-std::string print_outcome(const Question& question, const Outcome& outcome,
-                          const std::string& output_path) {
-  if (const auto* fits = std::get_if<Fits>(&outcome)) return print(question, *fits, output_path);
-  if (const auto* small = std::get_if<TooSmall>(&outcome)) return print(question, *small);
-  return print(question, std::get<GaveUp>(outcome));
+std::string print_answer(const Question& question, const BudgetAnswer& answer,
+                         const std::string& output_path) {
+  const auto* fitting = std::get_if<Fitting>(&answer);
+  if (fitting == nullptr) return print(question, std::get<Refusal>(answer));
+  return print(question, fitting->plans.front(), output_path);
 }
 
-std::string outcome_to_json(const Question& question, const Outcome& outcome,
-                            const std::string& output_path) {
-  Json root;
-  if (const auto* fits = std::get_if<Fits>(&outcome)) {
-    const Certificate& certificate = fits->plan.certificate;
-    root = {{"outcome", "fits"}, {"question", to_json(question)}};
-    root["certificate"] = to_json(certificate);
-    root["bytes"] = bytes_to_json(question, fits->plan);
-    root["host_tier_bytes"] = tier_bytes(fits->plan, kHostTier);
-    root["disk_tier_bytes"] = tier_bytes(fits->plan, kDiskTier);
+std::string answer_to_json(const Question& question, const BudgetAnswer& answer,
+                           const std::string& output_path) {
+  const auto* fitting = std::get_if<Fitting>(&answer);
+  const auto* refusal = std::get_if<Refusal>(&answer);
+  const char* outcome = fitting ? "fits" : refusal->is_proven() ? "too small" : "gave up";
+  Json root = {{"outcome", outcome}, {"question", to_json(question)}};
+  if (fitting != nullptr) {
+    const Plan& plan = fitting->plans.front();
+    root["certificate"] = to_json(plan.certificate);
+    root["bytes"] = bytes_to_json(question, plan);
+    root["host_tier_bytes"] = tier_bytes(plan, kHostTier);
+    root["disk_tier_bytes"] = tier_bytes(plan, kDiskTier);
     if (!output_path.empty()) root["plan"] = output_path;
-  } else if (const auto* small = std::get_if<TooSmall>(&outcome)) {
-    root = {{"outcome", "too small"},
-            {"question", to_json(question)},
-            {"floor_bytes", small->floor_bytes},
-            {"floor_budget_bytes", budget_for(small->floor_bytes, question.beside)},
-            {"culprits", to_json(question.program, small->culprits)}};
-  } else {
-    const auto& gave_up = std::get<GaveUp>(outcome);
-    root = {{"outcome", "gave up"},
-            {"question", to_json(question)},
-            {"floor_bytes", gave_up.floor_bytes},
-            {"floor_budget_bytes", budget_for(gave_up.floor_bytes, question.beside)},
-            {"culprits", to_json(question.program, gave_up.culprits)}};
-    if (gave_up.least_found_bytes > 0) {
-      root["least_found_bytes"] = gave_up.least_found_bytes;
-      root["least_found_budget_bytes"] = budget_for(gave_up.least_found_bytes, question.beside);
-      root["missing_bytes"] = gave_up.least_found_bytes - question.budget.capacity_bytes;
-    }
-    if (question.does_best_fit) root["auto_fits"] = *question.does_best_fit;
+    return to_text(root);
   }
+  root["floor_bytes"] = refusal->floor_bytes;
+  root["floor_budget_bytes"] = refusal->floor_budget_bytes;
+  root["culprits"] = to_json(question.program, refusal->culprits);
+  if (refusal->least_bytes) {
+    root["least_found_bytes"] = *refusal->least_bytes;
+    root["least_found_budget_bytes"] = *refusal->least_budget_bytes;
+    root["missing_bytes"] = *refusal->least_bytes - question.budget.capacity_bytes;
+  }
+  if (refusal->does_auto_fit) root["auto_fits"] = *refusal->does_auto_fit;
   return to_text(root);
 }
 

@@ -8,7 +8,7 @@
 // same name; others include nothing else of it. A room sees the faces of those in front of it:
 //
 //   values  schedule  layout  recompute  offload  bounds  candidates  policies  search  orders
-//   packing
+//   packing  ask
 #pragma once
 
 #include <cstdint>

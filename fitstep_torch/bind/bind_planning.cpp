@@ -1,5 +1,9 @@
+#include <pybind11/functional.h>
+
 #include <algorithm>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -7,7 +11,7 @@
 #include "fitstep/base/bytes.h"
 #include "fitstep/plan/budget.h"
 #include "fitstep/plan/plan_file.h"
-#include "fitstep/planner/least.h"
+#include "fitstep/planner/ask.h"
 #include "fitstep/planner/planner.h"
 #include "fitstep/planner/policies.h"
 #include "fitstep/planner/search.h"
@@ -28,29 +32,28 @@ Machine local_machine(int32_t threads) {
           .codecs = {}};
 }
 
-Link link_from(const py::object& text, TierId upper) {
-  Link link = unwrap(parse_machine(text.cast<std::string>())).links.front();
+Link link_from(const std::string& text, TierId upper) {
+  Link link = unwrap(parse_machine(text)).links.front();
   link.upper = upper;
   return link;
 }
 
-}  // namespace
-
-Machine machine_from(int32_t threads, const py::dict& options) {
+// The tiers below, as their measurements say what copies cost; without any the device alone.
+Machine machine_below(int32_t threads, int64_t host_bytes, const std::string& host_link,
+                      int64_t disk_bytes, const std::string& disk_link, const std::string& codecs) {
   Machine machine = local_machine(threads);
-  const auto host_bytes = options["host_bytes"].cast<int64_t>();
-  const auto disk_bytes = options["disk_bytes"].cast<int64_t>();
   if (host_bytes == 0 && disk_bytes == 0) return machine;
   machine.tiers.push_back(
       {.name = "host", .capacity_bytes = host_bytes, .is_closed = host_bytes == 0});
-  machine.links = {link_from(options["host_link"], kDeviceTier)};
-  const auto codecs = options["codecs"].cast<std::string>();
+  machine.links = {link_from(host_link, kDeviceTier)};
   if (!codecs.empty()) machine.codecs = unwrap(parse_machine(codecs)).codecs;
   if (disk_bytes == 0) return machine;
   machine.tiers.push_back({.name = "disk", .capacity_bytes = disk_bytes});
-  machine.links.push_back(link_from(options["disk_link"], kHostTier));
+  machine.links.push_back(link_from(disk_link, kHostTier));
   return machine;
 }
+
+}  // namespace
 
 std::string codecs_text(int32_t threads, std::vector<Codec> codecs) {
   Machine machine = local_machine(threads);
@@ -147,113 +150,113 @@ py::list packed(const Plan& plan, const StepProgram& step) {
   return made;
 }
 
-PlanRequest request_from(const StepProgram& step, const py::dict& options) {
-  PlanRequest request;
-  using Homes = std::map<std::string, std::pair<bool, int64_t>>;  // (is below, offset in bytes)
-  for (const auto& [name, home] : options["homes"].cast<Homes>()) {
-    for (size_t i = 0; i < step.program.storages.size(); ++i) {
-      const Storage& storage = step.program.storages[i];
-      if (storage.name == name && storage.is_persistent && !is_external(storage.kind))
-        request.homes.push_back({.storage = StorageId(i),
-                                 .offset_bytes = home.second,
-                                 .tier = home.first ? kHostTier : kDeviceTier});
-    }
-  }
-  request.bottom_bytes = options["bottom_bytes"].cast<int64_t>();
-  request.host_bottom_bytes = options["host_bottom_bytes"].cast<int64_t>();
-  request.capacity_bytes = options["capacity_bytes"].cast<int64_t>();
-  request.seed = options["seed"].cast<uint64_t>();
-  request.effort = options["effort"].cast<int32_t>();
-  request.policy = options["policy"].cast<std::string>();
-  request.codes_on_disk = options["codes_on_disk"].cast<bool>();
-  request.codes_on_host = options["codes_on_host"].cast<bool>();
-  const py::object progress = options["progress"];
-  if (!progress.is_none()) {
-    // Shared, as the planner copies requests where the interpreter's lock is not held.
-    request.progress = [show = std::make_shared<py::object>(progress)](double share) {
-      const py::gil_scoped_acquire acquire;
-      (*show)(share);
-    };
-  }
-  return request;
-}
-
-// Names of the storages whose homes the plan has on the host tier.
-std::vector<std::string> homes_below(const Plan& plan, const StepProgram& step) {
-  std::vector<std::string> names;
-  for (const Residency& it : plan.residencies) {
-    if (!it.is_home || it.tier != kHostTier) continue;
-    if (it.storage.index() >= step.program.storages.size()) continue;  // Of another program.
-    names.push_back(step.program.storages[it.storage.index()].name);
-  }
-  return names;
-}
-
-py::object outcome_to_python(Outcome outcome) {
-  if (auto* fits = std::get_if<Fits>(&outcome))
-    return py::make_tuple("fits", std::make_shared<Plan>(std::move(fits->plan)));
-  if (const auto* small = std::get_if<TooSmall>(&outcome))
-    return py::make_tuple("too small", small->floor_bytes, culprits(small->culprits));
-  const auto& gave_up = std::get<GaveUp>(outcome);
-  return py::make_tuple("gave up", gave_up.least_found_bytes, gave_up.floor_bytes,
-                        culprits(gave_up.culprits));
-}
-
-// options["looks_for"]: "plan" for the best; "any" for the first that is found; "least" for the
-// least capacity from that of the options and `least_bytes` on, as the answer of a planner that has
-// given up.
-py::object plan_step(const StepProgram& step, int32_t threads, const py::dict& options) {
-  PlanRequest request = request_from(step, options);
-  request.threads = threads;
-  request.says_least = options["says_least"].cast<bool>() || !can_find_least(request);
-  const Machine machine = machine_from(threads, options);
-  const auto looks_for = options["looks_for"].cast<std::string>();
-  const auto least_bytes = options["least_bytes"].cast<int64_t>();
-  const auto make = [&]() -> Outcome {
-    const py::gil_scoped_release release;
-    if (looks_for != "least") {
-      if (looks_for == "any") request.time_limit_s = kFirstPlan;
-      return make_plan(step.program, machine, request);
-    }
-    const int64_t first_bytes = std::max(request.capacity_bytes, least_bytes);
-    request.capacity_bytes = 0;
-    Outcome none = make_plan(step.program, machine, request);
-    auto* small = std::get_if<TooSmall>(&none);
-    if (small == nullptr) return none;
-    request.capacity_bytes = first_bytes - 1;
-    return find_least(step.program, machine, request,
-                      {.floor_bytes = small->floor_bytes, .culprits = std::move(small->culprits)},
-                      first_bytes);
+// The planner calls it where the interpreter's lock is not held, and copies it there.
+std::function<void(double)> shown(const py::object& progress) {
+  if (progress.is_none()) return {};
+  return [show = std::make_shared<py::object>(progress)](double share) {
+    const py::gil_scoped_acquire acquire;
+    (*show)(share);
   };
-  return outcome_to_python(make());
+}
+
+BudgetAnswer answer_to(const BudgetQuestion& question) {
+  const py::gil_scoped_release release;
+  return ask(question);
 }
 
 // The plan with the codes that pay by what the program knows of them; None where they are the same.
-std::shared_ptr<Plan> with_codes(const StepProgram& step, const Plan& plan, int32_t threads,
-                                 const py::dict& options) {
-  const PlanRequest request = request_from(step, options);
-  const Machine machine = machine_from(threads, options);
+std::shared_ptr<Plan> with_codes(const StepProgram& step, const Plan& plan, const Machine& machine,
+                                 const std::string& policy, bool on_disk, bool on_host) {
   Plan coded = plan;
   {
     const py::gil_scoped_release release;
-    put_codes(step.program, machine, request, coded);
+    put_codes(step.program, machine,
+              {.policy = policy, .codes_on_disk = on_disk, .codes_on_host = on_host}, coded);
   }
   if (coded.residencies == plan.residencies) return nullptr;
   return std::make_shared<Plan>(std::move(coded));
 }
 
-py::object frontier_of(const StepProgram& step, int32_t threads, const py::dict& options) {
-  PlanRequest request = request_from(step, options);
-  request.threads = threads;
-  const Machine machine = machine_from(threads, options);
+// Plans of the whole frontier, with the step's homes where they are best.
+std::vector<std::shared_ptr<Plan>> frontier_of(const StepProgram& step,
+                                               const BudgetQuestion& question) {
   const auto make = [&] {
     const py::gil_scoped_release release;
-    return make_frontier(step.program, machine, request);
+    return make_frontier(step.program, question.machine_for(question.budget_bytes),
+                         question.request);
   };
-  const Frontier frontier = make();
-  py::list points;
-  for (const Point& point : frontier.points) points.append(std::make_shared<Plan>(point.plan));
-  return py::make_tuple(frontier.floor_bytes, points, culprits(frontier.culprits));
+  std::vector<std::shared_ptr<Plan>> plans;
+  for (const Point& point : make().points) plans.push_back(std::make_shared<Plan>(point.plan));
+  return plans;
+}
+
+void bind_questions(py::module_& module) {
+  py::class_<Machine>(module, "Machine").def(py::init([](int32_t threads) {
+    return local_machine(threads);
+  }));
+  module.def("machine", &machine_below, py::kw_only(), py::arg("threads"), py::arg("host_bytes"),
+             py::arg("host_link"), py::arg("disk_bytes"), py::arg("disk_link"), py::arg("codecs"));
+  module.def("with_homes_on_disk", &with_homes_on_disk);
+  py::class_<SharedHome>(module, "SharedHome")
+      .def(py::init<std::string, int64_t, bool, bool, int64_t>())
+      .def_readonly("name", &SharedHome::name)
+      .def_readonly("is_below", &SharedHome::is_below)
+      .def_readonly("offset_bytes", &SharedHome::offset_bytes);
+  py::class_<Places>(module, "Places")
+      .def(py::init<std::vector<SharedHome>, int64_t, int64_t, bool>())
+      .def_readonly("homes", &Places::homes)
+      .def_readonly("bottom_bytes", &Places::bottom_bytes)
+      .def_readonly("host_bottom_bytes", &Places::host_bottom_bytes)
+      .def_readonly("on_disk", &Places::on_disk);
+  py::class_<BudgetQuestion>(module, "BudgetQuestion")
+      .def(py::init([](int32_t threads, uint64_t seed, int32_t effort, bool codes_on_disk,
+                       bool codes_on_host, const py::object& progress) {
+             return BudgetQuestion{.request = {.seed = seed,
+                                               .effort = effort,
+                                               .threads = threads,
+                                               .codes_on_disk = codes_on_disk,
+                                               .codes_on_host = codes_on_host,
+                                               .progress = shown(progress)}};
+           }),
+           py::kw_only(), py::arg("threads"), py::arg("seed"), py::arg("effort"),
+           py::arg("codes_on_disk"), py::arg("codes_on_host"), py::arg("progress"))
+      .def(
+          "add",
+          [](BudgetQuestion& question, const StepProgram& step, const std::string& policy,
+             const Plan* given) {
+            question.programs.push_back(
+                {.program = &step.program, .policy = policy, .given = given});
+          },
+          py::keep_alive<1, 2>(), py::keep_alive<1, 4>())
+      .def_readwrite("places", &BudgetQuestion::places)
+      .def_readwrite("budget_bytes", &BudgetQuestion::budget_bytes)
+      .def_readwrite("outside_bytes", &BudgetQuestion::outside_bytes)
+      .def_readwrite("external_bytes", &BudgetQuestion::external_bytes)
+      .def_readwrite("alignment_bytes", &BudgetQuestion::alignment_bytes)
+      .def_readwrite("machine_for", &BudgetQuestion::machine_for)
+      .def_readwrite("may_have_homes_on_disk", &BudgetQuestion::may_have_homes_on_disk)
+      .def_readwrite("is_free", &BudgetQuestion::is_free)
+      .def_readwrite("arena_bytes", &BudgetQuestion::arena_bytes)
+      .def("answer", &answer_to);
+  py::class_<Fitting>(module, "Fitting")
+      .def_property_readonly("plans",
+                             [](const Fitting& fitting) {
+                               std::vector<std::shared_ptr<Plan>> plans;
+                               for (const Plan& plan : fitting.plans) {
+                                 plans.push_back(std::make_shared<Plan>(plan));
+                               }
+                               return plans;
+                             })
+      .def_readonly("places", &Fitting::places)
+      .def_readonly("capacity_bytes", &Fitting::capacity_bytes)
+      .def_readonly("budget_bytes", &Fitting::budget_bytes);
+  py::class_<Refusal>(module, "Refusal")
+      .def_readonly("budget_bytes", &Refusal::budget_bytes)
+      .def_readonly("floor_budget_bytes", &Refusal::floor_budget_bytes)
+      .def_readonly("least_budget_bytes", &Refusal::least_budget_bytes)
+      .def_readonly("binding", &Refusal::binding)
+      .def_property_readonly("culprits", [](const Refusal& one) { return culprits(one.culprits); })
+      .def_readonly("does_auto_fit", &Refusal::does_auto_fit);
 }
 
 void bind_budgets(py::module_& module) {
@@ -287,12 +290,12 @@ void bind_budgets(py::module_& module) {
 
 void bind_planning(py::module_& module) {
   bind_budgets(module);
+  bind_questions(module);
   py::class_<Plan, std::shared_ptr<Plan>>(module, "Plan")
       .def("certificate", &certificate)
       .def("run_counts", &run_counts)
       .def("offloaded", &offloaded)
       .def("packed", &packed)
-      .def("homes_below", &homes_below)
       .def("program_hash", [](const Plan& plan) { return plan.program_hash; })
       .def("text", [](const Plan& plan) { return print_plan(plan); });
   module.def("parse_plan", [](const std::string& text) {
@@ -303,7 +306,6 @@ void bind_planning(py::module_& module) {
     const std::span<const char* const> names = policy_names();
     return std::vector<std::string>(names.begin(), names.end());
   });
-  module.def("plan_step", &plan_step);
   module.def("measure_disk_link", &measure_drive);
   module.attr("HOST_PIECE_BYTES") = kHostPieceBytes;
   module.def("has_codecs", [](const std::string& text) {

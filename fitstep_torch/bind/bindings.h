@@ -29,13 +29,10 @@ T unwrap(Result<T> result) {
   return std::move(result).value();
 }
 
-// With the tiers below, the links to them and the codecs that the options give, if they do.
-Machine machine_from(int32_t threads, const py::dict& options);
-
-// As the text of a machine that has only them: what options["codecs"] takes.
+// As the text of a machine that has only them: what machine(codecs=) takes.
 std::string codecs_text(int32_t threads, std::vector<Codec> codecs);
 
-// As the text of a machine whose only link it is: what options["host_link"] and ["disk_link"] take.
+// As the text of a machine whose only link it is: what machine(host_link=, disk_link=) takes.
 std::string link_text(int32_t threads, const Link& link);
 
 // From a dict: folder, piece_bytes, has_checksums.

@@ -126,7 +126,6 @@ class Plan:
     def run_counts(self, step: StepProgram) -> tuple[int, int]: ...
     def offloaded(self) -> dict[str, int]: ...
     def packed(self, step: StepProgram) -> list[tuple[str, str, int, int]]: ...
-    def homes_below(self, step: StepProgram) -> list[str]: ...
     def program_hash(self) -> int: ...
     def text(self) -> str: ...
 
@@ -253,12 +252,78 @@ HOST_PIECE_BYTES: int  # What is coded at once on its way to the host.
 def is_link(text: str) -> bool: ...
 def has_codecs(text: str) -> bool: ...
 def with_codes(
-    step: StepProgram, plan: Plan, threads: int, options: dict[str, Any]
+    step: StepProgram, plan: Plan, machine: Machine, policy: str, on_disk: bool, on_host: bool
 ) -> Plan | None: ...
-def plan_step(step: StepProgram, threads: int, options: dict[str, Any]) -> tuple[Any, ...]: ...
-def frontier_of(
-    step: StepProgram, threads: int, options: dict[str, Any]
-) -> tuple[int, list[Plan], list[tuple[int, int]]]: ...
+
+class Machine:
+    def __init__(self, threads: int) -> None: ...
+
+def machine(
+    *,
+    threads: int,
+    host_bytes: int,
+    host_link: str,
+    disk_bytes: int,
+    disk_link: str,
+    codecs: str,
+) -> Machine: ...
+def with_homes_on_disk(machine: Machine, size_bytes: int) -> Machine: ...
+
+class SharedHome:
+    name: str
+    is_below: bool
+    offset_bytes: int
+    def __init__(
+        self, name: str, size_bytes: int, may_be_below: bool, is_below: bool, offset_bytes: int
+    ) -> None: ...
+
+class Places:
+    homes: list[SharedHome]
+    bottom_bytes: int
+    host_bottom_bytes: int
+    on_disk: bool
+    def __init__(
+        self, homes: list[SharedHome], bottom_bytes: int, host_bottom_bytes: int, on_disk: bool
+    ) -> None: ...
+
+class BudgetQuestion:
+    places: Places
+    budget_bytes: int
+    outside_bytes: int
+    external_bytes: int
+    alignment_bytes: int
+    machine_for: Callable[[int], Machine]
+    may_have_homes_on_disk: bool
+    is_free: bool
+    arena_bytes: int | None
+    def __init__(
+        self,
+        *,
+        threads: int,
+        seed: int,
+        effort: int,
+        codes_on_disk: bool,
+        codes_on_host: bool,
+        progress: Callable[[float], None] | None,
+    ) -> None: ...
+    def add(self, step: StepProgram, policy: str, given: Plan | None) -> None: ...
+    def answer(self) -> Fitting | Refusal: ...
+
+class Fitting:
+    plans: list[Plan]
+    places: Places
+    capacity_bytes: int
+    budget_bytes: int
+
+class Refusal:
+    budget_bytes: int
+    floor_budget_bytes: int
+    least_budget_bytes: int | None
+    binding: int
+    culprits: list[tuple[int, int]]
+    does_auto_fit: bool | None
+
+def frontier_of(step: StepProgram, question: BudgetQuestion) -> list[Plan]: ...
 
 class WrittenBudget:
     bytes: int

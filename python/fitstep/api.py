@@ -18,7 +18,6 @@ from .collector import all_objects
 from .device import device_of
 from .errors import CaptureError, PlanFileError, not_prepared, user_location
 from .following import current
-from .least import floor_of, free_options, least_for
 from .maker import Maker
 from .planned import Planned
 from .profile_cache import ProfileCache
@@ -226,11 +225,8 @@ def curve(
         add_homes(capture.variants, session)
         planning.set_budget(variant.step.plain_peak_bytes(), cache)
         every = [Planned(v.step, external_bytes=v.step.external_bytes()) for v in capture.variants]
-        floor = floor_of(planning, every)
-        plans = _core.frontier_of(
-            variant.step, torch.get_num_threads(), free_options(planning, every[-1])
-        )[1]
-        least = least_for(planning, every, floor)
+        plans = planning.frontier(every[-1])
+        floor, least = planning.least(every)
     outside = max(one.external_bytes for one in every)
     points: dict[int, CurvePoint] = {}  # The fastest of each budget comes first.
     for plan in plans:

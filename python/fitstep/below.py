@@ -18,6 +18,8 @@ import tempfile
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import torch
+
 from . import _core
 from .budget import written
 from .errors import BudgetError, DiskError, SettingError
@@ -121,17 +123,21 @@ class Below:
             "has_checksums": self.disk_checksums,
         }
 
-    def plan_options(self) -> dict[str, Any]:
-        """What the planner has to know."""
-        return {
-            "host_bytes": self.host_budget_bytes or self.disk_homes_bytes,
-            "host_link": self.disk_link if self.has_homes_on_disk else self.host_link,
-            "disk_bytes": self.disk_budget_bytes - self.disk_homes_bytes,
-            "disk_link": self.disk_link,
-            "codecs": self.codecs,
-            "codes_on_disk": self.disk_codes,
-            "codes_on_host": self.host_codes and not self.has_homes_on_disk,
-        }
+    @property
+    def codes_on_host(self) -> bool:
+        """Whether copies to the host may be in a code."""
+        return self.host_codes and not self.has_homes_on_disk
+
+    def machine(self) -> _core.Machine:
+        """What plans are made for, without homes on disk."""
+        return _core.machine(
+            threads=torch.get_num_threads(),
+            host_bytes=self.host_budget_bytes,
+            host_link=self.host_link,
+            disk_bytes=self.disk_budget_bytes,
+            disk_link=self.disk_link,
+            codecs=self.codecs,
+        )
 
     def open_homes(self, device: Any, budget_bytes: int, options: dict[str, Any]) -> Any:
         """_core.Homes with these tiers. Raises DiskError where homes on disk have no room."""

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from . import _core
-from .errors import BudgetError, BudgetTooSmall
-
-_MOST_FLOORS = 4  # Budgets that are tried where any is right; more would not help.
+from .errors import BudgetError
 
 
 def written(name: str, budget: int | str | None) -> _core.WrittenBudget:
@@ -37,18 +35,3 @@ def asked_bytes(budget: int | str | None, plain_peak_bytes: int, outside_bytes: 
 def slack_of(budget_bytes: int) -> int:
     """What a budget grows by beyond need, so that neither this plan nor the next is a squeeze."""
     return budget_bytes // 64 + (64 << 10)
-
-
-def joined(failed: list[BudgetTooSmall]) -> BudgetTooSmall:
-    """One error for all variants that do not fit: what is needed is what the largest needs."""
-    worst = max(failed, key=lambda error: error.floor_bytes)
-    found = [error.least_found_bytes for error in failed]
-    known = [least for least in found if least is not None]
-    least = max(known) if len(known) == len(found) else None
-    return BudgetTooSmall(worst.budget_bytes, worst.floor_bytes, least, worst.culprits)
-
-
-def larger_than(error: BudgetTooSmall) -> int | None:
-    """The next budget to try where any is right: an eighth more. None if that does not help."""
-    tried, floor = error.budget_bytes, error.floor_bytes
-    return max(floor, tried + tried // 8 + 1) if tried < _MOST_FLOORS * floor else None

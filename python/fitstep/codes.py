@@ -10,8 +10,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from . import _core
 
 if TYPE_CHECKING:
@@ -23,10 +21,10 @@ def shall_look(session: Session, one: Planned) -> bool:
     """Whether the next run is the one that finds out what codes would make of its copies."""
     if one.has_looked:
         return False
-    options, copied = session.planning.below.plan_options(), one.plan.offloaded()
-    on_disk = options["codes_on_disk"] and _core.may_code(one.policy)
+    below, copied = session.planning.below, one.plan.offloaded()
+    on_disk = below.disk_codes and _core.may_code(one.policy)
     may_code = (on_disk and copied["disk_written_bytes"]) or (
-        options["codes_on_host"] and copied["evicted_bytes"]
+        below.codes_on_host and copied["evicted_bytes"]
     )
     one.has_looked = one.given_plan is not None or not may_code
     return not one.has_looked
@@ -39,9 +37,10 @@ def choose_codes(session: Session, one: Planned, looked: Any) -> None:
     if not known or one.variant is not looked:
         return
     one.has_looked = True
-    step = looked.sampled_program()
-    options = session.planning.options(one, int(one.plan.certificate()["capacity_bytes"]))
-    plan = _core.with_codes(step, one.plan, torch.get_num_threads(), options)
+    step, below = looked.sampled_program(), session.planning.below
+    machine = _core.with_homes_on_disk(below.machine(), below.disk_homes_bytes)
+    codes = below.disk_codes, below.codes_on_host
+    plan = _core.with_codes(step, one.plan, machine, one.policy, *codes)
     if plan is None:
         return
     coded = replace(one, step=step, plan=plan, variant=None)

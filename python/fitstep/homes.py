@@ -7,7 +7,6 @@ arena   | home | home | home |          host tier   | home | home |
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +14,6 @@ import torch
 
 from . import _core
 from .errors import CaptureError, FitstepError
-
-# What the planner is asked where it may choose the tiers by itself.
-FREE_HOMES: dict[str, Any] = {"homes": {}, "bottom_bytes": 0, "host_bottom_bytes": 0}
 
 
 @dataclass(eq=False)
@@ -47,13 +43,17 @@ class Homes:
         self.by_place: dict[tuple[bool, int], Home] = {}
         self.bottom_bytes = 0
         self.host_bottom_bytes = 0
-        self._unit_below = alignment_bytes
+        self.on_disk = False  # Those below.
 
     def add(self, name: str, size_bytes: int, *, may_be_below: bool = True) -> None:
         """A home in the arena, unless there is one of that name and size."""
         known = self.by_name.get(name)
-        if known is None or known.size_bytes != size_bytes:
-            self._stack(Home(name, 0, size_bytes, may_be_below=may_be_below))
+        if known is not None and known.size_bytes == size_bytes:
+            return
+        home = Home(name, self.bottom_bytes, size_bytes, may_be_below=may_be_below)
+        units = -(-size_bytes // self._alignment_bytes)
+        self.bottom_bytes += units * self._alignment_bytes
+        self.by_name[name] = self.by_place[home.place] = home
 
     def mark(self) -> tuple[Any, ...]:
         """What there is now, to come back to after a compile that did not succeed."""
@@ -63,50 +63,22 @@ class Homes:
     def back_to(self, mark: tuple[Any, ...]) -> None:
         self.by_name, self.by_place, self.bottom_bytes, self.host_bottom_bytes = mark
 
-    def size_on_disk(self) -> int:
-        """What all of them would take there."""
-        block_bytes = _core.DISK_ALIGNMENT_BYTES
-        return sum(_rounded(home.size_bytes, block_bytes) for home in self.by_name.values())
+    def places(self) -> _core.Places:
+        """All of them, as the planner knows them."""
+        homes = [
+            _core.SharedHome(h.name, h.size_bytes, h.may_be_below, h.is_below, h.offset_bytes)
+            for h in self.by_name.values()
+        ]
+        return _core.Places(homes, self.bottom_bytes, self.host_bottom_bytes, self.on_disk)
 
-    def put_below(self, names: set[str], *, on_disk: bool = False) -> None:
-        """Has these on the host tier, or on the disk, and the others in the arena.
-
-        REQUIRES: the arena is not open yet.
-        """
-        self._unit_below = _core.DISK_ALIGNMENT_BYTES if on_disk else self._alignment_bytes
-        homes = list(self.by_name.values())
-        for home in homes:
-            is_wanted = home.name in names and home.size_bytes > 0
-            home.is_below = is_wanted and home.may_be_below
-        self._stack_again(homes)
-
-    def options(self) -> dict[str, Any]:
-        """What the planner has to know about them."""
-        return {
-            "homes": {home.name: home.place for home in self.by_name.values()},
-            "bottom_bytes": self.bottom_bytes,
-            "host_bottom_bytes": self.host_bottom_bytes,
-        }
-
-    def _stack(self, home: Home) -> None:
-        if home.is_below:
-            home.offset_bytes = self.host_bottom_bytes
-            self.host_bottom_bytes += _rounded(home.size_bytes, self._unit_below)
-        else:
-            home.offset_bytes = self.bottom_bytes
-            self.bottom_bytes += _rounded(home.size_bytes, self._alignment_bytes)
-        self.by_name[home.name] = home
-        self.by_place[home.place] = home
-
-    def _stack_again(self, homes: Iterable[Home]) -> None:
-        self.by_name, self.by_place = {}, {}
-        self.bottom_bytes = self.host_bottom_bytes = 0
-        for home in homes:
-            self._stack(home)
-
-
-def _rounded(size_bytes: int, unit_bytes: int) -> int:
-    return -(-size_bytes // unit_bytes) * unit_bytes
+    def take(self, places: _core.Places) -> None:
+        """Where the planner has them."""
+        for at in places.homes:
+            home = self.by_name[at.name]
+            home.is_below, home.offset_bytes = at.is_below, at.offset_bytes
+        self.by_place = {home.place: home for home in self.by_name.values()}
+        self.bottom_bytes = places.bottom_bytes
+        self.host_bottom_bytes, self.on_disk = places.host_bottom_bytes, places.on_disk
 
 
 def check_own_memory(name: str, tensor: torch.Tensor) -> None:

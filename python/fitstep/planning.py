@@ -1,30 +1,24 @@
 """Planning: the budgets of a session, and what the planner is asked for its programs.
 
-Planning        budgets, homes, programs --> plans within them, or BudgetTooSmall
-home_tiers.py   before there is an arena: which homes are below
-least.py        where nothing fits: the least budget; what Session calls
+budgets, homes, programs --> _core.BudgetQuestion --> plans within them, or BudgetTooSmall
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
 from . import _core
 from .below import Below, Links
-from .budget import asked_bytes, joined, written
+from .budget import asked_bytes, written
 from .describe import describe
 from .errors import BudgetTooSmall, PlanFileError
 from .homes import Homes
 from .planned import Planned, external_bytes_of
 from .settings import Settings
-
-# What planning looks for: the best plan, any plan, or the least capacity that has one, which a
-# BudgetTooSmall says.
-LooksFor = Literal["plan", "any", "least"]
 
 
 class Planning:
@@ -38,11 +32,9 @@ class Planning:
         self.budget_bytes = 0
         self.outside_bytes = 0  # What a GPU holds beside tensors: it counts in the budget.
         self.below = Below()
-        self.looks_for: LooksFor = "plan"
         self.arena_bytes: int | None = None  # The capacity that there is; None: yet to be opened.
         self.next_capacity = 0  # Of the plans that were found last.
         self._make_below: Callable[[int], Below] = lambda _: Below()
-        self._least_capacity = 0  # Of the variants that were planned last and do not fit.
 
     @property
     def is_free(self) -> bool:
@@ -84,9 +76,6 @@ class Planning:
         self.budget_bytes = budget_bytes
         self.below = self._make_below(self.tensor_bytes)
 
-    def capacity_for(self, planned: list[Planned]) -> int:
-        return self.split(external_bytes_of(planned)).capacity_bytes
-
     def budget_for(self, height_bytes: int, external_bytes: int) -> int:
         """The least budget that leaves a capacity of `height_bytes`."""
         beside = self._beside(external_bytes)
@@ -97,95 +86,94 @@ class Planning:
         self.planned = [other for other in self.planned if other is not one]
 
     def plan(self, new: list[Planned], *, replan: bool) -> list[Planned]:
-        """Plans `new`, and with `replan` all others again, with homes where they are.
+        """Plans `new`, and with `replan` all others again; before there is an arena it also decides
+        which homes are below.
 
-        Raises BudgetTooSmall with the largest floor of all that do not fit.
+        Raises BudgetTooSmall with the largest floor of all that do not fit, and what would do.
         """
         every = self.planned + new
-        external_bytes = external_bytes_of(every)
-        capacity = self.capacity_for(every)
-        if self.arena_bytes is not None:
-            capacity = min(capacity, self.arena_bytes)
         todo = every if replan else new
-        self._least_capacity = 0
-        plans: list[Planned] = []
-        failed: list[BudgetTooSmall] = []
-        # The last one usually needs most; once its least is known, others are quick.
-        for i, one in enumerate(todo if self.looks_for != "least" else reversed(todo)):
-            # A given plan is for the homes that there were when it was read.
-            given = one.given_plan if one in new else None
-            try:
-                plan = self._plan_one(one, given, capacity, external_bytes, (i, len(todo)))
-            except BudgetTooSmall as error:
-                failed.append(error.with_traceback(None))  # Its frames hold the step's.
-                continue
-            plans.append(one.with_plan(plan, given))
-        if failed:
-            least = joined(failed).least_found_bytes or 0
-            # Without slack alignment and reserve show.
-            if self.is_free and self.arena_bytes is None and least > self.budget_bytes:
-                self.budget_bytes = least
-                return self.plan(new, replan=replan)
-            raise joined(failed)  # In no variable: then it would hold its frames, and they it.
-        self.next_capacity = capacity
-        return plans
+        # A given plan is for the homes that there were when it was read.
+        given = [one.given_plan if one in new else None for one in todo]
+        question = self._question(external_bytes_of(every))
+        for one, plan in zip(todo, given, strict=True):
+            _check_given(one, plan)
+            question.add(one.step, one.policy, plan)
+        answer = question.answer()
+        if isinstance(answer, _core.Refusal):
+            raise self._too_small(answer, todo)
+        if self.arena_bytes is None:
+            self._take(answer)
+        self.next_capacity = answer.capacity_bytes
+        made = zip(todo, answer.plans, given, strict=True)
+        return [one.with_plan(plan, given_plan) for one, plan, given_plan in made]
 
-    def _plan_one(
-        self,
-        one: Planned,
-        given: Any,
-        capacity: int,
-        external_bytes: int,
-        position: tuple[int, int],
-    ) -> Any:
-        if given is not None:
-            if given.program_hash() != one.step.hash():
-                raise PlanFileError(
-                    "the plan file is for another program: the step function, the shapes, the "
-                    "optimizer or PyTorch changed since it was saved",
-                    todo="compile without plan= and save the new plan",
-                )
-            return given
-        outcome = self.ask(one, self.options(one, capacity, position))
-        if outcome[0] == "fits":
-            return outcome[1]
-        if outcome[0] == "too small":
-            least = floor = outcome[1]
-        else:
-            least, floor = outcome[1], outcome[2]
-        # All variants have to fit.
-        self._least_capacity = max(self._least_capacity, least or floor)
-        raise BudgetTooSmall(
-            self.budget_bytes,
-            self.budget_for(floor, external_bytes),
-            self.budget_for(least, external_bytes) if least else None,
-            [describe(one.step, c) for c in outcome[-1]],
+    def _take(self, fitting: _core.Fitting) -> None:
+        if fitting.budget_bytes != self.budget_bytes:
+            self.take_budget(fitting.budget_bytes)
+        self.places.take(fitting.places)
+        self.below.disk_homes_bytes = self.places.host_bottom_bytes if self.places.on_disk else 0
+
+    def _too_small(self, refusal: _core.Refusal, todo: list[Planned]) -> BudgetTooSmall:
+        binding = todo[refusal.binding].step
+        return BudgetTooSmall(
+            refusal.budget_bytes,
+            refusal.floor_budget_bytes,
+            refusal.least_budget_bytes,
+            [describe(binding, culprit) for culprit in refusal.culprits],
+            self.settings.policy,
+            auto_fits=refusal.does_auto_fit,
         )
 
-    def ask(self, one: Planned, options: dict[str, Any]) -> Any:
-        """What the planner answers."""
-        return _core.plan_step(one.step, torch.get_num_threads(), options)
+    def least(self, planned: list[Planned]) -> tuple[int, int]:
+        """The floor and the least budget found, which BudgetTooSmall would name; takes the latter.
+        """
+        question = self._question(external_bytes_of(planned))
+        question.is_free, question.budget_bytes = False, 1
+        for one in planned:
+            question.add(one.step, one.policy, None)
+        answer = question.answer()
+        floor = least = 1
+        if isinstance(answer, _core.Refusal):
+            floor = answer.floor_budget_bytes
+            least = answer.least_budget_bytes or floor
+        self.take_budget(least)
+        return floor, least
 
-    def options(
-        self, one: Planned, capacity: int, position: tuple[int, int] = (0, 1)
-    ) -> dict[str, Any]:
-        """The question: `position` of how many, for who watches."""
-        progress = self.settings.progress
-        done, every = position
+    def frontier(self, one: Planned) -> list[_core.Plan]:
+        """Its plans, before homes have been chosen."""
+        return _core.frontier_of(one.step, self._question(one.external_bytes))
 
-        def show(share: float) -> None:
-            if progress is not None:
-                progress("planning", (done + share) / every)
+    def _question(self, external_bytes: int) -> _core.BudgetQuestion:
+        settings, progress = self.settings, self.settings.progress
+        question = _core.BudgetQuestion(
+            threads=torch.get_num_threads(),
+            seed=settings.seed,
+            effort=settings.effort,
+            codes_on_disk=self.below.disk_codes,
+            codes_on_host=self.below.codes_on_host,
+            progress=progress and partial(progress, "planning"),
+        )
+        question.places = self.places.places()
+        question.budget_bytes, question.outside_bytes = self.budget_bytes, self.outside_bytes
+        question.external_bytes = external_bytes
+        question.alignment_bytes = self.device.alignment_bytes()
+        question.is_free, question.arena_bytes = self.is_free, self.arena_bytes
+        question.may_have_homes_on_disk = self.device.is_cpu()  # A GPU cannot reach mapped files.
+        question.machine_for = self._machine_for
+        return question
 
-        return {
-            **self.places.options(),
-            **self.below.plan_options(),
-            "capacity_bytes": capacity,
-            "looks_for": self.looks_for,
-            "least_bytes": self._least_capacity,
-            "says_least": self.settings.budget is None,
-            "seed": self.settings.seed,
-            "effort": self.settings.effort,
-            "policy": one.policy,
-            "progress": show if progress is not None else None,
-        }
+    def _machine_for(self, tensor_bytes: int) -> _core.Machine:
+        below = self.below
+        if tensor_bytes != self.tensor_bytes and self.arena_bytes is None:
+            below = self._make_below(tensor_bytes)
+        return below.machine()
+
+
+def _check_given(one: Planned, plan: _core.Plan | None) -> None:
+    if plan is not None and plan.program_hash() != one.step.hash():
+        raise PlanFileError(
+            "the plan file is for another program: the step function, the shapes, the optimizer or "
+            "PyTorch changed since it was saved",
+            todo="compile without plan= and save the new plan",
+        )

@@ -12,7 +12,6 @@ from .audits import Audits
 from .describe import describe_op
 from .errors import BudgetTooSmall, CaptureError
 from .homes import Homes
-from .least import plan_or_say
 from .maker import Maker
 from .planned import Planned
 from .seen_memory import ArrayIsAlive, check_not_lent
@@ -70,7 +69,7 @@ class Programs:
         try:
             self._check_no_address({n: t for n, t in tensors.items() if not session.home_of(t)})
             grown = session.bottom_bytes > bottom and not first
-            plans = plan_or_say(planning, new, replan=grown)
+            plans = planning.plan(new, replan=grown)
         except BudgetTooSmall:
             if first or not planning.is_free:
                 planning.places.back_to(mark)

@@ -19,7 +19,6 @@ from .access import Access
 from .budget import slack_of, written
 from .device import open_device
 from .homes import Home, check_may_move_in, check_own_memory
-from .least import plan_or_say
 from .names import Names
 from .planned import Planned
 from .planning import Planning
@@ -64,7 +63,7 @@ class Session:
         asked = planning.asked_bytes(plain_bytes)
         planning.budget_bytes = max(asked + slack_of(asked), planning.budget_bytes)
         every = [*old, *new]
-        plans = plan_or_say(planning, every, replan=False)
+        plans = planning.plan(every, replan=False)
         self.open(plans, {**at_home, **tensors})
         for one, plan in zip(every, plans, strict=True):
             one.take_over(plan)

@@ -120,14 +120,16 @@ def test_recomputing_is_captured_and_lowers_the_peak_of_the_step(
 
 def planned(step: Any, policy: str, capacity_bytes: int) -> Any:
     """The plan, or nothing."""
-    nothing_below = {"homes": {}, "bottom_bytes": 0, "host_bottom_bytes": 0}
-    options = {
-        **nothing_below, "host_bytes": 0, "disk_bytes": 0, "capacity_bytes": capacity_bytes,
-        "looks_for": "any", "least_bytes": 0, "says_least": False, "seed": 1, "effort": 1,
-        "policy": policy, "progress": None, "codes_on_disk": False, "codes_on_host": False,
-    }  # fmt: skip
-    said, *rest = _core.plan_step(step, 1, options)
-    return rest[0] if said == "fits" else None
+    question = _core.BudgetQuestion(
+        threads=1, seed=1, effort=1, codes_on_disk=False, codes_on_host=False, progress=None
+    )
+    question.add(step, policy, None)
+    question.external_bytes = step.external_bytes()
+    beside = _core.BesideArena(question.external_bytes, 0)
+    question.budget_bytes = _core.budget_for(capacity_bytes, beside)
+    question.machine_for = lambda _: _core.Machine(1)
+    answer = question.answer()
+    return answer.plans[0] if isinstance(answer, _core.Fitting) else None
 
 
 @pytest.mark.parametrize("make", [translation, language])

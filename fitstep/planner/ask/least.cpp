@@ -1,4 +1,4 @@
-#include "fitstep/planner/least.h"
+#include "fitstep/planner/ask/least.h"
 
 #include <algorithm>
 #include <array>

@@ -1,0 +1,352 @@
+#include "fitstep/planner/ask.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "fitstep/base/check.h"
+#include "fitstep/machine/machine.h"
+#include "fitstep/plan/budget.h"
+#include "fitstep/plan/plan.h"
+#include "fitstep/planner/planner.h"
+#include "fitstep/program/program.h"
+
+namespace fitstep {
+namespace {
+
+// The best plans, any plans, or the least capacity that has some.
+enum class LooksFor { Plan, Any, Least };
+
+bool has_host(const Machine& machine) { return room_bytes(machine, kHostTier) > 0; }
+bool has_disk(const Machine& machine) { return machine.tiers.size() > kDiskTier.index(); }
+
+class Asking {
+ public:
+  explicit Asking(const BudgetQuestion& question)
+      : question_(question), programs_(question.programs), places_(question.places) {
+    FITSTEP_CHECK(!programs_.empty(), "a budget question is about a program");
+    if (places_.homes.empty() && !question_.arena_bytes) {
+      places_.homes = homes_of(*last().program);
+    }
+    take(question.budget_bytes);
+  }
+
+  BudgetAnswer run() {
+    BudgetAnswer answer = plan_with_homes(LooksFor::Plan);
+    while (auto* refusal = std::get_if<Refusal>(&answer)) {
+      if (question_.is_free && question_.arena_bytes) return answer;  // It grows.
+      const std::optional<int64_t> larger_bytes = larger_than(*refusal);
+      if (!question_.is_free || !larger_bytes) {
+        find_least(*refusal);
+        ask_auto(*refusal);
+        return answer;
+      }
+      take(*larger_bytes);
+      answer = plan_with_homes(LooksFor::Plan);
+    }
+    return answer;
+  }
+
+ private:
+  const Asked& last() const { return programs_.back(); }
+
+  // With the tiers below as they are beside this budget.
+  void take(int64_t budget_bytes) {
+    budget_bytes_ = budget_bytes;
+    machine_ = question_.machine_for(std::max<int64_t>(budget_bytes - question_.outside_bytes, 0));
+  }
+
+  // An eighth more. Nothing if that does not help.
+  static std::optional<int64_t> larger_than(const Refusal& refusal) {
+    constexpr int64_t kMostFloors = 4;
+    const int64_t tried_bytes = refusal.budget_bytes;
+    if (tried_bytes >= kMostFloors * refusal.floor_budget_bytes) return std::nullopt;
+    return std::max(refusal.floor_budget_bytes, tried_bytes + tried_bytes / 8 + 1);
+  }
+
+  // -- homes
+
+  // Whether homes may be anywhere.
+  bool is_free() const {
+    return last().given == nullptr && (last().policy == "auto" || last().policy == "offload");
+  }
+
+  bool may_choose_homes() const {
+    const bool on_disk = has_disk(machine_) && question_.may_have_homes_on_disk;
+    return is_free() && !question_.arena_bytes && (has_host(machine_) || on_disk);
+  }
+
+  BudgetAnswer plan_with_homes(LooksFor looks_for) {
+    if (question_.arena_bytes) return plan(looks_for);
+    if (has_host(machine_)) return plan_beside_host(looks_for);
+    put_below({}, false);
+    if (has_disk(machine_) && question_.may_have_homes_on_disk) return plan_beside_disk(looks_for);
+    return plan(looks_for);
+  }
+
+  void put_below(const Names& names, bool on_disk) {
+    places_ = stacked(std::move(places_.homes), names, on_disk, question_.alignment_bytes);
+  }
+
+  BudgetAnswer plan_beside_host(LooksFor looks_for) {
+    const Program& program = *last().program;
+    if (!is_free()) {
+      const Plan* given = last().given;
+      put_below(given == nullptr ? Names() : homes_below(program, *given), false);
+      return plan(looks_for);
+    }
+    if (looks_for != LooksFor::Least) {
+      std::optional<Plan> free = plan_freely(machine_, looks_for);
+      if (free && programs_.size() == 1 && has_all(program, places_.homes)) {
+        places_ = places_in(program, *free, std::move(places_.homes));
+        std::vector<Plan> plans;
+        plans.push_back(std::move(*free));
+        return fitting(std::move(plans));
+      }
+      if (free) {
+        put_below(homes_below(program, *free), false);
+        BudgetAnswer answer = plan(looks_for);
+        if (std::holds_alternative<Fitting>(answer)) return answer;
+      }
+    }
+    // What is right for one program was not right for another.
+    const int64_t host_bytes = room_bytes(machine_, kHostTier);
+    put_below(all_below(places_.homes, host_bytes, question_.alignment_bytes), false);
+    return plan(looks_for);
+  }
+
+  // In the arena; on the disk, whose copies take long, where there is no plan otherwise.
+  BudgetAnswer plan_beside_disk(LooksFor looks_for) {
+    const Program& program = *last().program;
+    const Plan* given = last().given;
+    const Names given_below = given == nullptr ? Names() : homes_below(program, *given);
+    if (given_below.empty()) {
+      const bool has_room = size_on_disk(places_.homes) <= room_bytes(machine_, kDiskTier);
+      if (!is_free() || !has_room) return plan(looks_for);
+      if (looks_for != LooksFor::Least) {
+        BudgetAnswer answer = plan(looks_for);
+        if (std::holds_alternative<Fitting>(answer)) return answer;
+      }
+    }
+    const Names all = all_below(places_.homes, kUnlimitedBytes, kDiskAlignmentBytes);
+    if (given != nullptr) {
+      put_below(given_below.empty() ? all : given_below, true);
+      return plan(looks_for);
+    }
+    put_below(all, true);
+    if (looks_for != LooksFor::Least) {
+      const std::optional<Plan> free = plan_freely(machine_of(places_), looks_for);
+      const Names wanted = free ? homes_below(program, *free) : Names();
+      if (!wanted.empty() && wanted != all) {
+        put_below(wanted, true);
+        BudgetAnswer answer = plan(looks_for);
+        if (std::holds_alternative<Fitting>(answer)) return answer;
+        put_below(all, true);
+      }
+    }
+    return plan(looks_for);
+  }
+
+  // The last program alone, with its homes where the planner wants them.
+  std::optional<Plan> plan_freely(const Machine& machine, LooksFor looks_for) const {
+    PlanRequest request = request_for(last(), looks_for, 0, 1);
+    request.homes.clear();
+    request.bottom_bytes = request.host_bottom_bytes = 0;
+    Outcome outcome = make_plan(*last().program, machine, request);
+    auto* fits = std::get_if<Fits>(&outcome);
+    if (fits == nullptr) return std::nullopt;
+    return std::move(fits->plan);
+  }
+
+  // -- plans
+
+  Machine machine_of(const Places& places) const {
+    return with_homes_on_disk(machine_, places.on_disk ? places.host_bottom_bytes : 0);
+  }
+
+  int64_t capacity_bytes() const {
+    const int64_t tensor_bytes = std::max<int64_t>(budget_bytes_ - question_.outside_bytes, 0);
+    const int64_t bytes = split_budget(tensor_bytes, beside()).capacity_bytes;
+    return question_.arena_bytes ? std::min(bytes, *question_.arena_bytes) : bytes;
+  }
+
+  // For who watches: program `i` of `count`.
+  PlanRequest request_for(const Asked& asked, LooksFor looks_for, size_t i, size_t count) const {
+    PlanRequest request = question_.request;
+    request.homes = homes_for(*asked.program, places_);
+    request.bottom_bytes = places_.bottom_bytes;
+    request.host_bottom_bytes = places_.host_bottom_bytes;
+    request.capacity_bytes = capacity_bytes();
+    request.policy = asked.policy;
+    request.codes_on_host = request.codes_on_host && !places_.on_disk;
+    request.says_least = question_.is_free || !can_find_least(request);
+    if (looks_for == LooksFor::Any) request.time_limit_s = kFirstPlan;
+    if (question_.request.progress) {
+      request.progress = [this, i, count](double share) {
+        question_.request.progress((static_cast<double>(i) + share) / static_cast<double>(count));
+      };
+    }
+    return request;
+  }
+
+  BudgetAnswer plan(LooksFor looks_for) {
+    std::vector<Plan> plans(programs_.size());
+    std::optional<Refusal> refusal;
+    int64_t least_bytes = 0;  // Of those that do not fit.
+    for (size_t k = 0; k < programs_.size(); ++k) {
+      // The last one usually needs most; once its least is known, others are quick.
+      const size_t i = looks_for == LooksFor::Least ? programs_.size() - 1 - k : k;
+      if (programs_[i].given != nullptr) {
+        plans[i] = *programs_[i].given;
+        continue;
+      }
+      Outcome outcome = plan_one(i, k, looks_for, least_bytes);
+      if (auto* fits = std::get_if<Fits>(&outcome)) {
+        plans[i] = std::move(fits->plan);
+        continue;
+      }
+      Refusal one = refusal_of(outcome, i);
+      least_bytes = std::max(least_bytes, one.least_bytes.value_or(one.floor_bytes));
+      refusal = refusal ? joined(std::move(*refusal), std::move(one)) : std::move(one);
+    }
+    if (!refusal) return fitting(std::move(plans));
+    // Without slack alignment and reserve show.
+    const int64_t least_budget_bytes = refusal->least_budget_bytes.value_or(0);
+    const bool may_grow = question_.is_free && !question_.arena_bytes;
+    if (may_grow && least_budget_bytes > budget_bytes_) {
+      take(least_budget_bytes);
+      return plan(looks_for);
+    }
+    return std::move(*refusal);
+  }
+
+  Outcome plan_one(size_t i, size_t position, LooksFor looks_for, int64_t least_bytes) const {
+    const Asked& asked = programs_[i];
+    const Machine machine = machine_of(places_);
+    PlanRequest request = request_for(asked, looks_for, position, programs_.size());
+    if (looks_for != LooksFor::Least) return make_plan(*asked.program, machine, request);
+    const int64_t first_bytes = std::max(request.capacity_bytes, least_bytes);
+    request.capacity_bytes = 0;
+    Outcome none = make_plan(*asked.program, machine, request);
+    auto* small = std::get_if<TooSmall>(&none);
+    if (small == nullptr) return none;
+    request.capacity_bytes = first_bytes - 1;
+    return fitstep::find_least(
+        *asked.program, machine, request,
+        {.floor_bytes = small->floor_bytes, .culprits = std::move(small->culprits)}, first_bytes);
+  }
+
+  Fitting fitting(std::vector<Plan> plans) const {
+    return {.plans = std::move(plans),
+            .places = places_,
+            .capacity_bytes = capacity_bytes(),
+            .budget_bytes = budget_bytes_};
+  }
+
+  int64_t budget_for_height(int64_t height_bytes) const {
+    return budget_for(height_bytes, beside()) + question_.outside_bytes;
+  }
+  BesideArena beside() const {
+    return {.external_bytes = question_.external_bytes,
+            .pieces = (has_disk(machine_) ? kStagingOfEvicted : 0) +
+                      (places_.on_disk ? kStagingOfHomes : 0),
+            .alignment_bytes = question_.alignment_bytes};
+  }
+
+  Refusal refusal_of(Outcome& outcome, size_t i) const {
+    Refusal refusal{.budget_bytes = budget_bytes_, .binding = i};
+    if (auto* small = std::get_if<TooSmall>(&outcome)) {
+      refusal.floor_bytes = small->floor_bytes;
+      refusal.least_bytes = small->floor_bytes;
+      refusal.culprits = std::move(small->culprits);
+    } else {
+      auto& gave_up = std::get<GaveUp>(outcome);
+      refusal.floor_bytes = gave_up.floor_bytes;
+      if (gave_up.least_found_bytes > 0) refusal.least_bytes = gave_up.least_found_bytes;
+      refusal.culprits = std::move(gave_up.culprits);
+    }
+    if (may_choose_homes()) {  // The proof must not depend on where they are.
+      const Asked& asked = programs_[i];
+      const Names all = all_below(places_.homes, kUnlimitedBytes, question_.alignment_bytes);
+      const Places places = stacked(places_.homes, all, false, question_.alignment_bytes);
+      refusal.culprits.clear();
+      refusal.floor_bytes = fitstep::floor_bytes(
+          *asked.program,
+          {.homes = homes_for(*asked.program, places), .bottom_bytes = places.bottom_bytes},
+          &refusal.culprits);
+    }
+    refusal.floor_budget_bytes = budget_for_height(refusal.floor_bytes);
+    if (refusal.least_bytes) refusal.least_budget_bytes = budget_for_height(*refusal.least_bytes);
+    return refusal;
+  }
+
+  // What two programs need is what the larger one needs.
+  static Refusal joined(Refusal a, Refusal b) {
+    const bool is_known = a.least_bytes && b.least_bytes;
+    const std::optional<int64_t> bytes = std::max(a.least_bytes, b.least_bytes);
+    const std::optional<int64_t> budget_bytes =
+        std::max(a.least_budget_bytes, b.least_budget_bytes);
+    Refusal worst = a.floor_bytes >= b.floor_bytes ? std::move(a) : std::move(b);
+    worst.least_bytes = is_known ? bytes : std::nullopt;
+    worst.least_budget_bytes = is_known ? budget_bytes : std::nullopt;
+    return worst;
+  }
+
+  // -- what would do
+
+  void find_least(Refusal& refusal) {
+    constexpr int32_t kMostTries = 4;
+    if (question_.request.time_limit_s > 0) return;
+    const int64_t asked_bytes = budget_bytes_;
+    const bool may_change = !question_.arena_bytes;
+    int64_t found_bytes = std::max(asked_bytes, refusal.floor_budget_bytes);
+    std::optional<int64_t> known_bytes;  // The same, where plans have been found.
+    const auto look = [&](LooksFor looks_for) {
+      if (may_change) take(found_bytes);
+      return plan_with_homes(looks_for);
+    };
+    std::optional<int64_t> least_bytes;
+    for (int32_t i = 0; i < kMostTries; ++i) {
+      const BudgetAnswer answer = look(LooksFor::Least);
+      const auto* again = std::get_if<Refusal>(&answer);
+      if (again == nullptr) {
+        known_bytes = found_bytes;
+        least_bytes = capacity_bytes();
+      } else if (again->least_budget_bytes) {
+        found_bytes = *again->least_budget_bytes;
+        known_bytes = found_bytes;
+        least_bytes = again->least_bytes;
+      }
+      const bool is_sure = !has_disk(machine_) || !may_change;
+      if (is_sure || std::holds_alternative<Fitting>(look(LooksFor::Any))) break;
+    }
+    if (may_change) take(asked_bytes);
+    const bool is_luck = known_bytes && *known_bytes <= asked_bytes;  // That is not had again.
+    refusal.least_budget_bytes = is_luck ? std::nullopt : known_bytes;
+    refusal.least_bytes = is_luck ? std::nullopt : least_bytes;
+  }
+
+  void ask_auto(Refusal& refusal) {
+    const auto is_auto = [](const Asked& asked) { return asked.policy == PlanRequest{}.policy; };
+    if (std::ranges::all_of(programs_, is_auto)) return;
+    for (Asked& asked : programs_) asked.policy = PlanRequest{}.policy;
+    refusal.does_auto_fit = std::holds_alternative<Fitting>(plan_with_homes(LooksFor::Any));
+    programs_ = question_.programs;
+  }
+
+  const BudgetQuestion& question_;
+  std::vector<Asked> programs_;
+  Places places_;
+  int64_t budget_bytes_ = 0;
+  Machine machine_;
+};
+
+}  // namespace
+
+BudgetAnswer ask(const BudgetQuestion& question) { return Asking(question).run(); }
+
+}  // namespace fitstep

@@ -1,0 +1,166 @@
+#include "fitstep/planner/ask/placing.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "fitstep/base/id.h"
+#include "fitstep/machine/machine.h"
+#include "fitstep/plan/plan.h"
+#include "fitstep/planner/request.h"
+#include "fitstep/planner/values.h"
+#include "fitstep/program/program.h"
+
+namespace fitstep {
+namespace {
+
+int64_t rounded(int64_t bytes, int64_t unit_bytes) {
+  return (bytes + unit_bytes - 1) / unit_bytes * unit_bytes;
+}
+
+bool can_be_below(const SharedHome& home) { return home.may_be_below && home.size_bytes > 0; }
+
+// What programs call the same has one place. In a file a name may be missing, or be there twice.
+std::map<std::string, StorageId> homes_by_name(const Program& program) {
+  std::map<std::string, StorageId> found;
+  for (size_t i = 0; i < program.storages.size(); ++i) {
+    const Storage& storage = program.storages[i];
+    if (!has_home(storage)) continue;
+    const bool is_new = !storage.name.empty() && found.emplace(storage.name, StorageId(i)).second;
+    if (!is_new) found.emplace(fmt::format("#{}", i), StorageId(i));
+  }
+  return found;
+}
+
+std::map<StorageId, std::string> names_of(const Program& program) {
+  std::map<StorageId, std::string> names;
+  for (const auto& [name, storage] : homes_by_name(program)) names.emplace(storage, name);
+  return names;
+}
+
+}  // namespace
+
+std::vector<SharedHome> homes_of(const Program& program) {
+  std::vector<SharedHome> homes;
+  for (const auto& [storage, name] : names_of(program)) {
+    homes.push_back({.name = name, .size_bytes = program.storages[storage.index()].size_bytes});
+  }
+  return homes;
+}
+
+Places stacked(std::vector<SharedHome> homes, const Names& below, bool on_disk,
+               int64_t alignment_bytes) {
+  Places places{.on_disk = on_disk};
+  const int64_t unit_below = on_disk ? kDiskAlignmentBytes : alignment_bytes;
+  for (SharedHome& home : homes) {
+    home.is_below = can_be_below(home) && below.contains(home.name);
+    int64_t& bottom_bytes = home.is_below ? places.host_bottom_bytes : places.bottom_bytes;
+    home.offset_bytes = bottom_bytes;
+    bottom_bytes += rounded(home.size_bytes, home.is_below ? unit_below : alignment_bytes);
+  }
+  places.homes = std::move(homes);
+  return places;
+}
+
+Names all_below(std::vector<SharedHome> homes, int64_t room_bytes, int64_t alignment_bytes) {
+  // In whatever order they came.
+  std::ranges::sort(homes, [](const SharedHome& a, const SharedHome& b) {
+    return std::tie(b.size_bytes, a.name) < std::tie(a.size_bytes, b.name);
+  });
+  Names names;
+  for (const SharedHome& home : homes) {
+    const int64_t bytes = rounded(home.size_bytes, alignment_bytes);
+    if (!can_be_below(home) || bytes > room_bytes) continue;
+    room_bytes -= bytes;
+    names.insert(home.name);
+  }
+  return names;
+}
+
+Names homes_below(const Program& program, const Plan& plan) {
+  const std::map<StorageId, std::string> known = names_of(program);
+  Names names;
+  for (const Residency& it : plan.residencies) {
+    const auto found = known.find(it.storage);  // Not if the plan is of another program.
+    if (it.is_home && it.tier == kHostTier && found != known.end()) names.insert(found->second);
+  }
+  return names;
+}
+
+Places places_in(const Program& program, const Plan& plan, std::vector<SharedHome> homes) {
+  const std::map<StorageId, std::string> known = names_of(program);
+  std::map<std::string, const Residency*> by_name;
+  Places places;
+  for (const Residency& it : plan.residencies) {
+    if (!it.is_home) continue;
+    by_name.emplace(known.at(it.storage), &it);
+    int64_t& bottom_bytes = it.tier == kHostTier ? places.host_bottom_bytes : places.bottom_bytes;
+    bottom_bytes = std::max(bottom_bytes, it.offset_bytes + it.size_bytes);
+  }
+  places.bottom_bytes = rounded(places.bottom_bytes, program.alignment_bytes);
+  places.host_bottom_bytes = rounded(places.host_bottom_bytes, kAlignmentBytes);
+  for (SharedHome& home : homes) {
+    const auto found = by_name.find(home.name);
+    // One without bytes is anywhere; not where another one is.
+    const bool has_bytes = home.size_bytes > 0 && found != by_name.end();
+    home.is_below = has_bytes && found->second->tier == kHostTier;
+    home.offset_bytes = has_bytes ? found->second->offset_bytes : places.bottom_bytes;
+  }
+  places.homes = std::move(homes);
+  return places;
+}
+
+bool has_all(const Program& program, const std::vector<SharedHome>& homes) {
+  const std::map<std::string, StorageId> known = homes_by_name(program);
+  return std::ranges::all_of(homes, [&](const SharedHome& home) {
+    return home.size_bytes == 0 || (home.may_be_below && known.contains(home.name));
+  });
+}
+
+std::vector<Home> homes_for(const Program& program, const Places& places) {
+  const std::map<std::string, StorageId> known = homes_by_name(program);
+  std::vector<Home> homes;
+  for (const SharedHome& home : places.homes) {
+    const auto found = known.find(home.name);
+    if (found == known.end()) continue;
+    homes.push_back({.storage = found->second,
+                     .offset_bytes = home.offset_bytes,
+                     .tier = home.is_below ? kHostTier : kDeviceTier});
+  }
+  std::ranges::sort(homes, {}, &Home::storage);
+  return homes;
+}
+
+int64_t size_on_disk(const std::vector<SharedHome>& homes) {
+  int64_t bytes = 0;
+  for (const SharedHome& home : homes) bytes += rounded(home.size_bytes, kDiskAlignmentBytes);
+  return bytes;
+}
+
+Machine with_homes_on_disk(Machine machine, int64_t size_bytes) {
+  if (size_bytes == 0) return machine;
+  Tier& host = machine.tiers[kHostTier.index()];
+  host.capacity_bytes = size_bytes;
+  host.is_closed = false;
+  const auto below = [&](TierId upper) {
+    return std::ranges::find(machine.links, upper, &Link::upper);
+  };
+  Link as_disk = *below(kHostTier);
+  as_disk.upper = kDeviceTier;
+  *below(kDeviceTier) = as_disk;
+  int64_t& left_bytes = machine.tiers[kDiskTier.index()].capacity_bytes;
+  left_bytes -= size_bytes;
+  if (left_bytes > 0) return machine;
+  machine.links.erase(below(kHostTier));
+  machine.tiers.pop_back();
+  return machine;
+}
+
+}  // namespace fitstep
