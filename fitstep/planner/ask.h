@@ -10,14 +10,7 @@
 // copies take longer, so that other plans are found.
 #pragma once
 
+#include "fitstep/planner/ask/ask.h"       // IWYU pragma: export
 #include "fitstep/planner/ask/least.h"     // IWYU pragma: export
 #include "fitstep/planner/ask/placing.h"   // IWYU pragma: export
 #include "fitstep/planner/ask/question.h"  // IWYU pragma: export
-
-namespace fitstep {
-
-// REQUIRES: programs that are valid, with the homes that `places` names, unless it names none and
-// there is one program; given plans are of their programs.
-BudgetAnswer ask(const BudgetQuestion& question);
-
-}  // namespace fitstep

@@ -1,4 +1,5 @@
-#include "fitstep/planner/ask.h"
+
+#include "fitstep/planner/ask/ask.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -12,6 +13,9 @@
 #include "fitstep/machine/machine.h"
 #include "fitstep/plan/budget.h"
 #include "fitstep/plan/plan.h"
+#include "fitstep/planner/ask/least.h"
+#include "fitstep/planner/ask/placing.h"
+#include "fitstep/planner/ask/question.h"
 #include "fitstep/planner/planner.h"
 #include "fitstep/program/program.h"
 

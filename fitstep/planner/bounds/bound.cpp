@@ -16,6 +16,7 @@
 #include "fitstep/planner/bounds/cut_bound.h"
 #include "fitstep/planner/bounds/needs.h"
 #include "fitstep/planner/bounds/path_bound.h"
+#include "fitstep/planner/parts.h"
 #include "fitstep/planner/values.h"
 
 namespace fitstep {
@@ -80,8 +81,8 @@ TimeBound TimeBounds::best_of(const Needs& needs, const CutBounds& cuts, const C
   const CutBounds::Best cut = cuts.at(room_bytes, away_);
   const char* kind = away_.is_possible && moves_.recompute ? "joint cut" : "cut";
   raise(cut.ps, fmt::format("{} at tick {}", kind, cut.tick), cut.tick);
-  raise(covers.at(room_bytes, away_), "cover", -1);
-  if (away_.is_possible && !moves_.recompute) {
+  if (has("cover bound")) raise(covers.at(room_bytes, away_), "cover", -1);
+  if (has("path bound") && away_.is_possible && !moves_.recompute) {
     raise(path_bound_ps(needs, room_bytes, away_), "path", -1);
   }
   return best;

@@ -13,6 +13,7 @@
 #include "fitstep/planner/bounds/chain_charge.h"
 #include "fitstep/planner/bounds/needs.h"
 #include "fitstep/planner/effort.h"
+#include "fitstep/planner/parts.h"
 #include "fitstep/planner/values.h"
 
 namespace fitstep {
@@ -281,7 +282,7 @@ CutBounds::Cut CutBounds::make_cut(const Needs& needs, const Section& section, b
           .copied_bytes = charge.copied_bytes(),
           .staying_bytes = charge.staying_bytes(),
           .runs_ps = charge.runs_ps(),
-          .tariffs = find_tariffs(charge)};
+          .tariffs = has("chain charge") ? find_tariffs(charge) : std::vector<Tariff>()};
 }
 
 int64_t CutBounds::bound_ps(const Cut& cut, int64_t room_bytes, const Away& away) {

@@ -14,6 +14,7 @@
 #include "fitstep/planner/candidates/assemble.h"
 #include "fitstep/planner/layout.h"
 #include "fitstep/planner/offload.h"
+#include "fitstep/planner/parts.h"
 #include "fitstep/planner/schedule.h"
 #include "fitstep/program/program.h"
 #include "fitstep/simulate/simulator.h"
@@ -75,7 +76,7 @@ std::optional<Candidate> add_copies(const Task& task, const Candidate& candidate
   Candidate result{.selection = candidate.selection, .level = task.level};
   while (true) {
     std::optional<Offload> offload = offload_in(candidate.space);
-    if (!offload && candidate.predicted_ps < too_slow_ps) {
+    if (has("other space") && !offload && candidate.predicted_ps < too_slow_ps) {
       const std::optional<Space> other = make_other_space(task.values, candidate.schedule);
       if (other) offload = offload_in(*other);
     }
@@ -173,7 +174,7 @@ std::optional<Candidate> offload_candidate(const Task& task, const Candidate& ca
       continue;
     }
     std::optional<Candidate> found = add_copies(task, base, aim_bytes, too_slow_ps, hole_bytes);
-    if (found && take_faster_forms(task, aim_bytes, *found)) {
+    if (has("faster forms") && found && take_faster_forms(task, aim_bytes, *found)) {
       copy_forms(task.values, found->schedule, base.schedule);
       measure(task, base);
       consider(
@@ -231,7 +232,7 @@ void place_candidate(const Task& task, int64_t target_bytes, int32_t passes, Can
                                             .passes = passes,
                                             .exact_nodes = exact_nodes(candidate),
                                             .seed = task.request.seed});
-  if (!candidate.space.rests.empty()) use_rests(task, target_bytes, candidate);
+  if (has("shrinking") && !candidate.space.rests.empty()) use_rests(task, target_bytes, candidate);
   candidate.bytes = std::max(layouts.device.height_bytes, task.homes.end_bytes);
   if (!candidate.schedule.has_transfers()) return;
   layouts.host = host_layout(task, candidate.space, passes);

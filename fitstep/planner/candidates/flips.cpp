@@ -10,14 +10,15 @@
 
 #include "fitstep/base/interval.h"
 #include "fitstep/planner/candidates/candidate.h"
+#include "fitstep/planner/parts.h"
 #include "fitstep/planner/schedule.h"
 #include "fitstep/planner/values.h"
 #include "fitstep/program/program.h"
 
 namespace fitstep {
 Flips::Flips(const Task& task) : task_(task), tries_(task.effort().changes_tried()) {
-  if (task.request.policy != "offload") add_drops();
-  if (task.values.has_alternatives()) add_forms();
+  if (has("flips") && task.request.policy != "offload") add_drops();
+  if (has("flips of forms") && task.values.has_alternatives()) add_forms();
   std::ranges::stable_sort(decisions_, {}, &Decision::tick);
   try_it(std::vector<char>(decisions_.size(), 0));
   while (tries_ > 0 && !decisions_.empty()) {

@@ -17,6 +17,7 @@
 #include "fitstep/planner/layout/exact_layout.h"
 #include "fitstep/planner/layout/sections.h"
 #include "fitstep/planner/layout/skyline.h"
+#include "fitstep/planner/parts.h"
 
 namespace fitstep {
 namespace {
@@ -126,7 +127,8 @@ PartSearch::Recipe PartSearch::next_recipe() {
     recipe.noise.assign(part_.items.size(), 0);
     return recipe;
   }
-  if (pass - kAllSubsets < kGuidedRecipes) return guided_recipe(pass - kAllSubsets);
+  if (has("guides") && pass - kAllSubsets < kGuidedRecipes)
+    return guided_recipe(pass - kAllSubsets);
   return best_.noise.empty() || random_.next() % 3 == 0 ? random_recipe() : varied_recipe();
 }
 
@@ -236,7 +238,7 @@ int64_t PartSearch::next_height(int64_t bytes) const {
 }
 
 void PartSearch::search_exactly(int64_t goal_bytes, int64_t node_limit, const Deadline& deadline) {
-  if (node_limit <= 0) return;
+  if (node_limit <= 0 || !has("exact layout")) return;
   if (exact_ == nullptr) exact_ = std::make_unique<ExactLayout>(part_, random_.next());
   int64_t low_bytes = std::max(goal_bytes, bound_bytes_);
   const int64_t end = exact_->node_count() + node_limit;

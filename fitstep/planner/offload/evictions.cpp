@@ -13,6 +13,7 @@
 #include "fitstep/planner/offload/gaps.h"
 #include "fitstep/planner/offload/load_tree.h"
 #include "fitstep/planner/offload/tiers.h"
+#include "fitstep/planner/parts.h"
 
 namespace fitstep {
 namespace {
@@ -156,7 +157,8 @@ std::optional<std::vector<int32_t>> take_set(const EvictionTask& task, uint32_t 
 }  // namespace
 
 int32_t choice_count(const EvictionTask& task) {
-  const size_t few = task.gaps.size() <= kFewGaps ? task.gaps.size() : 0;
+  const size_t few = has("eviction sets") && task.gaps.size() <= kFewGaps ? task.gaps.size() : 0;
+  if (!has("eviction rules")) return 1;
   return kEvictionRules + (1 << few) - 1;
 }
 

@@ -19,6 +19,7 @@
 #include "fitstep/planner/offload/gaps.h"
 #include "fitstep/planner/offload/tiers.h"
 #include "fitstep/planner/offload/timing.h"
+#include "fitstep/planner/parts.h"
 #include "fitstep/planner/schedule.h"
 #include "fitstep/planner/values.h"
 #include "fitstep/simulate/lane_clock.h"
@@ -131,12 +132,12 @@ class Chooser {
                       .room = limits_.below,
                       .machine = machine_};
     try_choices(task);
-    if (idle_gaps_.size() != gaps_.size()) {
+    if (has("roomy ways") && idle_gaps_.size() != gaps_.size()) {
       const std::vector<int64_t> roomy_bytes = with_ways(load_.live_bytes, gaps_, task);
       task.load_bytes = roomy_bytes;
       try_choices(task);
     }
-    if (best_) evict_early(timing_task(), machine_, *best_);
+    if (best_ && has("early")) evict_early(timing_task(), machine_, *best_);
   }
 
   const std::optional<TimedGaps>& best() const { return best_; }
@@ -154,7 +155,7 @@ class Chooser {
 
   void try_tiers(std::vector<Gap> gaps) {
     std::optional<std::vector<TierId>> before;  // None of a schedule without gaps are timed, too.
-    for (int32_t rule = 0; rule < kTierRules; ++rule) {
+    for (int32_t rule = 0; rule < (has("tier rules") ? kTierRules : 1); ++rule) {
       if (!choose_tiers(limits_.below, machine_, start_ps_, TierRule{rule}, gaps)) continue;
       std::vector<TierId> tiers;
       std::ranges::transform(gaps, std::back_inserter(tiers), &Gap::tier);

@@ -23,6 +23,7 @@
 #include "fitstep/planner/candidates.h"
 #include "fitstep/planner/effort.h"
 #include "fitstep/planner/offload.h"
+#include "fitstep/planner/parts.h"
 #include "fitstep/planner/policies.h"
 #include "fitstep/planner/request.h"
 #include "fitstep/planner/schedule.h"
@@ -50,7 +51,7 @@ class Planning {
         bounds_(program, orders, machine, make_homes(program, request), moves_),
         deadline_(request.time_limit_s),
         effort_(values_.tick_count(), request.effort),
-        ahead_(effort_.is_large() ? 1 : request.threads),
+        ahead_(effort_.is_large() || !has("ahead") ? 1 : request.threads),
         is_free_(request.homes.empty() && !moves_.is_mobile.empty()) {
     std::vector<StorageId> mobile;
     if (is_free_) mobile = all_homes(program);
@@ -89,7 +90,7 @@ class Planning {
       if (is_good() || (has_answer() && in_vain >= effort_.levels_in_vain(is_within(Effort::kFar))))
         break;
     }
-    if (do_homes_matter || is_worth_more()) flip_homes();
+    if (has("flips of homes") && (do_homes_matter || is_worth_more())) flip_homes();
     ahead_.expect({});
     improve();
     fill_holes();
@@ -202,7 +203,7 @@ class Planning {
   // large.
   void fill_holes() {
     constexpr int32_t kMostAbove = 4;
-    if (!may_search() || request_.capacity_bytes <= 0 || !has_answer()) return;
+    if (!has("holes") || !may_search() || request_.capacity_bytes <= 0 || !has_answer()) return;
     std::vector<std::pair<const Task*, Selection>> bases;
     for (const Candidate* it : pool_.best_and_above(capacity_bytes(), kMostAbove)) {
       bases.emplace_back(&tasks_[static_cast<size_t>(it->level)], it->selection);
@@ -313,7 +314,8 @@ Plan Planning::make_certified_plan(const Candidate& candidate, int64_t capacity_
   FITSTEP_CHECK(certificate.predicted_ps == candidate.predicted_ps,
                 fmt::format("simulated {} ps, selected by {} ps", certificate.predicted_ps,
                             candidate.predicted_ps));
-  if (moves_.offload) put_codes(program_, machine_, request_, plan);
+  // A frontier's plans are compared without.
+  if (moves_.offload && request_.capacity_bytes > 0) put_codes(program_, machine_, request_, plan);
   const std::vector<Fault> faults = verify(
       program_, plan,
       {.capacity_bytes = {certificate.capacity_bytes, offload_room_bytes(machine_, kHostTier),

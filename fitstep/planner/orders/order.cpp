@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "fitstep/base/id.h"
+#include "fitstep/planner/parts.h"
 #include "fitstep/planner/schedule.h"
 #include "fitstep/planner/values.h"
 #include "fitstep/program/program.h"
@@ -242,6 +243,7 @@ std::vector<std::vector<OpId>> make_orders(const Program& program) {
   orders[0].reserve(program.ops.size());
   for (size_t i = 0; i < program.ops.size(); ++i) orders[0].emplace_back(i);
   for (const bool frees_first : {false, true}) {
+    if (!has("order")) break;
     std::vector<OpId> order = list_order(program, frees_first);
     if (std::ranges::find(orders, order) == orders.end()) orders.push_back(std::move(order));
   }

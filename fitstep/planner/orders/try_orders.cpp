@@ -14,6 +14,7 @@
 #include "fitstep/planner/effort.h"
 #include "fitstep/planner/orders/order.h"
 #include "fitstep/planner/orders/reorder.h"
+#include "fitstep/planner/parts.h"
 #include "fitstep/planner/request.h"
 #include "fitstep/planner/values.h"
 #include "fitstep/program/program.h"
@@ -53,10 +54,12 @@ Outcome try_orders(const Program& program, const PlanRequest& request, const Pla
   std::vector<std::vector<OpId>> orders = make_orders(program);
   Outcome best = plan(orders);
   const Effort effort(std::ssize(program.ops), request.effort);
-  if (!effort.is_small() || request.time_limit_s > 0 || !is_worth_more(best)) return best;
+  if (!has("try orders") || !effort.is_small() || request.time_limit_s > 0 || !is_worth_more(best))
+    return best;
   const int64_t room_bytes = request.capacity_bytes - make_homes(program, request).bottom_bytes;
   std::vector<OpId> near = reorder(program, orders.front(), room_bytes);
-  if (std::ranges::find(orders, near) == orders.end()) orders.push_back(std::move(near));
+  if (has("reorder") && std::ranges::find(orders, near) == orders.end())
+    orders.push_back(std::move(near));
   for (size_t i = 1; i < orders.size(); ++i) {
     std::swap(orders.front(), orders[i]);
     Outcome other = plan(orders);

@@ -22,6 +22,7 @@
 #include "fitstep/planner/orders.h"
 #include "fitstep/planner/packing/packing_sets.h"
 #include "fitstep/planner/packing/reduced.h"
+#include "fitstep/planner/parts.h"
 #include "fitstep/planner/request.h"
 #include "fitstep/program/program.h"
 
@@ -40,7 +41,8 @@ class Packing {
         floor_(floor_in_order(program, std::span(&order_, 1), machine, request)),
         deadline_(request.time_limit_s) {
     PackingSets found{.sets = {{}}, .fixed = 1};
-    if (request.policy == "auto") found = packing_sets(program, order_, machine, request);
+    if (has("packing") && request.policy == "auto")
+      found = packing_sets(program, order_, machine, request);
     for (const std::vector<OpId>& set : found.sets) {
       reduced_.push_back(reduce(program, order_, set));
     }

@@ -13,6 +13,7 @@
 #include "fitstep/machine/machine.h"
 #include "fitstep/planner/bounds.h"
 #include "fitstep/planner/packing/reduced.h"
+#include "fitstep/planner/parts.h"
 #include "fitstep/planner/request.h"
 #include "fitstep/planner/schedule.h"
 #include "fitstep/planner/values.h"
@@ -191,6 +192,10 @@ PackingSets packing_sets(const Program& program, const std::vector<OpId>& order,
     }
   };
   add(optional);
+  if (!has("packing sets")) {
+    found.fixed = found.sets.size();
+    return found;
+  }
   if (optional.size() <= kFew) {
     for (size_t chosen = 1; chosen < size_t{1} << optional.size(); ++chosen) {
       std::vector<OpId> some;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "fitstep/base/interval.h"
+#include "fitstep/planner/parts.h"
 #include "fitstep/planner/recompute/drops.h"
 #include "fitstep/planner/recompute/phase.h"
 #include "fitstep/planner/values.h"
@@ -28,8 +29,10 @@ SegmentTable::SegmentTable(const Values& values, const Phase& phase,
                            const std::vector<int64_t>& live_bytes)
     : phase_(phase) {
   drops_.push_back(find_drops(values, phase, -1));
-  for (const double price : price_levels(values, phase, kLevels)) {
-    drops_.push_back(find_drops(values, phase, price));
+  if (has("drops")) {
+    for (const double price : price_levels(values, phase, kLevels)) {
+      drops_.push_back(find_drops(values, phase, price));
+    }
   }
   drops_.push_back(find_drops(values, phase, std::numeric_limits<double>::max()));
   fill_kept(values);

@@ -213,7 +213,6 @@ void choose_host_codes(const Program& program, const Machine& machine, Plan& pla
 
 void put_codes(const Program& program, const Machine& machine, const PlanRequest& request,
                Plan& plan) {
-  if (request.capacity_bytes <= 0) return;
   if (request.codes_on_host) choose_host_codes(program, machine, plan);
   const auto is_coded = [](const Residency& it) {
     return it.tier == kDiskTier && it.code != Code::None;

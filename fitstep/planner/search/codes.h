@@ -37,8 +37,7 @@ void choose_codes(const Program& program, const Machine& machine, Plan& plan);
 // REQUIRES: the plan is sound. Codes that it has stay.
 void choose_host_codes(const Program& program, const Machine& machine, Plan& plan);
 
-// What the request asks for of these; of a plan with codes on the disk those stay. For one
-// capacity: a frontier's plans are compared without.
+// What the request asks for of these; of a plan with codes on the disk those stay.
 void put_codes(const Program& program, const Machine& machine, const PlanRequest& request,
                Plan& plan);
 

@@ -15,6 +15,7 @@
 #include "fitstep/base/parallel.h"
 #include "fitstep/planner/bounds.h"
 #include "fitstep/planner/candidates.h"
+#include "fitstep/planner/parts.h"
 #include "fitstep/planner/recompute.h"
 #include "fitstep/planner/schedule.h"
 #include "fitstep/planner/values.h"
@@ -54,17 +55,17 @@ Drafts::Drafts(const Task& task, const Selector& selector, int64_t kept_bytes)
       flips_(task),
       estimate_bytes_(static_cast<double>(kept_bytes)),
       has_choice_(selector.has_phases() && may_drop_) {
-  if (task.values.has_alternatives()) find_frugal();
+  if (has("frugal") && task.values.has_alternatives()) find_frugal();
   const auto measure_these = [this](const std::vector<Selection>& selections) {
     measure_all(selections.size(), [&](size_t i) { return selections[i]; });
   };
   measure_these(flips_.best());
-  if (may_drop_) {
+  if (has("exhaustive") && may_drop_) {
     const int64_t below_bytes = kept_bytes - task.homes.bottom_bytes;
     measure_these(exhaustive_selections(task.values, below_bytes));
   }
   // With more ops a selection of reversals is too large.
-  if (has_choice_ && task.effort().is_medium()) {
+  if (has("reversal") && has_choice_ && task.effort().is_medium()) {
     for (const Phase& phase : find_phases(task.values)) {
       measure_these(reversals(task.values, phase));
     }
@@ -134,7 +135,7 @@ void Drafts::measure_down_to(int64_t aim_bytes) {
   const int prices = task_.effort().prices();
   const double step = task_.effort().estimate_step();
   if (!may_drop_) return;
-  if (!has_prices_ && has_choice_ && selector_.has_phases()) {
+  if (has("prices") && !has_prices_ && has_choice_ && selector_.has_phases()) {
     has_prices_ = true;
     const double ratio = selector_.most_price() / selector_.least_price();
     measure_all(static_cast<size_t>(prices) + 1, [&](size_t i) {

@@ -17,6 +17,7 @@
 #include "fitstep/planner/candidates.h"
 #include "fitstep/planner/effort.h"
 #include "fitstep/planner/offload.h"
+#include "fitstep/planner/parts.h"
 #include "fitstep/planner/policies.h"
 #include "fitstep/planner/recompute.h"
 #include "fitstep/planner/request.h"
@@ -62,7 +63,8 @@ class Search {
       }
       if (is_reached && targets[i] <= task_.request.capacity_bytes) {
         // A lower target may do better by luck.
-        const bool is_poor = task_.good_ps > 0 && least_ps(targets[i]) > task_.good_ps;
+        const bool is_poor =
+            has("lower target") && task_.good_ps > 0 && least_ps(targets[i]) > task_.good_ps;
         if (is_poor && may_offload_ && i + 1 < targets.size()) reach(targets[i + 1]);
         improve_until_deadline(targets, i);
         break;
@@ -149,12 +151,14 @@ class Search {
       if (way != Way::Recompute && !may_offload_) continue;
       if (way == Way::Recompute && task_.homes.any_below()) continue;
       if (way != Way::Offload && !drafts_.has_choice()) continue;
+      if (way == Way::Both && !has("drafts")) continue;
       if (is_over(target_bytes)) break;
       is_reached |= reach(target_bytes, way);
       if (way == Way::Offload) is_reached_by_copies = is_reached;
     }
-    if (is_reached && may_offload_ && drafts_.has_choice()) flip_values(target_bytes);
-    const bool may_list = may_offload_ && effort_.lists_offloads();
+    if (has("flips of values") && is_reached && may_offload_ && drafts_.has_choice())
+      flip_values(target_bytes);
+    const bool may_list = has("every offload") && may_offload_ && effort_.lists_offloads();
     if (!is_reached_by_copies && may_list) is_reached |= try_every_offload(target_bytes);
     return is_reached;
   }
@@ -239,7 +243,8 @@ class Search {
   // an aim that was too high and one that was not, a few more are tried.
   template <class Make>
   bool place_within(int64_t target_bytes, Make make) {
-    const int32_t bisections = may_offload_ ? 3 : 0;  // Recompute fills its room by itself.
+    // Recompute fills its room by itself.
+    const int32_t bisections = may_offload_ && has("bisections") ? 3 : 0;
     int64_t aim_bytes = target_bytes;
     int64_t too_high_bytes = 0;
     int64_t reached_bytes = 0;
@@ -319,7 +324,7 @@ class Search {
       std::optional<Candidate> candidate = schedule_candidate(task_, *selection);
       if (!candidate) continue;
       fit_to(task_, aim_bytes, *candidate);
-      if (candidate->bytes <= aim_bytes) {
+      if (has("keep more") && candidate->bytes <= aim_bytes) {
         candidate = keep_more(task_, selector_, std::move(*candidate), aim_bytes);
       }
       if (!best || is_better(*candidate, *best, aim_bytes)) best = std::move(candidate);
