@@ -58,7 +58,3 @@ foreach(kind property stress contract golden)
   fitstep_test(${kind}_test tests/${kind}/*_test.cpp
     fitstep_cli fitstep_test_support)
 endforeach()
-
-# Questions with our answers, for the Python tests that ask a solver.
-add_executable(cover_tool tests/lp/cover_tool.cpp)
-target_link_libraries(cover_tool PRIVATE fitstep_planner fitstep_test_support)

@@ -12,7 +12,6 @@
 #include "fitstep/base/interval.h"
 #include "fitstep/machine/machine.h"
 #include "fitstep/planner/bounds/away.h"
-#include "fitstep/planner/bounds/cover_bound.h"
 #include "fitstep/planner/bounds/cut_bound.h"
 #include "fitstep/planner/bounds/needs.h"
 #include "fitstep/planner/bounds/path_bound.h"
@@ -54,21 +53,18 @@ TimeBounds::TimeBounds(const Values& values, const Machine& machine, const Homes
       most_form_bytes_(most_form_bytes(values)),
       home_bytes_(homes.size_bytes + homes.host_size_bytes -
                   mobile_bytes(values, mobile_ones(moves, away_))),
-      cuts_(needs_, moves.recompute),
-      covers_(needs_, moves.recompute) {}
+      cuts_(needs_, moves.recompute) {}
 
 TimeBound TimeBounds::at(int64_t capacity_bytes) const {
   const int64_t room_bytes = capacity_bytes - home_bytes_;
-  TimeBound best = best_of(needs_, cuts_, covers_, room_bytes);
+  TimeBound best = best_of(needs_, cuts_, room_bytes);
   if (room_bytes >= most_form_bytes_) return best;
   const Needs fitting(needs_.values(), machine_, mobile_ones(moves_, away_), room_bytes);
-  TimeBound other = best_of(fitting, CutBounds(fitting, moves_.recompute),
-                            CoverBounds(fitting, moves_.recompute), room_bytes);
+  TimeBound other = best_of(fitting, CutBounds(fitting, moves_.recompute), room_bytes);
   return other.ps > best.ps ? std::move(other) : std::move(best);
 }
 
-TimeBound TimeBounds::best_of(const Needs& needs, const CutBounds& cuts, const CoverBounds& covers,
-                              int64_t room_bytes) const {
+TimeBound TimeBounds::best_of(const Needs& needs, const CutBounds& cuts, int64_t room_bytes) const {
   const std::string which = describe(moves_, away_);
   TimeBound best{.ps = needs.time_ps(0, needs.tick_count()) + needs.optional_ps(),
                  .name = fmt::format("compute (any order, moves: {})", which)};
@@ -81,7 +77,6 @@ TimeBound TimeBounds::best_of(const Needs& needs, const CutBounds& cuts, const C
   const CutBounds::Best cut = cuts.at(room_bytes, away_);
   const char* kind = away_.is_possible && moves_.recompute ? "joint cut" : "cut";
   raise(cut.ps, fmt::format("{} at tick {}", kind, cut.tick), cut.tick);
-  if (has("cover bound")) raise(covers.at(room_bytes, away_), "cover", -1);
   if (has("path bound") && away_.is_possible && !moves_.recompute) {
     raise(path_bound_ps(needs, room_bytes, away_), "path", -1);
   }

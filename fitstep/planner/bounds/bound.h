@@ -3,7 +3,6 @@
 //   compute   every op once, one after another, in the fastest form that has room by itself
 //   cut       at one tick, or one per micro-batch, what does not fit is away or is made again later
 //   path      how early each op can start if bytes have to leave and come back in time
-//   cover     over all ticks at once: what is given up, weighed by what the lanes do for it
 //
 // Each says for which moves and from which start it holds, and at which tick it binds. They cover
 // neither other orders of ops nor rates above the machine's.
@@ -15,7 +14,6 @@
 
 #include "fitstep/machine/machine.h"
 #include "fitstep/planner/bounds/away.h"
-#include "fitstep/planner/bounds/cover_bound.h"
 #include "fitstep/planner/bounds/cut_bound.h"
 #include "fitstep/planner/bounds/needs.h"
 #include "fitstep/planner/values.h"
@@ -51,8 +49,7 @@ class TimeBounds {
 
  private:
   // `needs` and what stands on them hold for plans with so much room.
-  TimeBound best_of(const Needs& needs, const CutBounds& cuts, const CoverBounds& covers,
-                    int64_t room_bytes) const;
+  TimeBound best_of(const Needs& needs, const CutBounds& cuts, int64_t room_bytes) const;
 
   Moves moves_;
   std::string order_name_;
@@ -62,7 +59,6 @@ class TimeBounds {
   int64_t most_form_bytes_;  // that is at least so much; with less, some form is out of reach.
   int64_t home_bytes_;       // Of what never leaves.
   CutBounds cuts_;
-  CoverBounds covers_;
 };
 
 TimeBound time_bound(const Values& values, const Machine& machine, const Homes& homes,
