@@ -7,7 +7,7 @@
 #   make test-long   sweeps, sanitizers and the second compiler; not in CI
 #   make lint        everything that formats or checks
 #   make fix         let the tools repair what they can
-#   make bench       measure what the README claims; results under benchmarks/results/
+#   make bench       measure what the README claims; results under results/
 #   make bench-plan                    measure the planner; needs no torch in the build
 #   make reproduce                     the published systems' numbers beside ours; an hour or two
 #   make bench-verify                  corrupt plans and count what the verifier says
@@ -94,8 +94,8 @@ breadth: $(setup)
 # Small trainings that look for silent wrong numbers.
 hunt: $(setup)
 	$(call build,release,-DFITSTEP_TORCH=ON)
-	FITSTEP_AUDITS=off $(python) tests/hunt/run.py --fork --json benchmarks/results/hunt.json
-	FITSTEP_AUDITS=auto $(python) tests/hunt/run.py --fork --json benchmarks/results/hunt_audited.json
+	FITSTEP_AUDITS=off $(python) tests/hunt/run.py --fork --json results/hunt.json
+	FITSTEP_AUDITS=auto $(python) tests/hunt/run.py --fork --json results/hunt_audited.json
 
 bench-verify: $(setup)
 	$(call build,core)

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from fitstep.zoo import GPT, MLP, resnet18
-from results import Row, arguments, save, show
+from output import Row, arguments, save, show
 from torch import Tensor, nn
 
 import fitstep

@@ -28,8 +28,8 @@ import torch
 import torch.nn.functional as F
 from fitstep.zoo.bits import fingerprint
 from fitstep.zoo.vgg import _E, VGG, _layout
+from output import MIB, Row, arguments, mib, save, show
 from resident import ResidentPeak
-from results import MIB, Row, arguments, mib, save, show
 from torch import Tensor
 
 import fitstep

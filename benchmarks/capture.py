@@ -31,7 +31,7 @@ import torch
 import torch.nn.functional as F
 from fitstep.recordings import Recordings
 from fitstep.zoo import GPT
-from results import Row, arguments, save, show
+from output import Row, arguments, save, show
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 

@@ -17,8 +17,8 @@ import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
+from output import Row, arguments, kept_rows, machine, mib, save, show
 from prediction import peak_bytes
-from results import Row, arguments, kept_rows, machine, mib, save, show
 from workers import WorkerProcess, by_turns
 
 CASES = {"resnet50_16_channels_last": 0.20, "unet": 0.25, "vgg16": 0.35, "gpt": 0.20}

@@ -26,8 +26,8 @@ from typing import Any
 
 import torch
 from fitstep.zoo.bits import differences, fingerprint
+from output import MIB, ROOT, Row, arguments, kept_rows, mib, save, show
 from resident import resident_bytes
-from results import MIB, ROOT, Row, arguments, kept_rows, mib, save, show
 from torch import Tensor
 
 import fitstep

@@ -21,7 +21,7 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 from fitstep.zoo import vgg19
-from results import RESULTS, Row, arguments, save, show
+from output import RESULTS, Row, arguments, save, show
 from torch import Tensor, nn
 
 SIDE = 32

@@ -15,7 +15,7 @@ import statistics
 import tempfile
 from pathlib import Path
 
-from results import MIB, Row, arguments, mib, save, show
+from output import MIB, Row, arguments, mib, save, show
 
 from fitstep import _core
 

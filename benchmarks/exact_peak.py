@@ -13,8 +13,8 @@ With --case, the rows of the other cases stay as they were kept.
 import sys
 from pathlib import Path
 
+from output import Row, arguments, kept_rows, machine, mib, save, show
 from prediction import peak_bytes
-from results import Row, arguments, kept_rows, machine, mib, save, show
 from step_time import CASES
 from workers import WorkerProcess
 

@@ -33,8 +33,8 @@ from typing import Any
 
 import torch
 from fitstep.zoo.bits import Fingerprint, differences, fingerprint
+from output import MIB, ROOT, Row, arguments, kept_rows, machine, mib, save, show
 from resident import resident_bytes
-from results import MIB, ROOT, Row, arguments, kept_rows, machine, mib, save, show
 
 import fitstep
 

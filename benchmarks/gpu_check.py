@@ -4,7 +4,7 @@
 
 Builds what it needs, then runs its parts by worth, each with a share of the time that is left. A
 part that fails or takes too long does not stop the others; what was not reached is "not run". One
-table, and benchmarks/results/gpu.json. Without a GPU it says so in one line and ends with exit code
+table, and results/gpu.json. Without a GPU it says so in one line and ends with exit code
 0; with one the exit code is 1 if anything was seen that is not as it has to be.
 """
 
@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
-from results import ROOT, Row, arguments, save, show
+from output import ROOT, Row, arguments, save, show
 
 SECONDS = 480.0
 BUILD = ROOT / "build" / "gpu"

@@ -15,8 +15,8 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
+from output import Row, arguments, kept_rows, machine, mib, save, show
 from prediction import peak_bytes
-from results import Row, arguments, kept_rows, machine, mib, save, show
 from workers import WorkerProcess, by_turns
 
 CASES = ("vgg16", "resnet50_16_nchw", "unet")

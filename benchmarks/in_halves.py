@@ -12,8 +12,8 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 from fitstep.zoo.plain import plain_peak_bytes
+from output import MIB, Row, mib
 from plan_cli import Answer, ask
-from results import MIB, Row, mib
 from torch import Tensor
 from workloads import build
 

@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 from layout_cases import CASES, SMALL, Rows
-from results import ROOT, Row, arguments, save, show
+from output import ROOT, Row, arguments, save, show
 
 COMMAND = ROOT / "build" / "release" / "fitstep"
 PUBLISHED = ROOT.parent / "shared" / "data" / "dsa"

@@ -10,7 +10,7 @@ at the target (or at the least budget where that is above the target) and compar
 import sys
 from pathlib import Path
 
-from results import Row, arguments, mib, save, share, show
+from output import Row, arguments, mib, save, share, show
 from workers import WorkerProcess
 
 TARGETS = {"resnet50_channels_last": 0.45, "resnet50_nchw": None, "gpt": 0.40}

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from statistics import mean
 
+from output import Row
 from paper_plans import (
     K40,
     LAYRUB_BYTES,
@@ -23,7 +24,6 @@ from paper_plans import (
     text_of_need,
 )
 from paper_programs import MIB, in_place, of_family, written
-from results import Row
 
 # Of Layrub: MiB of all and of hybrid, and seconds more (its K40).
 LAYRUB = {

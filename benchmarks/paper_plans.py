@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from densities import kept_densities, with_densities
+from output import Row
 from paper_programs import (
     MIB,
     VDNN,
@@ -23,7 +24,6 @@ from paper_programs import (
     written,
 )
 from plan_cli import COMMAND, ask
-from results import Row
 
 GIB = 1 << 30
 CARD_BYTES = 12 * GIB

@@ -18,7 +18,7 @@ from fractions import Fraction
 from functools import cache
 from pathlib import Path
 
-from results import MIB, ROOT
+from output import MIB, ROOT
 
 sys.path.insert(0, str(ROOT / "benchmarks" / "programs"))
 

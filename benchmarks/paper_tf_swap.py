@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from output import Row
 from paper_plans import (
     CARD_BYTES,
     LAYRUB_BYTES,
@@ -22,7 +23,6 @@ from paper_plans import (
     titan,
 )
 from paper_programs import largest_plain, of_family, on_titan_x, written
-from results import Row
 
 # Of TF-swap: the factor of the batch of a family, and whether that takes more than minutes.
 CONVOLUTIONAL = {

@@ -19,8 +19,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from output import MIB, ROOT, Row, arguments, mib, save, show
 from resident import ResidentPeak
-from results import MIB, ROOT, Row, arguments, mib, save, show
 
 sys.path.insert(0, str(ROOT / "tests" / "torch"))
 

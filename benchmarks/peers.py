@@ -6,7 +6,7 @@ For every setting of every rival (rivals.py): its peak, counted at PyTorch's all
 the time of fitstep in a budget of the same bytes beside a disk tier, in processes that take turns
 step by step; whether each has plain PyTorch's bits. Where no plan fits, fitstep is measured at its
 least budget and the row says so. With --case, the rows of the other cases stay as they were kept.
-A plot of time over peak for every case goes to benchmarks/results/.
+A plot of time over peak for every case goes to results/.
 """
 
 import statistics
@@ -19,7 +19,7 @@ import matplotlib as mpl
 
 mpl.use("svg")
 import matplotlib.pyplot as plt
-from results import RESULTS, Row, arguments, kept_rows, machine, mib, save, show
+from output import RESULTS, Row, arguments, kept_rows, machine, mib, save, show
 from workers import WorkerProcess, by_turns
 
 CASES = ("resnet50_16_nchw", "resnet50_16_channels_last", "vgg16", "unet", "gpt", "lstm", "mlp")

@@ -31,6 +31,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from output import ROOT, Row, arguments, save, show
 from plan_cli import MIB, Answer, ask, policies
 from plan_figures import (
     MACHINES,
@@ -42,7 +43,6 @@ from plan_figures import (
     ratios_of,
     summary,
 )
-from results import ROOT, Row, arguments, save, show
 
 sys.path.insert(0, str(ROOT / "benchmarks" / "programs"))
 

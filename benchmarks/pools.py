@@ -8,7 +8,7 @@ and gradients are compared bit for bit before.
 """
 
 import torch
-from results import Row, arguments, save, show
+from output import Row, arguments, save, show
 from torch import Tensor
 from untaken import ratio
 

@@ -18,7 +18,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from results import Row, arguments, kept_rows, machine, mib, save, show
+from output import Row, arguments, kept_rows, machine, mib, save, show
 from step_time import CASES
 from workers import WorkerProcess
 

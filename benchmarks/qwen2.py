@@ -19,8 +19,8 @@ from typing import Any
 
 import torch
 from fitstep.zoo.bits import fingerprint
+from output import Row, arguments, mib, save, show
 from resident import ResidentPeak
-from results import Row, arguments, mib, save, show
 from torch import Tensor
 
 import fitstep

@@ -29,6 +29,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from statistics import mean
 
+from output import ROOT, Row, arguments, kept_rows, save, show
 from paper_layrub import largest_batches, layrub, wide
 from paper_plans import (
     ANSWERS,
@@ -56,7 +57,6 @@ from paper_plans import (
 )
 from paper_programs import MIB, VDNN, captured, parameter_bytes
 from paper_tf_swap import deep, recurrent, tf_swap
-from results import ROOT, Row, arguments, kept_rows, save, show
 
 
 def vgg_256(_: bool) -> Iterator[Row]:

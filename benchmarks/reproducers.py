@@ -12,7 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from results import ROOT, arguments
+from output import ROOT, arguments
 
 # torchvision's compiled operators do not load beside a CPU build of torch.
 IMPORTS = (

@@ -6,7 +6,7 @@ Names: same_bits memory speed step_time peers peak_promise exact_peak capture la
 constancy prediction audits, all of them by default; and plan and traces (`make bench-plan`), verify
 (`make bench-verify`), densities and reproduce (`make reproduce`), untaken, pools, codes,
 host_codes, qwen2, and beyond_ram, which takes up to an hour. Each is a script of its own. Its
-command, its raw output and the machine go to benchmarks/results/NAME.txt, its figures to NAME.json.
+command, its raw output and the machine go to results/NAME.txt, its figures to NAME.json.
 With --small everything runs in a few minutes and nothing is written. Options that this script does
 not know go to the benchmarks.
 """
@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 
-from results import RESULTS, ROOT, arguments, machine
+from output import RESULTS, ROOT, arguments, machine
 
 NAMES = (
     "same_bits", "memory", "speed", "step_time", "peers", "peak_promise", "exact_peak", "capture",

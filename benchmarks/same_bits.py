@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-from results import ROOT, Row, arguments, mib, save, share, show
+from output import ROOT, Row, arguments, mib, save, share, show
 
 sys.path.insert(0, str(ROOT / "tests" / "torch"))
 

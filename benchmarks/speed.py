@@ -12,7 +12,7 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
-from results import Row, arguments, mib, save, show
+from output import Row, arguments, mib, save, show
 from workers import WorkerProcess, by_turns
 
 # The most that a step may take, as a share of plain PyTorch's.

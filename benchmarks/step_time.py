@@ -16,7 +16,7 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
-from results import Row, arguments, kept_rows, machine, mib, save, show
+from output import Row, arguments, kept_rows, machine, mib, save, show
 from workers import JEMALLOC, WorkerProcess
 
 CASES = (

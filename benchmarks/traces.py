@@ -12,8 +12,8 @@ its evaluation publishes. --small takes one share of one trace, and writes no re
 import sys
 from pathlib import Path
 
+from output import ROOT, Row, arguments, save, show
 from plan_cli import ask
-from results import ROOT, Row, arguments, save, show
 
 FOLDER = ROOT / "benchmarks" / "traces"
 MACHINE = FOLDER / "g10.machine.json"

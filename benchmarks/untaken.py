@@ -30,7 +30,7 @@ from typing import Any
 import in_halves
 import torch
 import torch.nn.functional as F
-from results import MIB, ROOT, Row, arguments, save, show
+from output import MIB, ROOT, Row, arguments, save, show
 from torch import Tensor
 
 import fitstep

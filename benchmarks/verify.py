@@ -12,7 +12,7 @@ import re
 import subprocess
 import sys
 
-from results import ROOT, Row, arguments, save
+from output import ROOT, Row, arguments, save
 
 COMMAND = ROOT / "build" / "core" / "property_test"
 FILTER = "--gtest_filter=CorruptionCount.*"

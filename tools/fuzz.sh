@@ -3,7 +3,7 @@
 #
 # Starts from tests/fuzz/seeds/READER; what it finds on the way stays in build/fuzz/corpus. A fault
 # ends it and leaves its input as build/fuzz/READER-crash-...; the statistics are kept in
-# benchmarks/results/fuzz.txt. The readers may be named: tools/fuzz.sh plan machine
+# results/fuzz.txt. The readers may be named: tools/fuzz.sh plan machine
 set -euo pipefail
 cd "$(dirname "$0")/.."
 readers=(program packed plan machine layout)
@@ -11,8 +11,8 @@ if (($#)); then readers=("$@"); fi
 seconds=$((${FUZZ_SECONDS:-600} / ${#readers[@]}))
 export UBSAN_OPTIONS=print_stacktrace=1
 
-mkdir -p benchmarks/results
-result=benchmarks/results/fuzz.txt
+mkdir -p results
+result=results/fuzz.txt
 {
   echo "$ FUZZ_SECONDS=${FUZZ_SECONDS:-600} tools/fuzz.sh ${readers[*]}"
   git describe --always --dirty

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # What is too long for every change: more random cases, sanitizers, the second compiler.
 #
-# The output is kept in benchmarks/results/test-long.txt, with the commands that made it.
+# The output is kept in results/test-long.txt, with the commands that made it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-mkdir -p benchmarks/results build
-exec > >(tee benchmarks/results/test-long.txt) 2>&1
+mkdir -p results build
+exec > >(tee results/test-long.txt) 2>&1
 
 say() { printf '\n$ %s\n' "$*"; "$@"; }
 quietly() { say "$@" >build/test-long.log || { cat build/test-long.log; return 1; }; }

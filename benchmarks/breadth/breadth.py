@@ -32,7 +32,7 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 from asked import Worker
-from results import RESULTS, Row, arguments, save, show
+from output import RESULTS, Row, arguments, save, show
 from subjects import SKIPPED, library_of, names
 
 TIMEOUT_S = 180

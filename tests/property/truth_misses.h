@@ -1,6 +1,6 @@
 // Where the planner falls short of the fastest plan of a small program by more than 5 %: all
-// budgets of 10,000 programs at which the truth is known, from benchmarks/results/truth-long.txt;
-// what was reached since is left out. Each is a figure to lower.
+// budgets of 10,000 programs at which the truth is known, from results/truth-long.txt; what was
+// reached since is left out. Each is a figure to lower.
 #pragma once
 
 #include <array>

@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
 import plan_cli
 import plot_policies
-from results import ROOT
+from output import ROOT
 
 PROGRAM = ROOT / "tests" / "golden" / "unet.program"
 

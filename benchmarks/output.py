@@ -1,4 +1,4 @@
-"""What every benchmark writes: a table for readers; JSON under benchmarks/results/ for tools."""
+"""What every benchmark writes: a table for readers; JSON under results/ for tools."""
 
 import argparse
 import json
@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 ROOT = Path(__file__).resolve().parents[1]
-RESULTS = ROOT / "benchmarks" / "results"
+RESULTS = ROOT / "results"
 MIB = 1 << 20
 
 Row = dict[str, Any]
@@ -33,7 +33,7 @@ def machine() -> Row:
         (line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if "model name" in line),
         platform.processor(),
     )
-    changed = _git("status", "--porcelain", "--untracked-files=no", ":!benchmarks/results")
+    changed = _git("status", "--porcelain", "--untracked-files=no", ":!results")
     commit = _git("rev-parse", "--short", "HEAD") + ("-dirty" if changed else "")
     return {
         "processor": model,
