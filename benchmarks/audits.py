@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from fitstep.zoo import GPT, MLP, resnet18
+from fitstep_kit.models import GPT, MLP, resnet18
 from output import Row, arguments, save, show
 from torch import Tensor, nn
 

@@ -30,7 +30,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from fitstep.recordings import Recordings
-from fitstep.zoo import GPT
+from fitstep_kit.models import GPT
 from output import Row, arguments, save, show
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from fitstep.zoo.bits import differences, fingerprint
+from fitstep_kit.measures.bits import differences, fingerprint
 from output import MIB, ROOT, Row, arguments, kept_rows, mib, save, show
 from resident import resident_bytes
 from torch import Tensor

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from fitstep.zoo import vgg19
+from fitstep_kit.models import vgg19
 from output import RESULTS, Row, arguments, save, show
 from torch import Tensor, nn
 

@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from fitstep.zoo.bits import Fingerprint, differences, fingerprint
+from fitstep_kit.measures.bits import Fingerprint, differences, fingerprint
 from output import MIB, ROOT, Row, arguments, kept_rows, machine, mib, save, show
 from resident import resident_bytes
 

@@ -19,9 +19,9 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from fitstep.device import open_device
-from fitstep.zoo import GPT, resnet50
-from fitstep.zoo.bits import differences, fingerprint
-from fitstep.zoo.vgg import vgg19
+from fitstep_kit.measures.bits import differences, fingerprint
+from fitstep_kit.models import GPT, resnet50
+from fitstep_kit.models.vgg import vgg19
 from rivals import install
 from torch import Tensor, nn
 from workloads import Workload, build

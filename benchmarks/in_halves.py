@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from fitstep.zoo.plain import plain_peak_bytes
+from fitstep_kit.measures.plain import plain_peak_bytes
 from output import MIB, Row, mib
 from plan_cli import Answer, ask
 from torch import Tensor

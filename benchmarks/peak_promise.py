@@ -26,7 +26,7 @@ sys.path.insert(0, str(ROOT / "tests" / "torch"))
 
 from cases import Recipe, Trainee, build
 from equal_bits import Watched, close_all, compile_all
-from fitstep.zoo.plain import held_bytes, plain_peak_bytes
+from fitstep_kit.measures.plain import held_bytes, plain_peak_bytes
 
 RECIPES = {
     "short batches, validation": Recipe(

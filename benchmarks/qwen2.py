@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from fitstep.zoo.bits import fingerprint
+from fitstep_kit.measures.bits import fingerprint
 from output import Row, arguments, mib, save, show
 from resident import ResidentPeak
 from torch import Tensor

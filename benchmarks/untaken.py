@@ -30,11 +30,11 @@ from typing import Any
 import in_halves
 import torch
 import torch.nn.functional as F
+from fitstep_kit import models
 from output import MIB, ROOT, Row, arguments, save, show
 from torch import Tensor
 
 import fitstep
-from fitstep import zoo
 
 sys.path.insert(0, str(ROOT / "tests" / "torch"))
 
@@ -136,7 +136,8 @@ class Training:
 
     def __init__(self, depth: int, batch: int, side: int) -> None:
         torch.manual_seed(0)
-        self.model = (zoo.resnet18 if depth == 18 else zoo.resnet50)(10).to(memory_format=LAST)
+        net = models.resnet18 if depth == 18 else models.resnet50
+        self.model = net(10).to(memory_format=LAST)
         self.x = torch.randn(batch, 3, side, side).contiguous(memory_format=LAST)
         self.y = torch.randint(0, 10, (batch,))
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.01, momentum=0.9)

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from fitstep.zoo.bits import fingerprint
-from fitstep.zoo.plain import plain_peak_bytes
+from fitstep_kit.measures.bits import fingerprint
+from fitstep_kit.measures.plain import plain_peak_bytes
 from resident import resident_bytes
 from rivals import install
 from workloads import Workload, build

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
-from fitstep.zoo import GPT, MLP, LSTMLanguageModel, UNet, resnet50, vgg16
+from fitstep_kit.models import GPT, MLP, LSTMLanguageModel, UNet, resnet50, vgg16
 from torch import Tensor, nn
 
 Batch = tuple[Tensor, Tensor]

@@ -4,7 +4,7 @@ Every row of the table is a fresh process that trains the same model from the sa
 and times are its own. "Same bits" compares parameters, buffers, optimizer and scheduler state, the
 random generator and the loss of every step with plain PyTorch's, as bit patterns.
 
-    python examples/demo.py [--steps N] [--only-plain]
+    PYTHONPATH=python python examples/demo.py [--steps N] [--only-plain]
 """
 
 import argparse
@@ -16,8 +16,8 @@ import sys
 import time
 
 import torch
-from fitstep.zoo.bits import differences, fingerprint
-from fitstep.zoo.plain import plain_peak_bytes
+from fitstep_kit.measures.bits import differences, fingerprint
+from fitstep_kit.measures.plain import plain_peak_bytes
 from rich.console import Console
 from rich.table import Table
 

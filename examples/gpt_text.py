@@ -1,6 +1,6 @@
 """Trains a small GPT on Python's own documentation inside a memory budget.
 
-python examples/gpt_text.py --budget 60% --steps 200
+PYTHONPATH=python python examples/gpt_text.py --budget 60% --steps 200
 """
 
 import argparse
@@ -8,7 +8,7 @@ from pydoc_data.topics import topics
 
 import torch
 import torch.nn.functional as F
-from fitstep.zoo import GPT
+from fitstep_kit.models import GPT
 
 import fitstep
 

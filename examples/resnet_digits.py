@@ -1,13 +1,13 @@
 """Trains a ResNet-18 on scikit-learn's handwritten digits inside a memory budget.
 
-python examples/resnet_digits.py --budget 60% --steps 100
+PYTHONPATH=python python examples/resnet_digits.py --budget 60% --steps 100
 """
 
 import argparse
 
 import torch
 import torch.nn.functional as F
-from fitstep.zoo import resnet18
+from fitstep_kit.models import resnet18
 from sklearn.datasets import load_digits
 
 import fitstep

@@ -11,10 +11,9 @@ from functools import partial
 
 import torch
 import torch.nn.functional as F
+from fitstep_kit import models
 from torch import Tensor, nn
 from trainings import Step, Training, classification, dcgan, inception, tokens
-
-from fitstep import zoo
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ def clipped(optimizer: torch.optim.Optimizer, loss: Tensor, norm: float) -> Tens
 
 def language_model(layers: int, recomputes: bool, batch: int) -> Step:
     """The tutorial's large size; which one the paper took is not said."""
-    model = zoo.PTBModel(width=1500, layers=layers, recomputes=recomputes)
+    model = models.PTBModel(width=1500, layers=layers, recomputes=recomputes)
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
 
     def train_step(inputs: Tensor, targets: Tensor) -> Tensor:
@@ -65,7 +64,7 @@ def language_model(layers: int, recomputes: bool, batch: int) -> Step:
 
 def translation(length: int, recomputes: bool, batch: int) -> Step:
     """`length` positions of source and target; the tutorial's sizes, the paper does not say."""
-    model = zoo.Seq2Seq(recomputes=recomputes)
+    model = models.Seq2Seq(recomputes=recomputes)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
 
     def train_step(source: Tensor, target: Tensor, labels: Tensor, sampled: Tensor) -> Tensor:
@@ -79,13 +78,13 @@ def translation(length: int, recomputes: bool, batch: int) -> Step:
 def _vdnn() -> dict[str, Family]:
     """Its VGG-16 is vgg-e-64, -128, -256 of `trainings.py`."""
     deep = {
-        f"vgg-{count}": images(f"VGG-{count}", partial(zoo.deep_vgg, count), (32,))
+        f"vgg-{count}": images(f"VGG-{count}", partial(models.deep_vgg, count), (32,))
         for count in (116, 216, 316, 416)
     }
     return {
-        "alexnet": images("AlexNet", zoo.alexnet, (128,)),
-        "overfeat": images("OverFeat, accurate", zoo.overfeat_accurate, (128,), 221),
-        "googlenet": images("GoogLeNet", zoo.googlenet, (128,)),
+        "alexnet": images("AlexNet", models.alexnet, (128,)),
+        "overfeat": images("OverFeat, accurate", models.overfeat_accurate, (128,), 221),
+        "googlenet": images("GoogLeNet", models.googlenet, (128,)),
         **deep,
     }
 
@@ -93,25 +92,25 @@ def _vdnn() -> dict[str, Family]:
 def _vdnnpp() -> dict[str, Family]:
     """Its VGG-16 is configuration D, which Layrub trains too."""
     return {
-        "vdnnpp-demo": images("Pairs of 1x1 and 5x5", zoo.vdnnpp_demo, (256,)),
-        "alexnet-227": images("AlexNet for 227x227", zoo.alexnet_227, (128, 256), 227),
-        "vgg-d": images("VGG-D", zoo.vgg16, (16, 32, 64, 240)),
+        "vdnnpp-demo": images("Pairs of 1x1 and 5x5", models.vdnnpp_demo, (256,)),
+        "alexnet-227": images("AlexNet for 227x227", models.alexnet_227, (128, 256), 227),
+        "vgg-d": images("VGG-D", models.vgg16, (16, 32, 64, 240)),
     }
 
 
 def _layrub() -> dict[str, Family]:
     """The usual batch, and the largest one in 12 GB."""
-    normalising = partial(zoo.googlenet, normalises=True)
+    normalising = partial(models.googlenet, normalises=True)
     return {
-        "caffe-alexnet": images("Caffe's AlexNet", zoo.caffe_alexnet, (128, 2100), 227),
-        "caffenet": images("CaffeNet", zoo.caffenet, (256,), 227),
+        "caffe-alexnet": images("Caffe's AlexNet", models.caffe_alexnet, (128, 2100), 227),
+        "caffenet": images("CaffeNet", models.caffenet, (256,), 227),
         "googlenet-lrn": images("GoogLeNet, normalising", normalising, (32,)),
-        "resnet-34": images("ResNet-34", zoo.resnet34, (32, 416)),
-        "lenet": images("LeNet", zoo.lenet, (5000,), 28, 1),
-        "cifar10-quick": images("Caffe's Cifar10_quick", zoo.cifar10_quick, (5000,), 32),
-        "wrn-10-34": images("WRN-10-34", partial(zoo.wide_resnet, 10, 34), (128,), 32),
-        "wrn-28-10": images("WRN-28-10", zoo.wide_resnet, (128, 1376), 32),
-        "resnet-56": images("ResNet-56", zoo.cifar_resnet, (256, 5000), 32),
+        "resnet-34": images("ResNet-34", models.resnet34, (32, 416)),
+        "lenet": images("LeNet", models.lenet, (5000,), 28, 1),
+        "cifar10-quick": images("Caffe's Cifar10_quick", models.cifar10_quick, (5000,), 32),
+        "wrn-10-34": images("WRN-10-34", partial(models.wide_resnet, 10, 34), (128,), 32),
+        "wrn-28-10": images("WRN-28-10", models.wide_resnet, (128, 1376), 32),
+        "resnet-56": images("ResNet-56", models.cifar_resnet, (256, 5000), 32),
     }
 
 
@@ -121,7 +120,7 @@ def _deep_resnets() -> dict[str, Family]:
     return {
         f"resnet-v1-{layers}": images(
             f"ResNet-{layers} with early strides",
-            partial(zoo.deep_resnet, layers),
+            partial(models.deep_resnet, layers),
             (32, 144, 272, 664) if layers == 50 else (32,),
         )
         for layers in depths
@@ -138,10 +137,10 @@ def _tf_swap() -> dict[str, Family]:
         ),
         "dcgan-g": Family(what.format("generator"), partial(dcgan, "generator"), (24, 48)),
     }  # fmt: skip
-    models = {1: (1800, 3000), 4: (750, 1500), 8: (350, 900), 16: (75, 280)}
+    depths = {1: (1800, 3000), 4: (750, 1500), 8: (350, 900), 16: (75, 280)}
     lengths = {50: (350, 1100), 100: (90, 550), 200: (20, 230), 400: (2, 60)}
     for end, note, recomputes in (("", "", False), ("-by-hand", ", less kept by hand", True)):
-        for layers, batches in models.items():
+        for layers, batches in depths.items():
             what = f"LSTM model, {layers} layers of width 1500, {{}} x 35 tokens, SGD{note}"
             step = partial(language_model, layers, recomputes)
             found[f"tf-lm-{layers}{end}"] = Family(what, step, batches)

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from fitstep.zoo import (
+from fitstep_kit.models import (
     GPT,
     Discriminator,
     Generator,
@@ -20,8 +20,8 @@ from fitstep.zoo import (
     UNet,
     vgg19,
 )
-from fitstep.zoo.resnet import Bottleneck
-from models import PreActivationResNet
+from fitstep_kit.models.pre_activation import PreActivationResNet
+from fitstep_kit.models.resnet import Bottleneck
 from torch import Tensor, nn
 
 Step = tuple[Callable[..., Any], tuple[Any, ...]]  # A step function and its arguments.

@@ -255,8 +255,6 @@ def is_user_file(filename: str) -> bool:
     if filename.startswith("<"):
         return True
     path = os.path.abspath(filename)
-    if path.startswith(os.path.join(_OWN_FOLDER, "zoo") + os.sep):
-        return True  # Models to try fitstep on stand for a user's own.
     if f"{os.sep}site-packages{os.sep}" in path or f"{os.sep}dist-packages{os.sep}" in path:
         return False
     library = (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), _OWN_FOLDER)

@@ -12,15 +12,13 @@ import torch
 from . import _core
 
 _TORCH_DIR = os.path.dirname(torch.__file__)
-_OWN_DIR = os.path.dirname(__file__)
-_ZOO_DIR = os.path.join(_OWN_DIR, "zoo")  # Models: as a user's.
+_OWN_DIR = os.path.dirname(__file__) + os.sep
 _Source = tuple[str, str, int]
 _NOWHERE: _Source = ("", "", 0)
 
 
 def _is_users(file: str) -> bool:
-    is_own = file.startswith(_OWN_DIR) and not file.startswith(_ZOO_DIR)
-    return not (is_own or file.startswith((_TORCH_DIR, "<")) or file == contextlib.__file__)
+    return not (file.startswith((_OWN_DIR, _TORCH_DIR, "<")) or file == contextlib.__file__)
 
 
 def user_frame() -> tuple[str, int]:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from fitstep.zoo.bits import Fingerprint, differences, fingerprint
+from fitstep_kit.measures.bits import Fingerprint, differences, fingerprint
 from torch import Tensor, nn
 
 import fitstep

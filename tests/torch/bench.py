@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from fitstep.zoo.bits import Fingerprint, fingerprint
+from fitstep_kit.measures.bits import Fingerprint, fingerprint
 from torch import Tensor, nn
 
 ROWS = 512  # Enough for activations of megabytes, beside which the reserve of 64 KiB is small.

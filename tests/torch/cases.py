@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from fitstep_kit import models
 from subjects import BATCHES, SUBJECTS, Batch, Subject, image_batches
 from torch import Tensor, nn
 from torch.optim import Optimizer, lr_scheduler
-
-from fitstep import zoo
 
 Step = Callable[..., Tensor]
 
@@ -251,8 +250,8 @@ def _resume_from_another_run(parts: _Build) -> None:
 def _build_dcgan(tiny: bool) -> Trainee:
     """Two functions that share both networks; the noise is drawn inside them."""
     noise, width, stages, count = (8, 8, 1, 32) if tiny else (100, 32, 3, 32)
-    generator = zoo.Generator(noise, width, stages)
-    discriminator = zoo.Discriminator(width, stages)
+    generator = models.Generator(noise, width, stages)
+    discriminator = models.Discriminator(width, stages)
     batches = image_batches(count, 8 << stages, 10, torch.contiguous_format)
     for_generator = torch.optim.Adam(generator.parameters(), lr=2e-4, betas=(0.5, 0.999))
     for_discriminator = torch.optim.Adam(discriminator.parameters(), lr=2e-4, betas=(0.5, 0.999))

@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 from cases import CASES, Step, Trainee, build
-from fitstep.zoo.bits import Fingerprint, differences, fingerprint
-from fitstep.zoo.plain import held_bytes, plain_peak_bytes
+from fitstep_kit.measures.bits import Fingerprint, differences, fingerprint
+from fitstep_kit.measures.plain import held_bytes, plain_peak_bytes
 from torch import Tensor
 
 import fitstep

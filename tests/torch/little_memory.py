@@ -9,7 +9,7 @@ import resource
 from pathlib import Path
 
 import torch
-from fitstep.zoo.bits import differences, fingerprint
+from fitstep_kit.measures.bits import differences, fingerprint
 from torch import Tensor, nn
 
 import fitstep

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
+from fitstep_kit import models
 from torch import Tensor, nn
-
-from fitstep import zoo
 
 Batch = tuple[Tensor, ...]
 Loss = Callable[..., Tensor]
@@ -64,12 +63,12 @@ def mlp(tiny: bool) -> Subject:
     hidden = [256, 256, 128] if tiny else [1024, 1024, 1024]
     widths = [3 * side * side, *hidden, 10]
     batches = image_batches(count, side, 10, torch.contiguous_format)
-    return Subject(zoo.MLP(widths), batches, classification_loss)
+    return Subject(models.MLP(widths), batches, classification_loss)
 
 
 def vgg16(tiny: bool) -> Subject:
     """Without batch norm, with dropout."""
-    model = zoo.vgg16(10, 0.0625, 32) if tiny else zoo.vgg16()
+    model = models.vgg16(10, 0.0625, 32) if tiny else models.vgg16()
     batches = image_batches(16 if tiny else 32, 32 if tiny else 64, 10, torch.contiguous_format)
     return Subject(model, batches, classification_loss)
 
@@ -77,11 +76,11 @@ def vgg16(tiny: bool) -> Subject:
 def resnet18(tiny: bool) -> Subject:
     """Batch norm and shortcuts."""
     batches = image_batches(16 if tiny else 32, 32 if tiny else 64, 10, torch.contiguous_format)
-    return Subject(zoo.resnet18(10, 8 if tiny else 64), batches, classification_loss)
+    return Subject(models.resnet18(10, 8 if tiny else 64), batches, classification_loss)
 
 
 def _resnet50(tiny: bool, format_: torch.memory_format) -> Subject:
-    model = zoo.resnet50(10, 4 if tiny else 64)
+    model = models.resnet50(10, 4 if tiny else 64)
     model = model.to(memory_format=format_)  # type: ignore[call-overload]
     batches = image_batches(8 if tiny else 16, 32 if tiny else 64, 10, format_)
     return Subject(model, batches, classification_loss)
@@ -108,7 +107,7 @@ def unet(tiny: bool) -> Subject:
         )
         for _ in range(BATCHES)
     ]
-    return Subject(zoo.UNet(width=4 if tiny else 32), batches, segmentation_loss)
+    return Subject(models.UNet(width=4 if tiny else 32), batches, segmentation_loss)
 
 
 def _gpt(tiny: bool, checkpointed: bool) -> Subject:
@@ -117,7 +116,7 @@ def _gpt(tiny: bool, checkpointed: bool) -> Subject:
         if tiny
         else {"context": 128, "width": 256, "layers": 6, "heads": 8}
     )
-    model = zoo.GPT(vocab=64 if tiny else 256, checkpointed=checkpointed, **shape)
+    model = models.GPT(vocab=64 if tiny else 256, checkpointed=checkpointed, **shape)
     return Subject(
         model,
         token_batches(8 if tiny else 16, shape["context"], 64 if tiny else 256),
@@ -137,7 +136,7 @@ def gpt_checkpointed(tiny: bool) -> Subject:
 
 def lstm(tiny: bool) -> Subject:
     """Two nn.LSTM layers with dropout between them."""
-    model = zoo.LSTMLanguageModel(64, 24) if tiny else zoo.LSTMLanguageModel(256, 256)
+    model = models.LSTMLanguageModel(64, 24) if tiny else models.LSTMLanguageModel(256, 256)
     batches = token_batches(16, 32, 64) if tiny else token_batches(32, 64, 256)
     return Subject(model, batches, classification_loss)
 

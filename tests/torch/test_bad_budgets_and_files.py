@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from bench import ROWS, Bench
-from fitstep.zoo.bits import differences
-from fitstep.zoo.plain import held_bytes
+from fitstep_kit.measures.bits import differences
+from fitstep_kit.measures.plain import held_bytes
 
 import fitstep
 from fitstep import _core

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from bench import Bench
-from fitstep.zoo.bits import differences
+from fitstep_kit.measures.bits import differences
 from torch import Tensor, nn
 
 import fitstep

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from bench import Bench, line_of
-from fitstep.zoo.bits import differences
+from fitstep_kit.measures.bits import differences
 from torch import Tensor, nn
 
 import fitstep

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 from fitstep.profile_cache import ProfileCache
-from fitstep.zoo.bits import Fingerprint, differences, fingerprint
+from fitstep_kit.measures.bits import Fingerprint, differences, fingerprint
 from test_offload import Job, compiled
 from torch import Tensor, nn
 

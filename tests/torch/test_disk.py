@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from fitstep.zoo.bits import differences
+from fitstep_kit.measures.bits import differences
 from test_offload import (
     JOBS,
     STEPS,

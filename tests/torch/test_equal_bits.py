@@ -6,8 +6,8 @@ import pytest
 import torch
 from cases import CASES, build
 from equal_bits import drive, plain_peak, train_plain
-from fitstep.zoo.bits import differences, fingerprint
-from fitstep.zoo.plain import held_bytes, plain_peak_bytes
+from fitstep_kit.measures.bits import differences, fingerprint
+from fitstep_kit.measures.plain import held_bytes, plain_peak_bytes
 from torch import nn
 
 # One model of each family; every feature that draws numbers or keeps state.

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from fitstep.zoo.bits import differences, fingerprint
+from fitstep_kit.measures.bits import differences, fingerprint
 from test_offload import Job, mlp, offloaded_plan
 from torch import Tensor, nn
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from fitstep.zoo.bits import differences, fingerprint
+from fitstep_kit.measures.bits import differences, fingerprint
 from nth_call import NthCall
 from torch import Tensor, nn
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from fitstep.zoo.bits import Fingerprint, differences, fingerprint
+from fitstep_kit.measures.bits import Fingerprint, differences, fingerprint
 from torch import Tensor, nn
 
 import fitstep

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from fitstep.zoo.bits import differences
+from fitstep_kit.measures.bits import differences
 from test_disk import open_files
 from test_homes_below import Job, adamw, below, momentum
 

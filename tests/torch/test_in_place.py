@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from fitstep.zoo.bits import Fingerprint, differences, fingerprint
-from fitstep.zoo.plain import held_bytes
+from fitstep_kit.measures.bits import Fingerprint, differences, fingerprint
+from fitstep_kit.measures.plain import held_bytes
 from torch import Tensor, nn
 
 import fitstep

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from fitstep.zoo.bits import Fingerprint, differences, fingerprint
+from fitstep_kit.measures.bits import Fingerprint, differences, fingerprint
 from offloaded_plan import offloaded, with_peak
 from torch import Tensor, nn
 

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from fitstep.zoo.bits import Fingerprint, differences, fingerprint
+from fitstep_kit import models
+from fitstep_kit.measures.bits import Fingerprint, differences, fingerprint
 from known_times import profiled_once
 from torch import Tensor, nn
 
 import fitstep
-from fitstep import zoo
 
 ops = torch.ops.fitstep
 FORMATS = [torch.contiguous_format, torch.channels_last]
@@ -223,11 +223,11 @@ def images(count: int, side: int) -> Tensor:
 
 
 def vgg() -> tuple[nn.Module, Tensor]:
-    return zoo.vgg16(10, 0.125, 32), images(8, 32)
+    return models.vgg16(10, 0.125, 32), images(8, 32)
 
 
 def unet() -> tuple[nn.Module, Tensor]:
-    return zoo.UNet(3, 2, 8, 2), images(8, 32)
+    return models.UNet(3, 2, 8, 2), images(8, 32)
 
 
 def gpt() -> tuple[nn.Module, Tensor]:

@@ -7,11 +7,12 @@ import pytest
 import torch
 from cases import CASES, Step, Trainee, build
 from equal_bits import Run, drive, train_plain
-from fitstep.zoo.bits import Fingerprint, differences, fingerprint
+from fitstep_kit import models
+from fitstep_kit.measures.bits import Fingerprint, differences, fingerprint
 from torch import Tensor, nn
 
 import fitstep
-from fitstep import _core, zoo
+from fitstep import _core
 
 STEPS = 3
 FAMILIES = ("vdnn", "vdnn++", "tf-swap", "layrub", "recompute-")
@@ -118,12 +119,13 @@ class Job:
 
 
 def googlenet() -> Job:
-    return Job(lambda: zoo.googlenet(10), torch.linspace(-1, 1, 3 * 224 * 224).view(1, 3, 224, 224))
+    image = torch.linspace(-1, 1, 3 * 224 * 224).view(1, 3, 224, 224)
+    return Job(lambda: models.googlenet(10), image)
 
 
 def translation() -> Job:
     words = torch.arange(12).view(2, 6) % 20
-    return Job(lambda: zoo.Seq2Seq(vocab=20, width=16, layers=1), words, words)
+    return Job(lambda: models.Seq2Seq(vocab=20, width=16, layers=1), words, words)
 
 
 @pytest.mark.parametrize(

@@ -10,17 +10,18 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from fitstep_kit import models
 from torch import Tensor, nn
 
-from fitstep import _core, zoo
+from fitstep import _core
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks" / "programs"))
 
 import convert_g10
 import rebuild_g10
 from capture import capture, steady_step, zstd
+from fitstep_kit.models.pre_activation import PreActivationResNet
 from largest_batch import largest
-from models import PreActivationResNet
 from papers import PAPERS
 from synthetic_gpt import make
 from trainings import TRAININGS, Training, language_model
@@ -161,7 +162,7 @@ def test_memory_that_nobody_reads_or_that_is_left_as_it_is_counts_as_not_moved()
 def test_models_have_the_parameters_of_their_papers() -> None:
     with torch.device("meta"):
         counts = {
-            27_161_264: zoo.InceptionV3(),
+            27_161_264: models.InceptionV3(),
             10_327_706: PreActivationResNet(units=111),
         }
     for expected, model in counts.items():

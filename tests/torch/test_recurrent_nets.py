@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 import torch
-from fitstep.zoo.bits import differences, fingerprint
-from fitstep.zoo.ptb import PTBModel
-from fitstep.zoo.seq2seq import RecomputedScores, Seq2Seq, additive_scores
+from fitstep_kit.measures.bits import differences, fingerprint
+from fitstep_kit.models.ptb import PTBModel
+from fitstep_kit.models.seq2seq import RecomputedScores, Seq2Seq, additive_scores
 from torch import Tensor, nn
 
 import fitstep

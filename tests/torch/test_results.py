@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 from bench import ROWS, Bench
-from fitstep.zoo.bits import differences, fingerprint
+from fitstep_kit.measures.bits import differences, fingerprint
 from torch import Tensor, nn
 
 import fitstep

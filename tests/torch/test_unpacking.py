@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
-from fitstep.zoo.bits import Fingerprint, differences, fingerprint
+from fitstep_kit.measures.bits import Fingerprint, differences, fingerprint
 from known_times import profiled_once
 from torch import Tensor, nn
 

@@ -7,7 +7,7 @@ does not normalise responses, Caffe's and Layrub's does.
 import torch
 from torch import Tensor, nn
 
-from fitstep.zoo.chain import Chain, conv
+from fitstep_kit.models.chain import Chain, conv
 
 
 class Inception(nn.Module):

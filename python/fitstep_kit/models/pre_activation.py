@@ -1,4 +1,4 @@
-"""Models of the collection that `fitstep.zoo` does not have, in a few lines each."""
+"""Pre-activation ResNets, of which ResNet-1001 is one."""
 
 from torch import Tensor, nn
 
@@ -23,7 +23,8 @@ class PreActivationBlock(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """The block's output, `stride` times smaller than `x`."""
         ready = self.first(x)
-        return self.body(ready) + (x if self.shortcut is None else self.shortcut(ready))
+        grown: Tensor = self.body(ready)
+        return grown + (x if self.shortcut is None else self.shortcut(ready))
 
 
 class PreActivationResNet(nn.Module):

@@ -6,7 +6,7 @@ measures; the fast one, for images of 231x231, has 145,920,872.
 
 from torch import nn
 
-from fitstep.zoo.chain import Chain, conv
+from fitstep_kit.models.chain import Chain, conv
 
 
 def overfeat_accurate(classes: int = 1000) -> Chain:

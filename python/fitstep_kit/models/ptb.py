@@ -7,7 +7,7 @@ Vocabulary 10000. Two layers of 200 units (4,651,600 parameters), 650 (19,775,20
 import torch
 from torch import Tensor, nn
 
-from fitstep.zoo.recurrent import LSTMLayer
+from fitstep_kit.models.recurrent import LSTMLayer
 
 
 class PTBModel(nn.Module):

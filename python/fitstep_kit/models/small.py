@@ -7,7 +7,7 @@ behind them are not, so it shows what waiting at the end of every layer costs.
 
 from torch import nn
 
-from fitstep.zoo.chain import Chain, conv
+from fitstep_kit.models.chain import Chain, conv
 
 
 def lenet(classes: int = 10) -> Chain:

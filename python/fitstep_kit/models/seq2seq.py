@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fitstep.zoo.recurrent import GRUStack
+from fitstep_kit.models.recurrent import GRUStack
 
 
 def additive_scores(keys: Tensor, query: Tensor, score: Tensor) -> Tensor:

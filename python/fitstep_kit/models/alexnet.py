@@ -10,7 +10,7 @@
 
 from torch import nn
 
-from fitstep.zoo.chain import Chain, conv
+from fitstep_kit.models.chain import Chain, conv
 
 
 def alexnet(classes: int = 1000) -> Chain:
