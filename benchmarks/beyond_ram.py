@@ -27,9 +27,9 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from fitstep_kit.measures.bits import fingerprint
+from fitstep_kit.measures.resident import ResidentPeak
 from fitstep_kit.models.vgg import _E, VGG, _layout
 from output import MIB, Row, arguments, mib, save, show
-from resident import ResidentPeak
 from torch import Tensor
 
 import fitstep

@@ -26,16 +26,13 @@ from typing import Any
 
 import torch
 from fitstep_kit.measures.bits import differences, fingerprint
-from output import MIB, ROOT, Row, arguments, kept_rows, mib, save, show
-from resident import resident_bytes
+from fitstep_kit.measures.resident import resident_bytes
+from fitstep_kit.offloaded_plan import printed
+from fitstep_kit.subjects.jobs import Job, mlp
+from output import MIB, Row, arguments, kept_rows, mib, save, show
 from torch import Tensor
 
 import fitstep
-
-sys.path.insert(0, str(ROOT / "tests" / "torch"))
-
-from offloaded_plan import printed
-from test_offload import Job, mlp
 
 # How many times the least budget, and by which policy.
 CASES = {"least budget": (1, "auto"), "all in codes": (2, "offload")}

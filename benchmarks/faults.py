@@ -33,17 +33,13 @@ from typing import Any
 
 import torch
 from fitstep_kit.measures.bits import Fingerprint, differences, fingerprint
-from output import MIB, ROOT, Row, arguments, kept_rows, machine, mib, save, show
-from resident import resident_bytes
+from fitstep_kit.measures.resident import resident_bytes
+from fitstep_kit.subjects.home_jobs import Job as Homes
+from fitstep_kit.subjects.home_jobs import adamw, on_disk
+from fitstep_kit.subjects.jobs import JOBS, Job, compiled, offloaded_plan
+from output import MIB, Row, arguments, kept_rows, machine, mib, save, show
 
 import fitstep
-
-sys.path.insert(0, str(ROOT / "tests" / "torch"))
-
-from test_homes_below import Job as Homes
-from test_homes_below import adamw
-from test_homes_on_disk import on_disk
-from test_offload import JOBS, Job, compiled, offloaded_plan
 
 SHIM = Path(__file__).with_name("nth_call.cpp")
 KERNELS, FILES, CODES = 1, 2, 3

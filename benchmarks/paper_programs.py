@@ -22,11 +22,11 @@ from output import MIB, ROOT
 
 sys.path.insert(0, str(ROOT / "benchmarks" / "programs"))
 
-from capture import ALL, capture, zstd
+from fitstep_kit.programs.capture import capture, zstd
+from fitstep_kit.programs.trainings import Training
 from largest_batch import largest
-from papers import FAMILIES
+from papers import ALL, FAMILIES
 from titan_x import calibrated, layers_of_vgg, timed
-from trainings import Training
 
 from fitstep import _core
 

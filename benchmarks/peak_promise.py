@@ -19,14 +19,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from output import MIB, ROOT, Row, arguments, mib, save, show
-from resident import ResidentPeak
-
-sys.path.insert(0, str(ROOT / "tests" / "torch"))
-
-from cases import Recipe, Trainee, build
-from equal_bits import Watched, close_all, compile_all
 from fitstep_kit.measures.plain import held_bytes, plain_peak_bytes
+from fitstep_kit.measures.resident import ResidentPeak
+from fitstep_kit.subjects.cases import Recipe, Trainee, build
+from fitstep_kit.subjects.equal_bits import Watched, close_all, compile_all
+from output import MIB, Row, arguments, mib, save, show
 
 RECIPES = {
     "short batches, validation": Recipe(

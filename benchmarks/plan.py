@@ -31,6 +31,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from fitstep_kit.programs.synthetic_gpt import make
 from output import ROOT, Row, arguments, save, show
 from plan_cli import MIB, Answer, ask, policies
 from plan_figures import (
@@ -43,10 +44,6 @@ from plan_figures import (
     ratios_of,
     summary,
 )
-
-sys.path.insert(0, str(ROOT / "benchmarks" / "programs"))
-
-from synthetic_gpt import make
 
 PROGRAMS = ROOT / "benchmarks" / "programs"
 QUICK = ("resnet-50", "unet")

@@ -19,8 +19,8 @@ from typing import Any
 
 import torch
 from fitstep_kit.measures.bits import fingerprint
+from fitstep_kit.measures.resident import ResidentPeak
 from output import Row, arguments, mib, save, show
-from resident import ResidentPeak
 from torch import Tensor
 
 import fitstep

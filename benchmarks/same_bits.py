@@ -12,12 +12,9 @@ import sys
 import time
 from pathlib import Path
 
-from output import ROOT, Row, arguments, mib, save, share, show
-
-sys.path.insert(0, str(ROOT / "tests" / "torch"))
-
-from cases import CASES
-from equal_bits import differing_bits, least_budget, plain_peak, train_fitstep
+from fitstep_kit.subjects.cases import CASES
+from fitstep_kit.subjects.equal_bits import differing_bits, least_budget, plain_peak, train_fitstep
+from output import Row, arguments, mib, save, share, show
 
 import fitstep
 

@@ -20,7 +20,6 @@ be worth, were it not there.
 import json
 import re
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -31,14 +30,11 @@ import in_halves
 import torch
 import torch.nn.functional as F
 from fitstep_kit import models
-from output import MIB, ROOT, Row, arguments, save, show
+from fitstep_kit.offloaded_plan import printed
+from output import MIB, Row, arguments, save, show
 from torch import Tensor
 
 import fitstep
-
-sys.path.insert(0, str(ROOT / "tests" / "torch"))
-
-from offloaded_plan import printed
 
 LAST = torch.channels_last
 # Channels in and out, kernel, side: of ResNet-50.

@@ -18,21 +18,17 @@ import statistics
 import sys
 import time
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import torch
 from fitstep_kit.measures.bits import fingerprint
 from fitstep_kit.measures.plain import plain_peak_bytes
-from resident import resident_bytes
+from fitstep_kit.measures.resident import resident_bytes
+from fitstep_kit.measures.touched import touched
 from rivals import install
 from workloads import Workload, build
 
 import fitstep
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "torch"))
-
-from touched import touched
 
 Answer = dict[str, Any]
 DISK_BUDGET = "16GiB"

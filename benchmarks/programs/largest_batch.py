@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from functools import cache
 
-from capture import UntouchedMemory, steady_step
+from fitstep_kit.programs.capture import UntouchedMemory, steady_step
 from papers import FAMILIES
 
 from fitstep import _core

@@ -1,19 +1,34 @@
 """The training steps that papers on memory measure: vDNN, vDNN++, TF-swap, Layrub.
 
 A family is a network for any batch; with the batch sizes of the papers it gives the programs
-FAMILY-BATCH. `capture.py NAME` writes them like those of `trainings.py`, but only by name: some are
-large, and none is stored here. `largest_batch.py FAMILY` asks what fits into a memory.
+FAMILY-BATCH. They are written only by name, as some are large, and none is stored:
+
+    PYTHONPATH=python python benchmarks/programs/papers.py --out FOLDER NAME ...
+
+`largest_batch.py FAMILY` asks what fits into a memory.
 """
 
+import argparse
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
 from fitstep_kit import models
+from fitstep_kit.programs.capture import write_programs
+from fitstep_kit.programs.trainings import (
+    TRAININGS,
+    Step,
+    Training,
+    classification,
+    dcgan,
+    inception,
+    tokens,
+)
 from torch import Tensor, nn
-from trainings import Step, Training, classification, dcgan, inception, tokens
 
 
 @dataclass(frozen=True)
@@ -159,3 +174,18 @@ PAPERS: dict[str, Training] = {
     for name, family in FAMILIES.items()
     for batch in family.batches
 }
+ALL = {**TRAININGS, **PAPERS}
+
+
+def main() -> int:
+    """Writes the programs that are named."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("names", nargs="+", metavar="NAME", choices=list(PAPERS))
+    parser.add_argument("--out", type=Path, required=True, help="the folder to write to")
+    args = parser.parse_args()
+    write_programs(args.names, PAPERS, args.out)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

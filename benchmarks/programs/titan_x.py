@@ -20,9 +20,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from capture import zstd
+from fitstep_kit.programs.capture import STORED, zstd
 
-HERE = Path(__file__).parent
 # Bars of the paper's figure, digitised: within 0.2 ms. conv1 to conv16, then the linear layers.
 CONVOLUTIONS_MS = {
     "forward": (11.8, 50.5, 23.7, 41.8, 15.0, 24.7, 23.8, 23.9,
@@ -164,7 +163,7 @@ def main() -> int:
     files = parser.parse_args().files
     if len(files) not in (0, 2):
         parser.error("two files, or none")
-    works = layers_of_vgg(zstd("-dc", (HERE / "vgg-e-64.program.zst").read_bytes()).decode())
+    works = layers_of_vgg(zstd("-dc", (STORED / "vgg-e-64.program.zst").read_bytes()).decode())
     rates = calibrated(works)
     if not files:
         print(table(works, rates))

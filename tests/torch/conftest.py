@@ -1,4 +1,4 @@
-"""The helpers beside the tests are imported by their names, also by the benchmarks."""
+"""The helpers beside the tests are imported by their names."""
 
 import os
 import sys

@@ -8,8 +8,8 @@ the machine it runs on, so every number in golden_test.cpp changes with it.
 
 from pathlib import Path
 
-from cases import CASES, build
-from equal_bits import close_all, compile_all
+from fitstep_kit.subjects.cases import CASES, build
+from fitstep_kit.subjects.equal_bits import close_all, compile_all
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = ("mlp", "gpt", "unet", "lstm")

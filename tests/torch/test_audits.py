@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from cases import CASES
-from equal_bits import train_fitstep, train_plain
 from fitstep.audits import Truth
+from fitstep_kit.subjects.cases import CASES
+from fitstep_kit.subjects.equal_bits import train_fitstep, train_plain
 from torch import Tensor, nn
 
 import fitstep

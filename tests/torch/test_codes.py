@@ -1,7 +1,6 @@
 """Copies to tiers below in codes: chosen behind the first step, with plain PyTorch's bits."""
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,14 +9,11 @@ import pytest
 import torch
 from fitstep.profile_cache import ProfileCache
 from fitstep_kit.measures.bits import Fingerprint, differences, fingerprint
-from test_offload import Job, compiled
+from fitstep_kit.measures.resident import resident_bytes
+from fitstep_kit.subjects.jobs import Job, compiled
 from torch import Tensor, nn
 
 import fitstep
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
-
-from resident import resident_bytes
 
 STEPS = 4
 QUICK, SLOW = 10**12, 10**7  # Bytes per second.

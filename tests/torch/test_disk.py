@@ -10,31 +10,12 @@ from typing import Any
 
 import pytest
 import torch
+from failing_steps import assert_failed_steps_change_nothing
 from fitstep_kit.measures.bits import differences
-from test_offload import (
-    JOBS,
-    STEPS,
-    Job,
-    assert_failed_steps_change_nothing,
-    compiled,
-    mlp,
-    offloaded_plan,
-)
+from fitstep_kit.measures.open_files import open_files
+from fitstep_kit.subjects.jobs import JOBS, STEPS, Job, compiled, mlp, offloaded_plan
 
 import fitstep
-
-
-def open_files(folder: Path) -> list[str]:
-    """What this process has open of a folder, also where it has no name any more."""
-    found = []
-    for descriptor in os.listdir("/proc/self/fd"):
-        try:
-            path = os.readlink(f"/proc/self/fd/{descriptor}")
-        except OSError:
-            continue
-        if path.startswith(str(folder)):
-            found.append(path)
-    return found
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,10 @@ import math
 
 import pytest
 import torch
-from cases import CASES, build
-from equal_bits import drive, plain_peak, train_plain
 from fitstep_kit.measures.bits import differences, fingerprint
 from fitstep_kit.measures.plain import held_bytes, plain_peak_bytes
+from fitstep_kit.subjects.cases import CASES, build
+from fitstep_kit.subjects.equal_bits import drive, plain_peak, train_plain
 from torch import nn
 
 # One model of each family; every feature that draws numbers or keeps state.

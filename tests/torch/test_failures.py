@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 from fitstep_kit.measures.bits import differences, fingerprint
-from test_offload import Job, mlp, offloaded_plan
+from fitstep_kit.subjects.jobs import Job, mlp, offloaded_plan
 from torch import Tensor, nn
 
 import fitstep
@@ -128,8 +128,7 @@ def test_a_step_that_stops_behind_a_write_to_its_input_says_so() -> None:
 
 ENDS = """
 import sys, threading, time
-sys.path[:0] = [{tests!r}]
-from test_offload import compiled, mlp
+from fitstep_kit.subjects.jobs import compiled, mlp
 from pathlib import Path
 
 job = mlp()
@@ -156,7 +155,6 @@ def test_a_process_may_end_while_a_step_runs(end: str, code: int, tmp_path: Path
     folder.mkdir()
     for least in (1, 4):
         text = ENDS.format(
-            tests=str(ROOT / "tests" / "torch"),
             plan=str(plan),
             folder=str(folder),
             least=least,

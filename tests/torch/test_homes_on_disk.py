@@ -4,22 +4,14 @@ import gc
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from fitstep_kit.measures.bits import differences
-from test_disk import open_files
-from test_homes_below import Job, adamw, below, momentum
+from fitstep_kit.measures.open_files import open_files
+from fitstep_kit.subjects.home_jobs import BUDGET, Job, adamw, below, momentum, on_disk
 
 import fitstep
-
-BUDGET = "3MiB"  # Parameters and state are 4.5 MiB, gradients 1.5 MiB more.
-
-
-def on_disk(job: Job, folder: Path, budget: str = BUDGET, **options: Any) -> fitstep.Step:
-    below: dict[str, Any] = {"host_budget": None, "disk_budget": "64MiB", "disk_dir": folder}
-    return job.compiled(budget, **{**below, **options})
 
 
 @pytest.mark.parametrize(("make_optimizer", "budget"), [(adamw, BUDGET), (momentum, "2MiB")])

@@ -5,21 +5,16 @@ were digitised (vDNN, +- 45 MiB) or read by eye (Layrub, +- 5 %).
 """
 
 import re
-import sys
 from collections.abc import Callable
 from functools import cache, partial
-from pathlib import Path
 
 import pytest
 import torch
 from fitstep_kit import models
 from fitstep_kit.measures.maps import Layer, Maps, count_maps
+from fitstep_kit.programs.capture import UntouchedMemory, steady_step
+from fitstep_kit.programs.trainings import classification
 from torch import Tensor, nn
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks" / "programs"))
-
-from capture import UntouchedMemory, steady_step
-from trainings import classification
 
 MIB = 1 << 20
 BARS_MIB = 45  # What a bar of vDNN's figure 11 may be off.

@@ -1,119 +1,17 @@
 """Plans that evict to a host tier: the bits of plain PyTorch, whatever goes through there."""
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from failing_steps import assert_failed_steps_change_nothing
 from fitstep_kit.measures.bits import Fingerprint, differences, fingerprint
-from offloaded_plan import offloaded, with_peak
-from torch import Tensor, nn
+from fitstep_kit.subjects.jobs import JOBS, STEPS, Job, compiled, mlp, offloaded_plan
+from torch import Tensor
 
 import fitstep
-
-STEPS = 4
-
-
-class Job:
-    """A model, an optimizer and a batch; two jobs of a kind have equal bits."""
-
-    def __init__(self, make: Callable[[], nn.Module], x: Tensor, classes: int) -> None:
-        torch.manual_seed(5)
-        self.model = make()
-        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=0.01)
-        self.x = x
-        self.y = torch.randint(0, classes, (len(x),))
-
-    def step(self, x: Tensor, y: Tensor) -> Tensor:
-        self.optimizer.zero_grad()
-        loss = nn.functional.cross_entropy(self.model(x), y)
-        loss.backward()
-        self.optimizer.step()
-        return loss
-
-    def train(self, step: Callable[..., Tensor], steps: int = STEPS) -> Fingerprint:
-        torch.manual_seed(6)
-        losses = [step(self.x, self.y).detach().clone() for _ in range(steps)]
-        return fingerprint(
-            model=self.model,
-            optimizer=self.optimizer,
-            losses=losses,
-            random=torch.get_rng_state(),
-        )
-
-
-def mlp() -> Job:
-    def make() -> nn.Module:
-        layers: list[nn.Module] = []
-        for _ in range(6):
-            layers += [nn.Linear(64, 64), nn.GELU(), nn.Dropout(0.1)]
-        return nn.Sequential(*layers)
-
-    return Job(make, torch.linspace(-1, 1, 256 * 64).reshape(256, 64), 64)
-
-
-class Gpt(nn.Module):
-    """Two causal layers over 32 tokens, of 64 words."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.words = nn.Embedding(64, 48)
-        layer = nn.TransformerEncoderLayer(48, 4, 96, 0.1, "gelu", batch_first=True)
-        self.layers = nn.TransformerEncoder(layer, 2)
-        self.out = nn.Linear(48, 64)
-        self.register_buffer("mask", nn.Transformer.generate_square_subsequent_mask(32))
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        hidden: Tensor = self.layers(self.words(tokens), mask=self.mask, is_causal=True)
-        predicted: Tensor = self.out(hidden.mean(1))
-        return predicted
-
-
-def gpt() -> Job:
-    return Job(Gpt, torch.arange(16 * 32).reshape(16, 32) * 7 % 64, 64)
-
-
-def conv() -> Job:
-    def make() -> nn.Module:
-        layers: list[nn.Module] = []
-        for channels, wider in ((3, 8), (8, 8), (8, 16), (16, 16)):
-            layers += [nn.Conv2d(channels, wider, 3, padding=1), nn.BatchNorm2d(wider), nn.ReLU()]
-        return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 10))
-
-    return Job(make, torch.linspace(-1, 1, 8 * 3 * 24 * 24).reshape(8, 3, 24, 24), 10)
-
-
-JOBS = {"mlp": mlp, "gpt": gpt, "conv": conv}
-
-
-def offloaded_plan(
-    make: Callable[[], Job],
-    path: Path,
-    tiers: tuple[int, ...] = (1,),
-    codes: tuple[str, ...] = ("none",),
-    **below: Any,
-) -> Path:
-    """A verified plan for such a job that evicts whatever has a gap to these tiers, by turns, in
-    these codes, by turns. `below`: the options of compile that give it the tiers."""
-    below = below or {"host_budget": "900%"}
-    job = make()
-    step = fitstep.compile(job.step, (job.x, job.y), "900%", policy="none", effort=1)
-    job.train(step, 2)
-    text = offloaded(str(step.plan), tiers=tiers, codes=codes)
-    step.close()
-    path.write_text(text)
-    with pytest.raises(fitstep.PlanFileError, match="peak") as refused:
-        compiled(make(), "900%", plan=path, **below)
-    peak = re.search(r"the plan's (\d+)", str(refused.value))
-    assert peak is not None, refused.value
-    path.write_text(with_peak(text, int(peak[1])))
-    return path
-
-
-def compiled(job: Job, budget: int | str, **options: Any) -> fitstep.Step:
-    return fitstep.compile(job.step, (job.x, job.y), budget, effort=1, **options)
 
 
 @pytest.mark.parametrize("kind", JOBS)
@@ -131,21 +29,6 @@ def test_everything_goes_through_the_host_tier_with_equal_bits(kind: str, tmp_pa
     assert steady.evicted_bytes == steady.prefetched_bytes > 0
     assert 0 < steady.host_tier_bytes <= report.host_budget_bytes
     assert "evicted" in str(report)
-
-
-def assert_failed_steps_change_nothing(ours: Job, step: fitstep.Step, failures: int) -> None:
-    """Trains an mlp(), with steps between whose targets are out of range: the loss's kernel stops
-    while copies are on their way."""
-    ours.train(step, 2)
-    for _ in range(failures):
-        with pytest.raises(fitstep.StepFailed, match="out of bounds") as raised:
-            step(ours.x, ours.y + 99)
-        assert raised.value.unusable == ()
-    found = ours.train(step, 2)
-    step.close()
-    plain = mlp()
-    plain.train(plain.step, 2)
-    assert differences(found, plain.train(plain.step, 2)) == []
 
 
 def test_a_failed_step_changes_nothing_and_the_next_is_right(tmp_path: Path) -> None:

@@ -11,11 +11,17 @@ from pathlib import Path
 
 import pytest
 import torch
-from cases import CASES, build
-from equal_bits import Watched, close_all, compile_all, plain_peak, share_of_plain_peak
 from fitstep.state import discover
+from fitstep_kit.measures.touched import touched
+from fitstep_kit.subjects.cases import CASES, build
+from fitstep_kit.subjects.equal_bits import (
+    Watched,
+    close_all,
+    compile_all,
+    plain_peak,
+    share_of_plain_peak,
+)
 from torch import nn
-from touched import touched
 
 import fitstep
 

@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from cases import CASES, Step, Trainee, build
-from equal_bits import Run, drive, train_plain
 from fitstep_kit import models
 from fitstep_kit.measures.bits import Fingerprint, differences, fingerprint
+from fitstep_kit.subjects.cases import CASES, Step, Trainee, build
+from fitstep_kit.subjects.equal_bits import Run, drive, train_plain
 from torch import Tensor, nn
 
 import fitstep

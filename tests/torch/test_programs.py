@@ -17,16 +17,15 @@ from fitstep import _core
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks" / "programs"))
 
-import convert_g10
-import rebuild_g10
-from capture import capture, steady_step, zstd
 from fitstep_kit.models.pre_activation import PreActivationResNet
+from fitstep_kit.programs import convert_g10, rebuild_g10
+from fitstep_kit.programs.capture import ROOT, STORED, capture, steady_step, zstd
+from fitstep_kit.programs.synthetic_gpt import make
+from fitstep_kit.programs.trainings import TRAININGS, Training, language_model
 from largest_batch import largest
 from papers import PAPERS
-from synthetic_gpt import make
-from trainings import TRAININGS, Training, language_model
 
-PROGRAMS = Path(capture.__code__.co_filename).parent
+CONVERT = [sys.executable, "-m", "fitstep_kit.programs.convert_g10"]
 
 
 def hash_of(text: str) -> str:
@@ -187,14 +186,14 @@ def test_a_captured_program_says_what_it_is_and_holds_no_measured_number() -> No
     assert " requests " not in text
     assert " pure " in text
     assert " restores " in text
-    assert str(PROGRAMS.parents[1]) not in text
+    assert str(ROOT) not in text
     assert hash_of(text) == hash_of(capture("tiny", tiny()))
 
 
 def test_papers_trainings_are_captured_by_name_and_not_stored(tmp_path: Path) -> None:
     assert not PAPERS.keys() & TRAININGS.keys()
-    assert not [name for name in PAPERS if (PROGRAMS / f"{name}.program.zst").exists()]
-    command = [sys.executable, PROGRAMS / "capture.py", "--out", tmp_path, "lenet-5000"]
+    assert not [name for name in PAPERS if (STORED / f"{name}.program.zst").exists()]
+    command = [sys.executable, STORED / "papers.py", "--out", tmp_path, "lenet-5000"]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
     assert answer.returncode == 0, answer.stderr
     packed = (tmp_path / "lenet-5000.program.zst").read_bytes()
@@ -269,7 +268,7 @@ ____________________________________________________________________
 def converted(tmp_path: Path, trace: str) -> "subprocess.CompletedProcess[str]":
     (tmp_path / "net.config").write_text(trace)
     return subprocess.run(
-        [sys.executable, PROGRAMS / "convert_g10.py", "net.config", "net.program"],
+        [*CONVERT, "net.config", "net.program"],
         cwd=tmp_path, capture_output=True, text=True, check=False,
     )  # fmt: skip
 
@@ -335,7 +334,7 @@ def test_a_bad_trace_is_refused_with_file_and_line(
 def test_a_trace_without_kernels_is_refused(tmp_path: Path) -> None:
     assert "no line begins with 'Kernel ID'" in converted(tmp_path, "nothing\n").stderr
     missing = subprocess.run(
-        [sys.executable, PROGRAMS / "convert_g10.py", "/no/trace", "x"],
+        [*CONVERT, "/no/trace", "x"],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert missing.returncode == 2
@@ -345,7 +344,7 @@ def test_a_trace_without_kernels_is_refused(tmp_path: Path) -> None:
 def test_a_program_of_a_trace_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "net.config").write_text(TRACE)
     answer = subprocess.run(
-        [sys.executable, PROGRAMS / "convert_g10.py", tmp_path / "net.config", "/no/folder/x"],
+        [*CONVERT, tmp_path / "net.config", "/no/folder/x"],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert answer.returncode == 2

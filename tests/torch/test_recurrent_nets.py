@@ -1,9 +1,7 @@
 """Recurrent networks of TF-swap's paper, each beside its version that keeps less, by hand."""
 
-import sys
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,14 +9,11 @@ import torch
 from fitstep_kit.measures.bits import differences, fingerprint
 from fitstep_kit.models.ptb import PTBModel
 from fitstep_kit.models.seq2seq import RecomputedScores, Seq2Seq, additive_scores
+from fitstep_kit.programs.capture import steady_step
 from torch import Tensor, nn
 
 import fitstep
 from fitstep import _core
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks" / "programs"))
-
-from capture import steady_step
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ room to spare. The full sizes are the benchmark's (benchmarks/same_bits.py).
 """
 
 import pytest
-from cases import CASES
-from equal_bits import (
+from fitstep_kit.subjects.cases import CASES
+from fitstep_kit.subjects.equal_bits import (
     differing_bits,
     share_of_plain_peak,
     train_at_least,

@@ -10,9 +10,9 @@ from fitstep import _core
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks" / "programs"))
 
-from capture import ALL, capture, zstd
+from fitstep_kit.programs.capture import STORED, capture, zstd
+from papers import ALL
 from titan_x import (
-    HERE,
     LAUNCH_S,
     MEMORY_BYTES_PER_S,
     Rates,
@@ -27,7 +27,7 @@ from titan_x import (
 
 @pytest.fixture(scope="module")
 def vgg() -> str:
-    return zstd("-dc", (HERE / "vgg-e-64.program.zst").read_bytes()).decode()
+    return zstd("-dc", (STORED / "vgg-e-64.program.zst").read_bytes()).decode()
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Converts a trace of G10 (platformxlab/G10, its file kernels.config) to a program.
 
-    python benchmarks/programs/convert_g10.py TRACE OUT.program
+    PYTHONPATH=python python -m fitstep_kit.programs.convert_g10 TRACE OUT.program
 
 A trace lists the kernels of one training step in order, each with its time in cycles of 1.2 GHz and
 the tensors that it reads and writes:
@@ -25,7 +25,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from program_text import ProgramText
+from fitstep_kit.programs.program_text import ProgramText
 
 CYCLE_PS = 2500 / 3  # At 1.2 GHz.
 TENSOR = re.compile(r"tensor(\d+) Is weight \(global\)\?: ([01]), Size in byte: (\d+), Range:")

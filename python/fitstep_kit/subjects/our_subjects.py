@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
-from fitstep_kit import models
 from torch import Tensor, nn
+
+from fitstep_kit import models
 
 Batch = tuple[Tensor, ...]
 Loss = Callable[..., Tensor]

@@ -1,6 +1,6 @@
-"""Captures the programs of this folder: whole steady training steps, on fake tensors.
+"""Captures the programs of benchmarks/programs/: whole steady training steps, on fake tensors.
 
-    PYTHONPATH=python python benchmarks/programs/capture.py [NAME ...]
+    PYTHONPATH=python python -m fitstep_kit.programs.capture [NAME ...]
 
 No kernel runs and nothing is measured, so any machine writes the same files: a program has the ops,
 storages, flops and bytes of its step, but no times and no scratch. Parameters are memory that
@@ -12,7 +12,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,20 +21,18 @@ from fitstep.api import _reach_finder
 from fitstep.maker import Maker
 from fitstep.session import Session
 from fitstep.settings import Settings
-from papers import PAPERS
 from torch.utils._python_dispatch import TorchDispatchMode
-from trainings import TRAININGS, Training
 
 from fitstep import _core
+from fitstep_kit.programs.trainings import TRAININGS, Training
 
-HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
+ROOT = Path(__file__).resolve().parents[3]
+STORED = ROOT / "benchmarks" / "programs"
 HEADER = """\
 # {what}
-# Captured on fake tensors by benchmarks/programs/capture.py, torch {torch}. Nothing was measured:
+# Captured on fake tensors by fitstep_kit.programs.capture, torch {torch}. Nothing was measured:
 # no form has a time, and what kernels request is unknown, so there is no scratch, only results.
 """
-ALL = {**TRAININGS, **PAPERS}
 MARKS = ("<!-- written by capture.py -->", "<!-- until here -->")
 TOUCHED_BYTES = 1 << 16  # Smaller tensors may be filled: buffers, biases.
 
@@ -68,7 +66,8 @@ def steady_step(function: Callable[..., Any], example: tuple[Any, ...]) -> Any:
     """The program of the step that follows the first one, as fitstep's own StepProgram."""
     session = Session(Settings("100%"))
     find_reach = _reach_finder(function, None, None)
-    maker = Maker(function, find_reach, session, UnmeasuredCache(), keep_grads=False)
+    cache: Any = UnmeasuredCache()
+    maker = Maker(function, find_reach, session, cache, keep_grads=False)
     return maker.preview(example, {}).variants[-1].step
 
 
@@ -109,31 +108,35 @@ def table(folder: Path) -> str:
 
 def write_table(folder: Path) -> None:
     """Puts the table between the marks of the folder's README."""
-    readme = HERE / "README.md"
+    readme = folder / "README.md"
     head, _, rest = readme.read_text().partition(MARKS[0])
     tail = rest.partition(MARKS[1])[2]
     readme.write_text(f"{head}{MARKS[0]}\n{table(folder)}{MARKS[1]}{tail}")
 
 
-def main() -> int:
-    """Writes the programs that are named, or all that are stored here."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("names", nargs="*", metavar="NAME", help=" ".join(ALL))
-    parser.add_argument("--out", type=Path, default=HERE, help="the folder to write to")
-    args = parser.parse_args()
-    unknown = sorted({*args.names} - {*ALL})
-    if unknown:
-        parser.error(f"no training named {', '.join(unknown)}; there are {', '.join(ALL)}")
-    args.out.mkdir(parents=True, exist_ok=True)
-    for name in args.names or TRAININGS:
+def write_programs(names: Iterable[str], known: Mapping[str, Training], folder: Path) -> None:
+    """Writes NAME.program.zst into the folder for each name of what is known."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in names:
         start = time.monotonic()
-        text = capture(name, ALL[name])
+        text = capture(name, known[name])
         packed = zstd("-19", text.encode())
-        (args.out / f"{name}.program.zst").write_bytes(packed)
+        (folder / f"{name}.program.zst").write_bytes(packed)
         seconds = time.monotonic() - start
         print(f"{name}: {len(text)} bytes, packed {len(packed)}, {seconds:.0f} s", flush=True)
-    if args.out == HERE:
-        write_table(HERE)
+
+
+def main() -> int:
+    """Writes the programs that are named, or all that are stored, and their table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help=" ".join(TRAININGS))
+    parser.add_argument("--out", type=Path, default=STORED, help="the folder to write to")
+    args = parser.parse_args()
+    if unknown := sorted({*args.names} - {*TRAININGS}):
+        parser.error(f"no training named {', '.join(unknown)}; there are {', '.join(TRAININGS)}")
+    write_programs(args.names or TRAININGS, TRAININGS, args.out)
+    if args.out == STORED:
+        write_table(STORED)
     return 0
 
 

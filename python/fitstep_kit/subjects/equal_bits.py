@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from cases import CASES, Step, Trainee, build
-from fitstep_kit.measures.bits import Fingerprint, differences, fingerprint
-from fitstep_kit.measures.plain import held_bytes, plain_peak_bytes
 from torch import Tensor
 
 import fitstep
 from fitstep import _core
+from fitstep_kit.measures.bits import Fingerprint, differences, fingerprint
+from fitstep_kit.measures.plain import held_bytes, plain_peak_bytes
+from fitstep_kit.subjects.cases import CASES, Step, Trainee, build
 
 STEPS = 8
 
@@ -59,7 +59,7 @@ def plain_peak(case: str, tiny: bool = True) -> int:
         for model in trainee.models:  # The step replaces them; held bytes must not count them.
             model.zero_grad()
         held = [*trainee.state.values(), list(function.example)]
-        peaks.append(plain_peak_bytes(lambda f=function: f.call(*f.example), *held))
+        peaks.append(plain_peak_bytes(functools.partial(function.call, *function.example), *held))
     return max(peaks)
 
 
@@ -69,7 +69,7 @@ def compile_all(trainee: Trainee, budget: int | str, audits: str = "off") -> lis
     try:
         for function in trainee.functions:
             set_training(trainee, function.training)
-            joined = {} if steps else {"budget": budget}
+            joined: dict[str, Any] = {} if steps else {"budget": budget}
             steps.append(
                 fitstep.compile(function.call, example=function.example, audits=audits, **joined)
             )
@@ -107,17 +107,17 @@ class Watched:
     def held_bytes(self) -> int:
         """The most that any call so far held."""
         report = self.step.report()
-        return certified_bytes(report) + max(0, self.excess_bytes - report.host_bytes)
+        return certified_bytes(report) + max(0, self.excess_bytes - int(report.host_bytes))
 
 
 def external_bytes(report: Any) -> int:
     """Inputs, outputs, constants and small numbers, of the program that has most."""
-    return max(variant.external_bytes for variant in report.variants)
+    return max(int(variant.external_bytes) for variant in report.variants)
 
 
 def certified_bytes(report: Any) -> int:
     """What the step needs according to its plans, everything included."""
-    return max(variant.total_bytes for variant in report.variants)
+    return max(int(variant.total_bytes) for variant in report.variants)
 
 
 def close_all(steps: Sequence[Any]) -> None:

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from fitstep_kit import models
-from subjects import BATCHES, SUBJECTS, Batch, Subject, image_batches
 from torch import Tensor, nn
 from torch.optim import Optimizer, lr_scheduler
+
+from fitstep_kit import models
+from fitstep_kit.subjects.our_subjects import BATCHES, SUBJECTS, Batch, Subject, image_batches
 
 Step = Callable[..., Tensor]
 
@@ -102,7 +103,9 @@ def build(recipe: Recipe, tiny: bool) -> Trainee:
 
 def _subject(name: str, tiny: bool) -> Subject:
     if name.startswith("hf_"):
-        from hf_subjects import HF_SUBJECTS  # Needs transformers, which takes seconds to import.
+        from fitstep_kit.subjects.hf_subjects import (
+            HF_SUBJECTS,  # Needs transformers, which takes seconds to import.
+        )
 
         return HF_SUBJECTS[name](tiny)
     return SUBJECTS[name](tiny)

@@ -5,8 +5,9 @@ from typing import Any
 
 import torch
 import transformers
-from subjects import Batch, Subject, image_batches, token_batches
 from torch import Tensor, nn
+
+from fitstep_kit.subjects.our_subjects import Batch, Subject, image_batches, token_batches
 
 VOCAB = 96
 

@@ -1,6 +1,6 @@
 """Makes a transformer's trace of G10 from what it publishes, without its analyser.
 
-    python benchmarks/programs/rebuild_g10.py NETWORK TIMES OUT.config --batch N
+    PYTHONPATH=python python -m fitstep_kit.programs.rebuild_g10 NETWORK TIMES OUT.config --batch N
         --weights-below ID [--workspace FILE]
 
 NETWORK is a file of frontend/Nets/, one op after the other: its number, kind, inputs and their

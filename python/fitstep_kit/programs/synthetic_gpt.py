@@ -1,6 +1,6 @@
 """Makes the program of a GPT's training step with about as many ops as wanted, from a seed.
 
-    python benchmarks/programs/synthetic_gpt.py OPS OUT.program [--seed 1]
+    PYTHONPATH=python python -m fitstep_kit.programs.synthetic_gpt OPS OUT.program [--seed 1]
 
 For measuring how the planner grows with the program: forward with dropout, backward, AdamW as
 PyTorch's loop over parameters does it, 150 ops a layer. Layers are alike but not equal: the width
@@ -13,7 +13,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from program_text import ProgramText
+from fitstep_kit.programs.program_text import ProgramText
 
 # Narrow and with few words, so that what a layer saves outweighs its weights and the loss.
 WIDTH = 512
@@ -250,7 +250,7 @@ def layers_for(ops: int) -> int:
 
 def make(ops: int, seed: int) -> str:
     """The text of the program file."""
-    comment = f"Made by benchmarks/programs/synthetic_gpt.py {ops} --seed {seed}. No times."
+    comment = f"Made by fitstep_kit.programs.synthetic_gpt {ops} --seed {seed}. No times."
     return SyntheticGPT(layers_for(ops), seed).build().text(comment)
 
 

@@ -1,4 +1,4 @@
-"""The training steps whose programs are in this folder: models, batches, optimizers.
+"""The training steps whose programs are in benchmarks/programs/: models, batches, optimizers.
 
 Convolutional nets train with SGD and momentum, transformers with AdamW, DCGAN with Adam, as their
 papers do; sizes are those that papers on memory measure.
@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor, nn
+
 from fitstep_kit.models import (
     GPT,
     Discriminator,
@@ -22,7 +24,6 @@ from fitstep_kit.models import (
 )
 from fitstep_kit.models.pre_activation import PreActivationResNet
 from fitstep_kit.models.resnet import Bottleneck
-from torch import Tensor, nn
 
 Step = tuple[Callable[..., Any], tuple[Any, ...]]  # A step function and its arguments.
 

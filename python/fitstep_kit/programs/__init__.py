@@ -1,0 +1,1 @@
+"""Programs to plan for: captured from trainings, converted from traces, made in any size."""
