@@ -89,7 +89,7 @@ reproduce: $(setup)
 breadth: $(setup)
 	$(call build,release,-DFITSTEP_TORCH=ON)
 	$(python) -m pip install -q -r benchmarks/breadth/requirements.txt
-	FITSTEP_AUDITS=off $(python) benchmarks/breadth/breadth.py
+	FITSTEP_AUDITS=off $(python) -m benchmarks.breadth.breadth
 
 # Small trainings that look for silent wrong numbers.
 hunt: $(setup)
@@ -102,7 +102,7 @@ bench-verify: $(setup)
 	$(python) benchmarks/run.py verify
 
 gpu-check: $(setup)
-	$(python) benchmarks/gpu_check.py
+	$(python) -m benchmarks.gpu.check
 
 fuzz: $(setup)
 	mkdir -p build && $(call configure,fuzz,-DCMAKE_CXX_COMPILER=$(FUZZ_CXX))

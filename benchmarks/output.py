@@ -5,6 +5,7 @@ import json
 import os
 import platform
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,13 @@ RESULTS = ROOT / "results"
 MIB = 1 << 20
 
 Row = dict[str, Any]
+
+
+def command_of(script: str | Path) -> list[str]:
+    """What runs a script of this folder, given its `__file__`, from the root in a process of its
+    own."""
+    parts = Path(script).resolve().relative_to(ROOT).with_suffix("").parts
+    return [sys.executable, "-m", ".".join(parts)]
 
 
 def arguments(description: str | None) -> argparse.ArgumentParser:

@@ -5,7 +5,7 @@
 Names: same_bits memory speed step_time peers peak_promise exact_peak capture layout disk faults
 constancy prediction audits, all of them by default; and plan and traces (`make bench-plan`), verify
 (`make bench-verify`), densities and reproduce (`make reproduce`), untaken, pools, codes,
-host_codes, qwen2, and beyond_ram, which takes up to an hour. Each is a script of its own. Its
+host_codes, qwen2, and beyond_ram, which takes up to an hour. Each is a script of a folder here. Its
 command, its raw output and the machine go to results/NAME.txt, its figures to NAME.json.
 With --small everything runs in a few minutes and nothing is written. Options that this script does
 not know go to the benchmarks.
@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 
-from output import RESULTS, ROOT, arguments, machine
+from output import RESULTS, ROOT, arguments, command_of, machine
 
 NAMES = (
     "same_bits", "memory", "speed", "step_time", "peers", "peak_promise", "exact_peak", "capture",
@@ -32,7 +32,8 @@ MORE = (
 def run(name: str, options: list[str], keep: bool) -> int:
     """Runs one benchmark, shows its output while it comes, and keeps it."""
     measured_on = machine()
-    command = [sys.executable, f"benchmarks/{name}.py", *options]
+    (script,) = ROOT.glob(f"benchmarks/*/{name}.py")
+    command = [*command_of(script), *options]
     shown = " ".join(["python", *command[1:]])
     print(f"$ {shown}", flush=True)
     start = time.monotonic()

@@ -4,14 +4,15 @@ import json
 import os
 import select
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve().parent
+from benchmarks.output import ROOT, command_of
+
+WORKER = Path(__file__).with_name("worker.py")
 ENV = {
-    "PYTHONPATH": os.environ.get("PYTHONPATH", str(HERE.parents[1] / "python")),
+    "PYTHONPATH": os.environ.get("PYTHONPATH", str(ROOT / "python")),
     "PYTHONHASHSEED": "0",  # The order of sets must be the same in both processes.
     "OMP_NUM_THREADS": "1",
     "HF_HUB_OFFLINE": "1",
@@ -57,7 +58,7 @@ class Worker:
     def _started(self) -> "subprocess.Popen[bytes]":
         if self._process is None:
             self._process = subprocess.Popen(
-                [sys.executable, str(HERE / "worker.py"), self._how],
+                [*command_of(WORKER), self._how],
                 env={**os.environ, **ENV},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

@@ -1,7 +1,7 @@
 """Trains a tiny model of every family of five libraries with fitstep and with plain PyTorch.
 
-    python benchmarks/breadth/breadth.py [--only PATTERN] [--sample N [--seed S]] [--part K/N]
-        [--plain] [--again] [--small] [--results FILE]
+    PYTHONPATH=python python -m benchmarks.breadth.breadth [--only PATTERN] [--sample N [--seed S]]
+        [--part K/N] [--plain] [--again] [--small] [--results FILE]
 
 Method. Three steps with AdamW, budget=None, nothing run before; compared bit for bit are the
 losses, the model's and the optimizer's state, the batches and the generators. Plain PyTorch trains
@@ -29,11 +29,9 @@ import time
 from collections import Counter
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).resolve().parents[1]))
-
-from asked import Worker
-from output import RESULTS, Row, arguments, save, show
-from subjects import SKIPPED, library_of, names
+from benchmarks.breadth.asked import Worker
+from benchmarks.breadth.subjects import SKIPPED, library_of, names
+from benchmarks.output import RESULTS, Row, arguments, save, show
 
 TIMEOUT_S = 180
 OUTCOMES = ("right", "wrong", "refused", "error", "unrepeatable", "plain-fails", "repeats")

@@ -8,12 +8,9 @@ import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import tiny_others
-import tiny_timm
-import tiny_torchvision
-import tiny_transformers
-from subject import Subject
-from tiny_torchvision import import_torchvision
+from benchmarks.breadth import tiny_others, tiny_timm, tiny_torchvision, tiny_transformers
+from benchmarks.breadth.subject import Subject
+from benchmarks.breadth.tiny_torchvision import import_torchvision
 
 BATCHES = (1, 3)
 

@@ -1,9 +1,10 @@
 """Tiny random models of peft and diffusers."""
 
 import torch
-from subject import STEPS, VOCAB, Batch, Subject, generator, token_batches
 from torch import Tensor, nn
 from torch.nn import functional
+
+from benchmarks.breadth.subject import STEPS, VOCAB, Batch, Subject, generator, token_batches
 
 SIDE = 16
 CONTEXT = 32

@@ -3,7 +3,7 @@
 import importlib
 from typing import Any
 
-from subject import CLASSES, Subject, classification_loss, image_batches
+from benchmarks.breadth.subject import CLASSES, Subject, classification_loss, image_batches
 
 # Transformers of 24 to 90 million parameters, narrow and shallow.
 _NARROW = {"img_size": 64, "embed_dim": 48, "depth": 2, "num_heads": 3}

@@ -4,9 +4,18 @@ import importlib
 from typing import Any
 
 import torch
-from subject import CLASSES, STEPS, Batch, Subject, classification_loss, generator, image_batches
 from torch import Tensor, nn
 from torch.nn import functional
+
+from benchmarks.breadth.subject import (
+    CLASSES,
+    STEPS,
+    Batch,
+    Subject,
+    classification_loss,
+    generator,
+    image_batches,
+)
 
 _SWIN = {
     "patch_size": [4, 4], "embed_dim": 24, "depths": [1, 1, 2, 1], "num_heads": [1, 2, 4, 8],

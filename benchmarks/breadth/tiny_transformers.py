@@ -11,10 +11,19 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from subject import CLASSES, TOKENS, VOCAB, Batch, Subject, image_batches, token_batches
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers_overrides import OVERRIDES
+
+from benchmarks.breadth.subject import (
+    CLASSES,
+    TOKENS,
+    VOCAB,
+    Batch,
+    Subject,
+    image_batches,
+    token_batches,
+)
+from benchmarks.breadth.transformers_overrides import OVERRIDES
 
 WIDTH = 64
 HEADS = 4

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy
 import torch
-from subject import Subject
-from subjects import build
 from torch import Tensor, nn
+
+from benchmarks.breadth.subject import Subject
+from benchmarks.breadth.subjects import build
 
 Hashes = dict[str, str]
 

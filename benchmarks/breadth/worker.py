@@ -1,6 +1,6 @@
 """A process that trains the subjects named on its input; started by breadth.py.
 
-    python worker.py plain|fitstep
+    PYTHONPATH=python python -m benchmarks.breadth.worker plain|fitstep
 
 Answers each name with a line of JSON. What libraries print goes to stderr.
 """
@@ -13,7 +13,8 @@ import warnings
 from typing import Any
 
 import torch
-from training import train_fitstep, train_plain
+
+from benchmarks.breadth.training import train_fitstep, train_plain
 
 
 def answer(how: str, name: str) -> dict[str, Any]:

@@ -40,7 +40,8 @@ class Pool {
     TorchCall made = call_of(op_);
     const TensorRef& x = *made.arguments[0].tensors.front();
     const TensorRef& y = *made.results[0].tensors.front();
-    // With channels last PyTorch's kernel is the faster one for many shapes (benchmarks/pools.py).
+    // With channels last PyTorch's kernel is the faster one for many shapes
+    // (benchmarks/kernels/pools.py).
     if (!is_contiguous(x) || !is_contiguous(y)) return {};
     made.handle =
         c10::Dispatcher::singleton().findSchemaOrThrow("fitstep::max_pool2d_with_codes", "");

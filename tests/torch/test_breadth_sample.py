@@ -17,7 +17,7 @@ SAMPLE, SEED, PARTS = 25, 1, 5  # The parts run side by side.
 def outcomes(part: int, path: Path) -> list[dict[str, Any]]:
     """What became of the part's subjects."""
     command = [
-        sys.executable, "benchmarks/breadth/breadth.py", "--sample", str(SAMPLE),
+        sys.executable, "-m", "benchmarks.breadth.breadth", "--sample", str(SAMPLE),
         "--seed", str(SEED), "--part", f"{part}/{PARTS}", "--results", str(path),
     ]  # fmt: skip
     env = {**os.environ, "PYTHONPATH": str(ROOT / "python")}

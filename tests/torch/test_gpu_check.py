@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 
+from benchmarks.gpu import check as gpu_check
+
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "benchmarks"))
-import gpu_check  # noqa: E402
 
 CONTRACT = """[ RUN      ] Devices/DeviceContract.HasAName/gpu
 [       OK ] Devices/DeviceContract.HasAName/gpu (0 ms)
@@ -23,7 +23,7 @@ CONTRACT = """[ RUN      ] Devices/DeviceContract.HasAName/gpu
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_without_a_gpu_it_says_so_in_one_line_and_passes_nothing() -> None:
     done = subprocess.run(
-        [sys.executable, "benchmarks/gpu_check.py"],
+        [sys.executable, "-m", "benchmarks.gpu.check"],
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -1,6 +1,6 @@
 """The peak is the one that was promised, and the plain peak is PyTorch's own.
 
-The long form, with resident memory, is benchmarks/peak_promise.py.
+The long form, with resident memory, is benchmarks/promises/peak_promise.py.
 """
 
 import gc

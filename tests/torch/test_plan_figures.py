@@ -1,4 +1,4 @@
-"""The figures that benchmarks/plan.py makes of what the planner said."""
+"""The figures that benchmarks/planner/plan.py makes of what the planner said."""
 
 import sys
 from pathlib import Path
@@ -6,10 +6,15 @@ from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
-
-import plan_cli
-from plan_figures import exponent, geometric_mean, joint_is_best, ratio_of, ratios_of, summary
+from benchmarks.planner import plan_cli
+from benchmarks.planner.plan_figures import (
+    exponent,
+    geometric_mean,
+    joint_is_best,
+    ratio_of,
+    ratios_of,
+    summary,
+)
 
 
 def said(predicted: int, bound: int) -> dict[str, Any]:

@@ -7,11 +7,9 @@ from typing import Any
 import pytest
 from matplotlib.figure import Figure
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
-
-import plan_cli
-import plot_policies
-from output import ROOT
+from benchmarks.output import ROOT
+from benchmarks.papers import plot_policies
+from benchmarks.planner import plan_cli
 
 PROGRAM = ROOT / "tests" / "golden" / "unet.program"
 

@@ -11,19 +11,16 @@ import pytest
 import torch
 import torch.nn.functional as F
 from fitstep_kit import models
-from torch import Tensor, nn
-
-from fitstep import _core
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks" / "programs"))
-
 from fitstep_kit.models.pre_activation import PreActivationResNet
 from fitstep_kit.programs import convert_g10, rebuild_g10
 from fitstep_kit.programs.capture import ROOT, STORED, capture, steady_step, zstd
 from fitstep_kit.programs.synthetic_gpt import make
 from fitstep_kit.programs.trainings import TRAININGS, Training, language_model
-from largest_batch import largest
-from papers import PAPERS
+from torch import Tensor, nn
+
+from benchmarks.papers.families import PAPERS
+from benchmarks.papers.largest_batch import largest
+from fitstep import _core
 
 CONVERT = [sys.executable, "-m", "fitstep_kit.programs.convert_g10"]
 
@@ -193,8 +190,8 @@ def test_a_captured_program_says_what_it_is_and_holds_no_measured_number() -> No
 def test_papers_trainings_are_captured_by_name_and_not_stored(tmp_path: Path) -> None:
     assert not PAPERS.keys() & TRAININGS.keys()
     assert not [name for name in PAPERS if (STORED / f"{name}.program.zst").exists()]
-    command = [sys.executable, STORED / "papers.py", "--out", tmp_path, "lenet-5000"]
-    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-m", "benchmarks.papers.families", "--out", tmp_path, "lenet-5000"]
+    answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert answer.returncode == 0, answer.stderr
     packed = (tmp_path / "lenet-5000.program.zst").read_bytes()
     facts = _core.facts_of_program(zstd("-dc", packed).decode())

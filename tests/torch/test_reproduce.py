@@ -2,18 +2,12 @@
 
 import re
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
-from fitstep import _core
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
-
-from densities import coded_bytes, kept_densities, with_densities
-from paper_plans import Made, faster, judged
-from paper_programs import (
+from benchmarks.papers.densities import coded_bytes, kept_densities, with_densities
+from benchmarks.papers.plans import Made, faster, judged
+from benchmarks.papers.programs import (
     MIB,
     VDNN,
     Bars,
@@ -24,8 +18,9 @@ from paper_programs import (
     of_family,
     with_workspace,
 )
-from reproduce import same_bits, verdicts
-from titan_x import Rates, timed
+from benchmarks.papers.reproduce import same_bits, verdicts
+from benchmarks.papers.titan_x import Rates, timed
+from fitstep import _core
 
 PROGRAM = """\
 fitstep program 1

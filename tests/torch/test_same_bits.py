@@ -1,7 +1,7 @@
 """fitstep against plain PyTorch, bit for bit, from the very first step on.
 
 Every case at its least budget, where most is recomputed and every byte is shared; some also with
-room to spare. The full sizes are the benchmark's (benchmarks/same_bits.py).
+room to spare. The full sizes are the benchmark's (benchmarks/promises/same_bits.py).
 """
 
 import pytest

@@ -1,18 +1,12 @@
 """Times of vDNN's machine: calibrated on its figure of VGG-E's layers, and how far off."""
 
 import re
-import sys
-from pathlib import Path
 
 import pytest
-
-from fitstep import _core
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks" / "programs"))
-
 from fitstep_kit.programs.capture import STORED, capture, zstd
-from papers import ALL
-from titan_x import (
+
+from benchmarks.papers.families import ALL
+from benchmarks.papers.titan_x import (
     LAUNCH_S,
     MEMORY_BYTES_PER_S,
     Rates,
@@ -23,6 +17,7 @@ from titan_x import (
     layers_of_vgg,
     timed,
 )
+from fitstep import _core
 
 
 @pytest.fixture(scope="module")

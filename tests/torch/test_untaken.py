@@ -1,6 +1,5 @@
-"""Programs with ways that plans do not take: what benchmarks/untaken.py asks the planner about."""
+"""Programs with ways that plans do not take: what benchmarks/kernels/ asks the planner about."""
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -8,11 +7,8 @@ import torch
 from torch import Tensor, nn
 
 import fitstep
+from benchmarks.kernels import in_halves
 from fitstep import _core
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
-
-import in_halves
 
 
 @pytest.fixture

@@ -1,0 +1,1 @@
+"""Single operators: ways that plans do not take, and what they would be worth."""

@@ -1,0 +1,1 @@
+"""What fitstep promises: the same bits, the peak, faults that change nothing, no growth."""
