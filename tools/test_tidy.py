@@ -51,6 +51,8 @@ BROKEN = [
     ("functions", "python/fitstep/a.py", "def f():\n" + "    g()\n" * 70, "f has 71 lines"),
     ("headers", "fitstep/run/a.h", "#pragma once\n", "opens with"),
     ("headers", "fitstep/run/a.h", "// What this is.\n", "pragma once"),
+    ("imports", "python/fitstep/a.py", "from fitstep_kit import models", "not shipped"),
+    ("imports", "tests/torch/a.py", "sys.path.insert(0, folder)", "import a package"),
     ("core_habits", "fitstep/run/a.cpp", 'auto a = std::getenv("A");', "environment"),
     ("core_habits", "fitstep/run/a.cpp", "} catch (const std::exception&) {", "catches nothing"),
     ("words", "docs/a.md", "Storages are swapped out to the host.", "evict"),
@@ -137,6 +139,14 @@ def test_a_room_has_a_face_and_no_more_sources_than_one_overlooks(
     out = capsys.readouterr().out
     assert "fitstep/planner/layout: 21 sources, at most 20" in out
     assert "fitstep/planner/layout: no header of the same name beside it" in out
+
+
+def test_a_folder_of_scripts_has_no_more_than_one_overlooks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_repository(tmp_path, {f"benchmarks/steps/a{i}.py": "a = 1\n" for i in range(21)})
+    assert tidy.main([str(tmp_path)]) == 1
+    assert "benchmarks/steps: 21 sources, at most 20" in capsys.readouterr().out
 
 
 def test_a_name_in_a_document_must_exist(

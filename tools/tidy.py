@@ -106,6 +106,7 @@ HARDWARE_WORDS = r"(?<![a-z0-9])(d2h|h2d)(?![a-z0-9])"  # Only below run/device.
 
 # (path, name of the rule) -> why it may be broken there.
 EXCEPTIONS: dict[tuple[str, str], str] = {
+    ("tests/hunt/cases_installed.py", "imports"): "finds packages that are not installed",
     ("tools/tidy.py", "words"): "lists the words",
     ("tools/test_tidy.py", "words"): "shows that they are found",
     ("tools/tidy.py", "todo"): "looks for the word",
@@ -203,7 +204,11 @@ def rooms(path: PurePosixPath, text: str) -> Iterator[Fault]:
 
 
 def crowded(root: Path) -> Iterator[str]:
-    """Rooms without a face, or with more sources than one overlooks."""
+    """Rooms without a face; rooms, and folders of scripts, with more than one overlooks."""
+    for house in ("benchmarks", "python/fitstep_kit"):
+        for folder in sorted((root / house).glob("*/")):
+            if (count := len(list(folder.glob("*.py")))) > MOST_SOURCES:
+                yield f"{folder.relative_to(root)}: {count} sources, at most {MOST_SOURCES}"
     for folder in sorted(one for house in ROOMS for one in (root / house).glob("*/")):
         sources = [one for one in folder.glob("*.cpp") if not one.name.endswith("_test.cpp")]
         if len(sources) > MOST_SOURCES:
@@ -265,6 +270,18 @@ def headers(path: PurePosixPath, text: str) -> Iterator[Fault]:
         yield 1, "no #pragma once"
 
 
+def imports(path: PurePosixPath, text: str) -> Iterator[Fault]:
+    """Python's modules are found as packages, and the package does not know the kit beside it."""
+    if path.suffix != ".py":
+        return
+    for number, line in numbered(text):
+        is_of_package = path.parts[:2] == ("python", "fitstep")
+        if is_of_package and re.match(r"\s*(from|import) fitstep_kit\b", line):
+            yield number, "fitstep may not import fitstep_kit, which is not shipped"
+        if path.parts[0] in {"tests", "benchmarks"} and re.search(r"\bsys\.path\b", line):
+            yield number, "import a package: fitstep_kit has what tests and benchmarks share"
+
+
 def core_habits(path: PurePosixPath, text: str) -> Iterator[Fault]:
     """No environment variables and no catch in the core (fitstep_torch translates exceptions)."""
     if path.parts[0] != "fitstep" or path.name.endswith("_test.cpp"):
@@ -313,6 +330,7 @@ RULES: list[Rule] = [
     columns,
     functions,
     headers,
+    imports,
     core_habits,
     words,
     todo,

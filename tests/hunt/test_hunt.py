@@ -6,14 +6,9 @@ a tiny model twice, in plain PyTorch and through fitstep, and compares everythin
 
 import os
 import random
-import sys
-from pathlib import Path
-
-import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 import kit
+import pytest
 
 SAMPLE = 40
 CASES = kit.load_cases()

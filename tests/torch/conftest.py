@@ -1,12 +1,9 @@
-"""The helpers beside the tests are imported by their names."""
+"""Audits are off, and what is not run every day has an option."""
 
 import os
-import sys
-from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
 os.environ["FITSTEP_AUDITS"] = "off"  # Tests count runs and bytes; test_audits.py asks for them.
 
 
