@@ -131,8 +131,11 @@ std::string print(const Question& question, const Refusal& refusal) {
     text += line("found", *refusal.least_bytes,
                  "the lowest plan found; " + budget(*refusal.least_budget_bytes));
   }
+  const std::string& policy = question.request.policy;
+  const bool is_usual = policy == PlanRequest{}.policy;
   text += line("floor", refusal.floor_bytes,
-               "provably no plan needs less; " + budget(refusal.floor_budget_bytes));
+               fmt::format("provably no plan{} needs less; {}", is_usual ? "" : " of " + policy,
+                           budget(refusal.floor_budget_bytes)));
   return text + "\n" + print_culprits(question, refusal.culprits) + print_advice(question, refusal);
 }
 

@@ -1,5 +1,5 @@
 // Parts of the planner that can be left out to see what each gives and costs
-// (benchmarks/ablation.py, docs/ablation.md). They can be only in a build with
+// (benchmarks/planner/ablation.py, docs/ablation.md). They can be only in a build with
 // -DFITSTEP_ABLATION=ON, where the environment variable FITSTEP_WITHOUT names those that are left
 // out, with commas between; in any other build asking costs nothing.
 #pragma once

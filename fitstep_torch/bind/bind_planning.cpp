@@ -177,13 +177,19 @@ std::shared_ptr<Plan> with_codes(const StepProgram& step, const Plan& plan, cons
   return std::make_shared<Plan>(std::move(coded));
 }
 
-// Plans of the whole frontier, with the step's homes where they are best.
+// Plans of the whole frontier; the planner chooses the homes where there is a host tier.
 std::vector<std::shared_ptr<Plan>> frontier_of(const StepProgram& step,
                                                const BudgetQuestion& question) {
   const auto make = [&] {
     const py::gil_scoped_release release;
-    return make_frontier(step.program, question.machine_for(question.budget_bytes),
-                         question.request);
+    const Machine machine =
+        question.machine_for(std::max<int64_t>(question.budget_bytes - question.outside_bytes, 0));
+    PlanRequest request = question.request;
+    if (room_bytes(machine, kHostTier) == 0) {
+      request.homes = homes_for(step.program, question.places);
+      request.bottom_bytes = question.places.bottom_bytes;
+    }
+    return make_frontier(step.program, machine, request);
   };
   std::vector<std::shared_ptr<Plan>> plans;
   for (const Point& point : make().points) plans.push_back(std::make_shared<Plan>(point.plan));
@@ -197,6 +203,9 @@ void bind_questions(py::module_& module) {
   module.def("machine", &machine_below, py::kw_only(), py::arg("threads"), py::arg("host_bytes"),
              py::arg("host_link"), py::arg("disk_bytes"), py::arg("disk_link"), py::arg("codecs"));
   module.def("with_homes_on_disk", &with_homes_on_disk);
+  module.def("has_homes_at", [](const StepProgram& step, const Plan& plan, const Places& places) {
+    return has_homes_at(step.program, plan, places);
+  });
   py::class_<SharedHome>(module, "SharedHome")
       .def(py::init<std::string, int64_t, bool, bool, int64_t>())
       .def_readonly("name", &SharedHome::name)

@@ -226,7 +226,7 @@ def curve(
         planning.set_budget(variant.step.plain_peak_bytes(), cache)
         every = [Planned(v.step, external_bytes=v.step.external_bytes()) for v in capture.variants]
         plans = planning.frontier(every[-1])
-        floor, least = planning.least(every)
+        floor, least = planning.take_least(every)
     outside = max(one.external_bytes for one in every)
     points: dict[int, CurvePoint] = {}  # The fastest of each budget comes first.
     for plan in plans:

@@ -58,10 +58,11 @@ class Homes:
     def mark(self) -> tuple[Any, ...]:
         """What there is now, to come back to after a compile that did not succeed."""
         places = (dict(self.by_name), dict(self.by_place))
-        return *places, self.bottom_bytes, self.host_bottom_bytes
+        return *places, self.bottom_bytes, self.host_bottom_bytes, self.on_disk
 
     def back_to(self, mark: tuple[Any, ...]) -> None:
-        self.by_name, self.by_place, self.bottom_bytes, self.host_bottom_bytes = mark
+        self.by_name, self.by_place, *bottoms, self.on_disk = mark
+        self.bottom_bytes, self.host_bottom_bytes = bottoms
 
     def places(self) -> _core.Places:
         """All of them, as the planner knows them."""

@@ -1,4 +1,4 @@
-"""Planning: the budgets of a session, and what the planner is asked for its programs.
+"""Planning: the budgets of a session, and the questions that it asks the planner.
 
 budgets, homes, programs --> _core.BudgetQuestion --> plans within them, or BudgetTooSmall
 """
@@ -22,7 +22,7 @@ from .settings import Settings
 
 
 class Planning:
-    """Of one session. All sizes are in bytes."""
+    """The budgets and plans of one session. All sizes are in bytes."""
 
     def __init__(self, settings: Settings, device: Any) -> None:
         self.settings = settings
@@ -30,15 +30,15 @@ class Planning:
         self.places = Homes(device.alignment_bytes())
         self.planned: list[Planned] = []
         self.budget_bytes = 0
-        self.outside_bytes = 0  # What a GPU holds beside tensors: it counts in the budget.
+        self.outside_bytes = 0  # Of the budget, what a GPU holds beside tensors.
         self.below = Below()
-        self.arena_bytes: int | None = None  # The capacity that there is; None: yet to be opened.
+        self.arena_bytes: int | None = None  # Of the open arena; None while none is open.
         self.next_capacity = 0  # Of the plans that were found last.
         self._make_below: Callable[[int], Below] = lambda _: Below()
 
     @property
     def is_free(self) -> bool:
-        """Whether the budget is what plain PyTorch needs, whatever that is: then all fits."""
+        """Whether the budget is at least the peak of plain PyTorch: then it may grow."""
         asked = written("budget", self.settings.budget)
         return not asked.bytes and (asked.percent == 0 or asked.percent >= 100)
 
@@ -54,7 +54,7 @@ class Planning:
         return around + self.outside_bytes
 
     def split(self, external_bytes: int = 0) -> _core.Budget:
-        """What of the budget is for what."""
+        """The parts of the budget: arena, reserve, host and staging."""
         return _core.split_budget(self.tensor_bytes, self._beside(external_bytes))
 
     def _beside(self, external_bytes: int) -> _core.BesideArena:
@@ -72,7 +72,7 @@ class Planning:
         return asked_bytes(self.settings.budget, plain_peak_bytes, self.outside_bytes)
 
     def take_budget(self, budget_bytes: int) -> None:
-        """Another budget, with the tiers below as they are beside that one."""
+        """Sets the budget, and measures the tiers below for it."""
         self.budget_bytes = budget_bytes
         self.below = self._make_below(self.tensor_bytes)
 
@@ -82,26 +82,31 @@ class Planning:
         return _core.budget_for(height_bytes, beside) + self.outside_bytes
 
     def forget(self, one: Planned | None) -> None:
-        """It is never run again."""
+        """Drops a program that is never run again."""
         self.planned = [other for other in self.planned if other is not one]
 
     def plan(self, new: list[Planned], *, replan: bool) -> list[Planned]:
-        """Plans `new`, and with `replan` all others again; before there is an arena it also decides
+        """Plans `new`, and with `replan` all others again. While no arena is open, it also chooses
         which homes are below.
 
-        Raises BudgetTooSmall with the largest floor of all that do not fit, and what would do.
+        Raises BudgetTooSmall with the largest floor and the least budget that works for all, and
+        PlanFileError for a given plan of another program, or with homes elsewhere.
         """
         every = self.planned + new
         todo = every if replan else new
-        # A given plan is for the homes that there were when it was read.
+        # A given plan is used for a new program only: later homes may lie elsewhere.
         given = [one.given_plan if one in new else None for one in todo]
         question = self._question(external_bytes_of(every))
         for one, plan in zip(todo, given, strict=True):
-            _check_given(one, plan)
+            if plan is not None and plan.program_hash() != one.step.hash():
+                raise _of_another("program: the function, shapes, the optimizer or PyTorch")
             question.add(one.step, one.policy, plan)
         answer = question.answer()
         if isinstance(answer, _core.Refusal):
             raise self._too_small(answer, todo)
+        for one, plan in zip(todo, given, strict=True):
+            if plan is not None and not _core.has_homes_at(one.step, plan, answer.places):
+                raise _of_another("place: where parameters, buffers and states lie")
         if self.arena_bytes is None:
             self._take(answer)
         self.next_capacity = answer.capacity_bytes
@@ -125,15 +130,17 @@ class Planning:
             auto_fits=refusal.does_auto_fit,
         )
 
-    def least(self, planned: list[Planned]) -> tuple[int, int]:
-        """The floor and the least budget found, which BudgetTooSmall would name; takes the latter.
-        """
-        question = self._question(external_bytes_of(planned))
-        question.is_free, question.budget_bytes = False, 1
+    def take_least(self, planned: list[Planned]) -> tuple[int, int]:
+        """Sets the budget to the least that is found for these programs; returns the floor and that
+        budget, as BudgetTooSmall names them."""
+        question, nothing = self._question(external_bytes_of(planned)), 1
+        question.is_free, question.budget_bytes = False, nothing
+        here = self.below.machine()  # No tier is measured for a budget of nothing.
+        question.machine_for = lambda n: self._machine_for(n) if n > nothing else here
         for one in planned:
             question.add(one.step, one.policy, None)
         answer = question.answer()
-        floor = least = 1
+        floor = least = nothing
         if isinstance(answer, _core.Refusal):
             floor = answer.floor_budget_bytes
             least = answer.least_budget_bytes or floor
@@ -141,7 +148,7 @@ class Planning:
         return floor, least
 
     def frontier(self, one: Planned) -> list[_core.Plan]:
-        """Its plans, before homes have been chosen."""
+        """Plans of one program for all budgets, while no arena is open."""
         return _core.frontier_of(one.step, self._question(one.external_bytes))
 
     def _question(self, external_bytes: int) -> _core.BudgetQuestion:
@@ -170,10 +177,8 @@ class Planning:
         return below.machine()
 
 
-def _check_given(one: Planned, plan: _core.Plan | None) -> None:
-    if plan is not None and plan.program_hash() != one.step.hash():
-        raise PlanFileError(
-            "the plan file is for another program: the step function, the shapes, the optimizer or "
-            "PyTorch changed since it was saved",
-            todo="compile without plan= and save the new plan",
-        )
+def _of_another(what: str) -> PlanFileError:
+    return PlanFileError(
+        f"the plan file is for another {what} changed since it was saved",
+        todo="compile without plan= and save the new plan",
+    )

@@ -61,7 +61,7 @@ class Session:
         for one in old:
             one.given_plan = None  # It is for the homes that there were.
         asked = planning.asked_bytes(plain_bytes)
-        planning.budget_bytes = max(asked + slack_of(asked), planning.budget_bytes)
+        planning.take_budget(max(asked + slack_of(asked), planning.budget_bytes))
         every = [*old, *new]
         plans = planning.plan(every, replan=False)
         self.open(plans, {**at_home, **tensors})

@@ -1,9 +1,9 @@
-
 #include "fitstep/planner/ask/ask.h"
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <utility>
 #include <variant>
@@ -86,11 +86,19 @@ class Asking {
 
   BudgetAnswer plan_with_homes(LooksFor looks_for) {
     if (question_.arena_bytes) return plan(looks_for);
+    leaves_homes_ = false;
+    if (last().given != nullptr && is_alone() && !has_disk(machine_)) {
+      places_ = places_in(*last().program, *last().given, std::move(places_.homes));
+      return plan(looks_for);
+    }
     if (has_host(machine_)) return plan_beside_host(looks_for);
     put_below({}, false);
     if (has_disk(machine_) && question_.may_have_homes_on_disk) return plan_beside_disk(looks_for);
     return plan(looks_for);
   }
+
+  // Then its homes may be where its plan has them.
+  bool is_alone() const { return programs_.size() == 1 && has_all(*last().program, places_.homes); }
 
   void put_below(const Names& names, bool on_disk) {
     places_ = stacked(std::move(places_.homes), names, on_disk, question_.alignment_bytes);
@@ -105,7 +113,7 @@ class Asking {
     }
     if (looks_for != LooksFor::Least) {
       std::optional<Plan> free = plan_freely(machine_, looks_for);
-      if (free && programs_.size() == 1 && has_all(program, places_.homes)) {
+      if (free && is_alone()) {
         places_ = places_in(program, *free, std::move(places_.homes));
         std::vector<Plan> plans;
         plans.push_back(std::move(*free));
@@ -119,7 +127,9 @@ class Asking {
     }
     // What is right for one program was not right for another.
     const int64_t host_bytes = room_bytes(machine_, kHostTier);
-    put_below(all_below(places_.homes, host_bytes, question_.alignment_bytes), false);
+    const Names fitting = all_below(places_.homes, host_bytes, question_.alignment_bytes);
+    leaves_homes_ = is_alone() && fitting != all_below(places_.homes, kUnlimitedBytes, 1);
+    put_below(fitting, false);
     return plan(looks_for);
   }
 
@@ -138,7 +148,7 @@ class Asking {
     }
     const Names all = all_below(places_.homes, kUnlimitedBytes, kDiskAlignmentBytes);
     if (given != nullptr) {
-      put_below(given_below.empty() ? all : given_below, true);
+      put_below(given_below, true);
       return plan(looks_for);
     }
     put_below(all, true);
@@ -174,16 +184,18 @@ class Asking {
 
   int64_t capacity_bytes() const {
     const int64_t tensor_bytes = std::max<int64_t>(budget_bytes_ - question_.outside_bytes, 0);
-    const int64_t bytes = split_budget(tensor_bytes, beside()).capacity_bytes;
+    const int64_t bytes = split_budget(tensor_bytes, beside(places_.on_disk)).capacity_bytes;
     return question_.arena_bytes ? std::min(bytes, *question_.arena_bytes) : bytes;
   }
 
   // For who watches: program `i` of `count`.
   PlanRequest request_for(const Asked& asked, LooksFor looks_for, size_t i, size_t count) const {
     PlanRequest request = question_.request;
-    request.homes = homes_for(*asked.program, places_);
-    request.bottom_bytes = places_.bottom_bytes;
-    request.host_bottom_bytes = places_.host_bottom_bytes;
+    if (!leaves_homes_) {
+      request.homes = homes_for(*asked.program, places_);
+      request.bottom_bytes = places_.bottom_bytes;
+      request.host_bottom_bytes = places_.host_bottom_bytes;
+    }
     request.capacity_bytes = capacity_bytes();
     request.policy = asked.policy;
     request.codes_on_host = request.codes_on_host && !places_.on_disk;
@@ -200,7 +212,8 @@ class Asking {
   BudgetAnswer plan(LooksFor looks_for) {
     std::vector<Plan> plans(programs_.size());
     std::optional<Refusal> refusal;
-    int64_t least_bytes = 0;  // Of those that do not fit.
+    int64_t next_bytes = 0;  // What the programs that do not fit need, as far as is known.
+    bool is_known = true;
     for (size_t k = 0; k < programs_.size(); ++k) {
       // The last one usually needs most; once its least is known, others are quick.
       const size_t i = looks_for == LooksFor::Least ? programs_.size() - 1 - k : k;
@@ -208,21 +221,24 @@ class Asking {
         plans[i] = *programs_[i].given;
         continue;
       }
-      Outcome outcome = plan_one(i, k, looks_for, least_bytes);
+      Outcome outcome = plan_one(i, k, looks_for, next_bytes);
       if (auto* fits = std::get_if<Fits>(&outcome)) {
         plans[i] = std::move(fits->plan);
         continue;
       }
+      const auto* small = std::get_if<TooSmall>(&outcome);
+      const int64_t floor_bytes = small == nullptr ? 0 : small->floor_bytes;
       Refusal one = refusal_of(outcome, i);
-      least_bytes = std::max(least_bytes, one.least_bytes.value_or(one.floor_bytes));
+      is_known = is_known && (small != nullptr || one.least_bytes.has_value());
+      next_bytes = std::max({next_bytes, floor_bytes, one.least_bytes.value_or(one.floor_bytes)});
       refusal = refusal ? joined(std::move(*refusal), std::move(one)) : std::move(one);
     }
     if (!refusal) return fitting(std::move(plans));
     // Without slack alignment and reserve show.
-    const int64_t least_budget_bytes = refusal->least_budget_bytes.value_or(0);
-    const bool may_grow = question_.is_free && !question_.arena_bytes;
-    if (may_grow && least_budget_bytes > budget_bytes_) {
-      take(least_budget_bytes);
+    const int64_t next_budget_bytes = budget_for_height(next_bytes);
+    const bool may_grow = question_.is_free && !question_.arena_bytes && is_known;
+    if (may_grow && next_budget_bytes > budget_bytes_) {
+      take(next_budget_bytes);
       return plan(looks_for);
     }
     return std::move(*refusal);
@@ -244,7 +260,14 @@ class Asking {
         {.floor_bytes = small->floor_bytes, .culprits = std::move(small->culprits)}, first_bytes);
   }
 
-  Fitting fitting(std::vector<Plan> plans) const {
+  Fitting fitting(std::vector<Plan> plans) {
+    if (leaves_homes_) {
+      places_ = places_in(*last().program, plans.front(), std::move(places_.homes));
+    }
+    for (size_t i = 0; i < plans.size(); ++i) {
+      const bool is_there = has_homes_at(*programs_[i].program, plans[i], places_);
+      FITSTEP_CHECK(is_there || programs_[i].given != nullptr, "a plan has homes of its own");
+    }
     return {.plans = std::move(plans),
             .places = places_,
             .capacity_bytes = capacity_bytes(),
@@ -252,20 +275,19 @@ class Asking {
   }
 
   int64_t budget_for_height(int64_t height_bytes) const {
-    return budget_for(height_bytes, beside()) + question_.outside_bytes;
+    return budget_for(height_bytes, beside(places_.on_disk)) + question_.outside_bytes;
   }
-  BesideArena beside() const {
-    return {.external_bytes = question_.external_bytes,
-            .pieces = (has_disk(machine_) ? kStagingOfEvicted : 0) +
-                      (places_.on_disk ? kStagingOfHomes : 0),
-            .alignment_bytes = question_.alignment_bytes};
+  BesideArena beside(bool on_disk) const {
+    return {
+        .external_bytes = question_.external_bytes,
+        .pieces = (has_disk(machine_) ? kStagingOfEvicted : 0) + (on_disk ? kStagingOfHomes : 0),
+        .alignment_bytes = question_.alignment_bytes};
   }
 
   Refusal refusal_of(Outcome& outcome, size_t i) const {
     Refusal refusal{.budget_bytes = budget_bytes_, .binding = i};
     if (auto* small = std::get_if<TooSmall>(&outcome)) {
       refusal.floor_bytes = small->floor_bytes;
-      refusal.least_bytes = small->floor_bytes;
       refusal.culprits = std::move(small->culprits);
     } else {
       auto& gave_up = std::get<GaveUp>(outcome);
@@ -273,19 +295,35 @@ class Asking {
       if (gave_up.least_found_bytes > 0) refusal.least_bytes = gave_up.least_found_bytes;
       refusal.culprits = std::move(gave_up.culprits);
     }
-    if (may_choose_homes()) {  // The proof must not depend on where they are.
-      const Asked& asked = programs_[i];
-      const Names all = all_below(places_.homes, kUnlimitedBytes, question_.alignment_bytes);
-      const Places places = stacked(places_.homes, all, false, question_.alignment_bytes);
-      refusal.culprits.clear();
-      refusal.floor_bytes = fitstep::floor_bytes(
-          *asked.program,
-          {.homes = homes_for(*asked.program, places), .bottom_bytes = places.bottom_bytes},
-          &refusal.culprits);
-    }
     refusal.floor_budget_bytes = budget_for_height(refusal.floor_bytes);
+    if (may_choose_homes()) prove_anywhere(*programs_[i].program, refusal);
     if (refusal.least_bytes) refusal.least_budget_bytes = budget_for_height(*refusal.least_bytes);
     return refusal;
+  }
+
+  // The proof must not depend on where homes are: all below, or, as homes on a disk need more
+  // staging, none there.
+  void prove_anywhere(const Program& program, Refusal& refusal) const {
+    refusal.floor_budget_bytes = std::numeric_limits<int64_t>::max();
+    const bool on_disk = !has_host(machine_);
+    const Names all = all_below(places_.homes, kUnlimitedBytes, question_.alignment_bytes);
+    prove_with(program, all, on_disk, refusal);
+    if (on_disk) prove_with(program, {}, false, refusal);
+  }
+
+  // The floor with these homes below, where it is less.
+  void prove_with(const Program& program, const Names& below, bool on_disk,
+                  Refusal& refusal) const {
+    const Places places = stacked(places_.homes, below, on_disk, question_.alignment_bytes);
+    std::vector<Culprit> culprits;
+    const int64_t floor_bytes = fitstep::floor_bytes(
+        program, {.homes = homes_for(program, places), .bottom_bytes = places.bottom_bytes},
+        &culprits);
+    const int64_t budget_bytes = budget_for(floor_bytes, beside(on_disk)) + question_.outside_bytes;
+    if (budget_bytes >= refusal.floor_budget_bytes) return;
+    refusal.floor_bytes = floor_bytes;
+    refusal.floor_budget_bytes = budget_bytes;
+    refusal.culprits = std::move(culprits);
   }
 
   // What two programs need is what the larger one needs.
@@ -294,7 +332,8 @@ class Asking {
     const std::optional<int64_t> bytes = std::max(a.least_bytes, b.least_bytes);
     const std::optional<int64_t> budget_bytes =
         std::max(a.least_budget_bytes, b.least_budget_bytes);
-    Refusal worst = a.floor_bytes >= b.floor_bytes ? std::move(a) : std::move(b);
+    const bool is_first = a.floor_budget_bytes >= b.floor_budget_bytes;
+    Refusal worst = is_first ? std::move(a) : std::move(b);
     worst.least_bytes = is_known ? bytes : std::nullopt;
     worst.least_budget_bytes = is_known ? budget_bytes : std::nullopt;
     return worst;
@@ -347,6 +386,7 @@ class Asking {
   Places places_;
   int64_t budget_bytes_ = 0;
   Machine machine_;
+  bool leaves_homes_ = false;  // To the planner: not all of them have room below.
 };
 
 }  // namespace

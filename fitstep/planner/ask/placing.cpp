@@ -33,8 +33,8 @@ std::map<std::string, StorageId> homes_by_name(const Program& program) {
   for (size_t i = 0; i < program.storages.size(); ++i) {
     const Storage& storage = program.storages[i];
     if (!has_home(storage)) continue;
-    const bool is_new = !storage.name.empty() && found.emplace(storage.name, StorageId(i)).second;
-    if (!is_new) found.emplace(fmt::format("#{}", i), StorageId(i));
+    std::string name = storage.name.empty() ? fmt::format("#{}", i) : storage.name;
+    while (!found.emplace(name, StorageId(i)).second) name += fmt::format("#{}", i);
   }
   return found;
 }
@@ -120,7 +120,21 @@ Places places_in(const Program& program, const Plan& plan, std::vector<SharedHom
 bool has_all(const Program& program, const std::vector<SharedHome>& homes) {
   const std::map<std::string, StorageId> known = homes_by_name(program);
   return std::ranges::all_of(homes, [&](const SharedHome& home) {
-    return home.size_bytes == 0 || (home.may_be_below && known.contains(home.name));
+    if (home.size_bytes == 0) return true;
+    const auto found = known.find(home.name);
+    return home.may_be_below && found != known.end() &&
+           program.storages[found->second.index()].size_bytes == home.size_bytes;
+  });
+}
+
+bool has_homes_at(const Program& program, const Plan& plan, const Places& places) {
+  std::map<StorageId, Home> known;
+  for (const Home& home : homes_for(program, places)) known.emplace(home.storage, home);
+  return std::ranges::all_of(plan.residencies, [&](const Residency& it) {
+    if (!it.is_home || it.size_bytes == 0) return true;
+    const auto found = known.find(it.storage);
+    return found != known.end() && found->second.tier == it.tier &&
+           found->second.offset_bytes == it.offset_bytes;
   });
 }
 

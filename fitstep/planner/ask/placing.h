@@ -35,11 +35,14 @@ Names homes_below(const Program& program, const Plan& plan);
 // As the plan has them, which was free to choose; none of them is missing there.
 Places places_in(const Program& program, const Plan& plan, std::vector<SharedHome> homes);
 
-// Whether the program has all of the homes.
+// Whether the program has all of the homes, and they may be on all tiers.
 bool has_all(const Program& program, const std::vector<SharedHome>& homes);
 
 // The homes of the program that places have, for a request.
 std::vector<Home> homes_for(const Program& program, const Places& places);
+
+// Whether the plan has its homes where they are.
+bool has_homes_at(const Program& program, const Plan& plan, const Places& places);
 
 // What all of them would take on the disk.
 int64_t size_on_disk(const std::vector<SharedHome>& homes);

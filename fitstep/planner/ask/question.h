@@ -22,7 +22,7 @@
 
 namespace fitstep {
 
-// One of the programs.
+// One of the programs. Neither is owned; both have to stay until the answer is there.
 struct Asked {
   const Program* program = nullptr;
   std::string policy = PlanRequest{}.policy;
