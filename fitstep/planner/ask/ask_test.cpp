@@ -186,6 +186,60 @@ TEST(Ask, BesideADiskTheLeastBudgetHasBeenTried) {
   sweep(std::move(question), most_bytes(programs));
 }
 
+// As the command makes plans, and sessions that came to know their homes in another order.
+TEST(Ask, AGivenPlanOfOneProgramDecidesWhereHomesAre) {
+  for (const Machine& machine : {device(), with_host(1 << 20)}) {
+    const std::vector<Program> programs = {program_of(3)};
+    BudgetQuestion question = question_about(programs, machine);
+    question.budget_bytes = most_bytes(programs) / 2;
+    const BudgetAnswer made = ask(question);
+    const Plan& plan = std::get<Fitting>(made).plans[0];
+    question.places.homes = homes_of(programs[0]);
+    std::ranges::reverse(question.places.homes);
+    question.programs[0].given = &plan;
+    const BudgetAnswer answer = ask(question);
+    const auto& fitting = std::get<Fitting>(answer);
+    EXPECT_TRUE(has_homes_at(programs[0], plan, fitting.places));
+    Places elsewhere = fitting.places;
+    std::swap(elsewhere.homes.front().offset_bytes, elsewhere.homes.back().offset_bytes);
+    EXPECT_FALSE(has_homes_at(programs[0], plan, elsewhere));
+    // With another program beside it homes are stacked in their order.
+    const std::vector<Program> two = {programs[0], programs[0]};
+    BudgetQuestion both = question_about(two, machine);
+    both.budget_bytes = most_bytes(programs);
+    both.places.homes = question.places.homes;
+    both.programs[1].given = &plan;
+    const BudgetAnswer shared = ask(both);
+    EXPECT_FALSE(has_homes_at(two[1], plan, std::get<Fitting>(shared).places));
+  }
+}
+
+TEST(Ask, AFloorIsNoPlanThatWasFound) {
+  const std::vector<Program> programs = {program_of(3)};
+  BudgetQuestion question = question_about(programs, device());
+  question.budget_bytes = 1;
+  question.request.time_limit_s = 1;  // Nobody looks for the least then.
+  const BudgetAnswer answer = ask(question);
+  EXPECT_TRUE(std::get<Refusal>(answer).is_proven());
+  EXPECT_EQ(std::get<Refusal>(answer).least_budget_bytes, std::nullopt);
+}
+
+// A storage without a name, and one that has the name which that one gets.
+TEST(Ask, StoragesWithoutNamesHaveHomes) {
+  std::vector<Program> programs = {program_of(3)};
+  std::vector<size_t> homes;
+  for (size_t i = 0; i < programs[0].storages.size(); ++i) {
+    const Storage& storage = programs[0].storages[i];
+    if (storage.is_persistent && !is_external(storage.kind)) homes.push_back(i);
+  }
+  ASSERT_GE(homes.size(), 3U);
+  programs[0].storages[homes[0]].name = "#" + std::to_string(homes[1]);
+  programs[0].storages[homes[1]].name = "";
+  programs[0].storages[homes[2]].name = programs[0].storages[homes[0]].name;
+  EXPECT_EQ(homes_of(programs[0]).size(), homes.size());
+  sweep(question_about(programs, with_host(1 << 20)), most_bytes(programs));
+}
+
 TEST(Ask, WithHomesOnDiskTheHostTierHoldsThemAtTheDisksRates) {
   Machine machine = with_disk(1000);
   machine.links[1].evict.alone_bytes_per_s = 7;
