@@ -129,7 +129,7 @@ std::string print(const Question& question, const Refusal& refusal) {
   text += print_question(question) + "\n" + print_budget(question);
   if (refusal.least_bytes) {
     text += line("found", *refusal.least_bytes,
-                 "the lowest plan found; " + budget(*refusal.least_budget_bytes));
+                 "the lowest plan found; " + budget(refusal.least_budget_bytes.value_or(0)));
   }
   const std::string& policy = question.request.policy;
   const bool is_usual = policy == PlanRequest{}.policy;
@@ -199,7 +199,7 @@ std::string answer_to_json(const Question& question, const BudgetAnswer& answer,
   root["culprits"] = to_json(question.program, refusal->culprits);
   if (refusal->least_bytes) {
     root["least_found_bytes"] = *refusal->least_bytes;
-    root["least_found_budget_bytes"] = *refusal->least_budget_bytes;
+    root["least_found_budget_bytes"] = refusal->least_budget_bytes.value_or(0);
     root["missing_bytes"] = *refusal->least_bytes - question.budget.capacity_bytes;
   }
   if (refusal->does_auto_fit) root["auto_fits"] = *refusal->does_auto_fit;

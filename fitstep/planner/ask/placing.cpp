@@ -14,6 +14,7 @@
 #include "fitstep/base/id.h"
 #include "fitstep/machine/machine.h"
 #include "fitstep/plan/plan.h"
+#include "fitstep/planner/ask/question.h"
 #include "fitstep/planner/request.h"
 #include "fitstep/planner/values.h"
 #include "fitstep/program/program.h"

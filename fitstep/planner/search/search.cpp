@@ -151,7 +151,6 @@ class Search {
       if (way != Way::Recompute && !may_offload_) continue;
       if (way == Way::Recompute && task_.homes.any_below()) continue;
       if (way != Way::Offload && !drafts_.has_choice()) continue;
-      if (way == Way::Both && !has("drafts")) continue;
       if (is_over(target_bytes)) break;
       is_reached |= reach(target_bytes, way);
       if (way == Way::Offload) is_reached_by_copies = is_reached;
@@ -231,7 +230,7 @@ class Search {
   }
 
   bool reach(int64_t target_bytes, Way way) {
-    if (way == Way::Both) return reach_with_drafts(target_bytes);
+    if (way == Way::Both) return has("drafts") && reach_with_drafts(target_bytes);
     return place_within(target_bytes, [&](int64_t aim_bytes) {
       return way == Way::Recompute
                  ? recompute_for(aim_bytes)
