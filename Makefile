@@ -9,6 +9,7 @@
 #   make fix         let the tools repair what they can
 #   make bench       measure what the README claims; results under results/
 #   make bench-plan                    measure the planner; needs no torch in the build
+#   make ablation    the planner without each of its parts; some hours
 #   make reproduce                     the published systems' numbers beside ours; an hour or two
 #   make bench-verify                  corrupt plans and count what the verifier says
 #   make gpu-check   all that only a GPU can show, in eight minutes; without one it says so
@@ -38,7 +39,7 @@ configure = cmake --preset $(1) -DPython_EXECUTABLE=$(python) $(2) >build/$(1).l
 	|| { cat build/$(1).log; exit 1; }
 build = mkdir -p build && $(call configure,$(1),$(2)) && cmake --build --preset $(1) -j $(JOBS)
 
-.PHONY: demo test test-core test-asan test-tsan test-long lint fix bench bench-plan \
+.PHONY: demo test test-core test-asan test-tsan test-long lint fix bench bench-plan ablation \
 	bench-verify breadth hunt reproduce gpu-check fuzz deps doctor clean
 
 demo: $(setup)
@@ -74,6 +75,10 @@ fix: $(lint_setup)
 bench: $(setup)
 	$(call build,release,-DFITSTEP_TORCH=ON)
 	$(python) benchmarks/run.py
+
+ablation: $(setup)
+	$(call build,ablation)
+	$(python) -m benchmarks.planner.ablation
 
 bench-plan: $(setup)
 	$(call build,release,-DFITSTEP_TORCH=OFF)

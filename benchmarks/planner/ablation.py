@@ -2,11 +2,11 @@
 
     python -m benchmarks.planner.ablation [--only PART ...] [--programs REGEX] [--jobs N]
 
-Method. A build of its own (build/ablation, -DFITSTEP_ABLATION=ON) plans with everything, and then
-without each part in turn, with one thread. Cases are the programs of benchmarks/programs/ at 70,
-50, 30 and 20 % of the plain peak and, below the floor, at the least budget with a plan, on two
-machines, by both moves together; at 50 % by either alone, too; everything kept, for heights; and
-the small programs of tests/golden/ on the A100.
+Method. A build of its own (`make ablation` makes it, -DFITSTEP_ABLATION=ON) plans with everything,
+and then without each part in turn, with one thread. Cases are the programs of benchmarks/programs/
+at 70, 50, 30 and 20 % of the plain peak and, below the floor, at the least budget with a plan, on
+two machines, by both moves together; at 50 % by either alone, too; everything kept, for heights;
+and the small programs of tests/golden/ on the A100.
 
 gain     How much longer the predicted step takes without the part: mean over the cases, most, and
          worst (below zero: a plan that is faster without it); the same by either move alone.

@@ -20,6 +20,8 @@ from .homes import Homes
 from .planned import Planned, external_bytes_of
 from .settings import Settings
 
+_SAVE_ANEW = "compile without plan= and save the new plan"
+
 
 class Planning:
     """The budgets and plans of one session. All sizes are in bytes."""
@@ -99,14 +101,22 @@ class Planning:
         question = self._question(external_bytes_of(every))
         for one, plan in zip(todo, given, strict=True):
             if plan is not None and plan.program_hash() != one.step.hash():
-                raise _of_another("program: the function, shapes, the optimizer or PyTorch")
+                raise PlanFileError(
+                    "the plan file is for another program: the step function, the shapes, the "
+                    "optimizer or PyTorch changed since it was saved",
+                    todo=_SAVE_ANEW,
+                )
             question.add(one.step, one.policy, plan)
         answer = question.answer()
         if isinstance(answer, _core.Refusal):
             raise self._too_small(answer, todo)
         for one, plan in zip(todo, given, strict=True):
             if plan is not None and not _core.has_homes_at(one.step, plan, answer.places):
-                raise _of_another("place: where parameters, buffers and states lie")
+                raise PlanFileError(
+                    "the plan file has parameters, buffers or optimizer state at other addresses "
+                    "than this arena",
+                    todo=_SAVE_ANEW,
+                )
         if self.arena_bytes is None:
             self._take(answer)
         self.next_capacity = answer.capacity_bytes
@@ -176,9 +186,3 @@ class Planning:
             below = self._make_below(tensor_bytes)
         return below.machine()
 
-
-def _of_another(what: str) -> PlanFileError:
-    return PlanFileError(
-        f"the plan file is for another {what} changed since it was saved",
-        todo="compile without plan= and save the new plan",
-    )

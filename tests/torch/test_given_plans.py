@@ -72,6 +72,6 @@ def test_a_plan_with_its_homes_elsewhere_is_refused(tmp_path: Path) -> None:
         return job.model[-1](x).sum()
 
     other = fitstep.compile(on_the_last_layer, (torch.randn(3, 33),), model=job.model[-1])
-    with pytest.raises(fitstep.PlanFileError, match="where parameters"):
+    with pytest.raises(fitstep.PlanFileError, match="at other addresses"):
         fitstep.compile(job.step, (job.x,), plan=plan)
     other.close()

@@ -88,7 +88,12 @@ class Asking {
     if (question_.arena_bytes) return plan(looks_for);
     leaves_homes_ = false;
     if (last().given != nullptr && is_alone() && !has_disk(machine_)) {
-      places_ = places_in(*last().program, *last().given, std::move(places_.homes));
+      put_below(homes_below(*last().program, *last().given), false);
+      // As dense as that, or what the file says is no plan; then it is refused for its homes.
+      Places in_plan = places_in(*last().program, *last().given, places_.homes);
+      const bool is_dense = in_plan.bottom_bytes <= places_.bottom_bytes &&
+                            in_plan.host_bottom_bytes <= places_.host_bottom_bytes;
+      if (is_dense) places_ = std::move(in_plan);
       return plan(looks_for);
     }
     if (has_host(machine_)) return plan_beside_host(looks_for);
@@ -111,13 +116,14 @@ class Asking {
       put_below(given == nullptr ? Names() : homes_below(program, *given), false);
       return plan(looks_for);
     }
-    if (looks_for != LooksFor::Least) {
+    const int64_t host_bytes = room_bytes(machine_, kHostTier);
+    const Names fitting_below = all_below(places_.homes, host_bytes, question_.alignment_bytes);
+    leaves_homes_ = is_alone() && fitting_below != all_below(places_.homes, kUnlimitedBytes, 1);
+    if (looks_for != LooksFor::Least && !leaves_homes_) {
       std::optional<Plan> free = plan_freely(machine_, looks_for);
       if (free && is_alone()) {
         places_ = places_in(program, *free, std::move(places_.homes));
-        std::vector<Plan> plans;
-        plans.push_back(std::move(*free));
-        return fitting(std::move(plans));
+        return fitting({std::move(*free)});
       }
       if (free) {
         put_below(homes_below(program, *free), false);
@@ -126,10 +132,7 @@ class Asking {
       }
     }
     // What is right for one program was not right for another.
-    const int64_t host_bytes = room_bytes(machine_, kHostTier);
-    const Names fitting = all_below(places_.homes, host_bytes, question_.alignment_bytes);
-    leaves_homes_ = is_alone() && fitting != all_below(places_.homes, kUnlimitedBytes, 1);
-    put_below(fitting, false);
+    put_below(fitting_below, false);
     return plan(looks_for);
   }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <utility>
 #include <variant>
@@ -212,6 +213,31 @@ TEST(Ask, AGivenPlanOfOneProgramDecidesWhereHomesAre) {
     const BudgetAnswer shared = ask(both);
     EXPECT_FALSE(has_homes_at(two[1], plan, std::get<Fitting>(shared).places));
   }
+}
+
+// A file can say anything: then the plan has its homes elsewhere, and no arena is larger for it.
+TEST(Ask, AGivenPlanWithImpossibleHomesHasThemElsewhere) {
+  const std::vector<Program> programs = {program_of(3)};
+  BudgetQuestion question = question_about(programs, device());
+  question.budget_bytes = most_bytes(programs) / 2;
+  const BudgetAnswer made = ask(question);
+  const Plan& plan = std::get<Fitting>(made).plans[0];
+  const auto has_bytes = [](const Residency& it) { return it.is_home && it.size_bytes > 0; };
+  const auto home = std::ranges::find_if(plan.residencies, has_bytes) - plan.residencies.begin();
+  const auto expect_elsewhere = [&](auto&& change) {
+    Plan broken = plan;
+    change(broken.residencies[static_cast<size_t>(home)]);
+    question.programs[0].given = &broken;
+    const BudgetAnswer answer = ask(question);
+    const auto& fitting = std::get<Fitting>(answer);
+    EXPECT_FALSE(has_homes_at(programs[0], broken, fitting.places));
+    EXPECT_LE(fitting.places.bottom_bytes, std::get<Fitting>(made).places.bottom_bytes);
+  };
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  for (const int64_t offset_bytes : {int64_t{-64}, int64_t{1} << 31, kMost}) {
+    expect_elsewhere([&](Residency& it) { it.offset_bytes = offset_bytes; });
+  }
+  expect_elsewhere([](Residency& it) { it.storage = StorageId(1'000'000); });
 }
 
 TEST(Ask, AFloorIsNoPlanThatWasFound) {

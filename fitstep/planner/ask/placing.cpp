@@ -100,10 +100,13 @@ Places places_in(const Program& program, const Plan& plan, std::vector<SharedHom
   std::map<std::string, const Residency*> by_name;
   Places places;
   for (const Residency& it : plan.residencies) {
-    if (!it.is_home) continue;
-    by_name.emplace(known.at(it.storage), &it);
+    const auto name = known.find(it.storage);
+    const bool is_possible = it.offset_bytes >= 0 && it.offset_bytes <= kUnlimitedBytes;
+    if (!it.is_home || name == known.end() || !is_possible) continue;  // No plan of this program.
+    by_name.emplace(name->second, &it);
     int64_t& bottom_bytes = it.tier == kHostTier ? places.host_bottom_bytes : places.bottom_bytes;
-    bottom_bytes = std::max(bottom_bytes, it.offset_bytes + it.size_bytes);
+    const int64_t size_bytes = program.storages[it.storage.index()].size_bytes;
+    bottom_bytes = std::max(bottom_bytes, it.offset_bytes + size_bytes);
   }
   places.bottom_bytes = rounded(places.bottom_bytes, program.alignment_bytes);
   places.host_bottom_bytes = rounded(places.host_bottom_bytes, kAlignmentBytes);
@@ -171,6 +174,7 @@ Machine with_homes_on_disk(Machine machine, int64_t size_bytes) {
   as_disk.upper = kDeviceTier;
   *below(kDeviceTier) = as_disk;
   int64_t& left_bytes = machine.tiers[kDiskTier.index()].capacity_bytes;
+  if (left_bytes == 0) return machine;  // Nobody knows how much it holds.
   left_bytes -= size_bytes;
   if (left_bytes > 0) return machine;
   machine.links.erase(below(kHostTier));

@@ -32,7 +32,8 @@ Names all_below(std::vector<SharedHome> homes, int64_t room_bytes, int64_t align
 // Those that the plan has below.
 Names homes_below(const Program& program, const Plan& plan);
 
-// As the plan has them, which was free to choose; none of them is missing there.
+// As the plan has them, which was free to choose. Of what a file says beside the program nothing
+// counts: has_homes_at() is false then.
 Places places_in(const Program& program, const Plan& plan, std::vector<SharedHome> homes);
 
 // Whether the program has all of the homes, and they may be on all tiers.
