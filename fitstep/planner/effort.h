@@ -1,7 +1,7 @@
 // How much planning tries: all that depends on how many ops a program has, on the effort that is
 // asked for, and on how far from the bound the best plan is.
 //
-//   tiny    at most 16 ops      whatever there is can be listed
+//   tiny    at most 16 ops      every section is cut for bounds
 //   small   at most 200         other orders are planned, too
 //   medium  at most 1,000       reversals; single homes even where a plan is near the bound
 //   large   more than 50,000    every look takes long, so that fewer are taken
@@ -68,7 +68,6 @@ class Effort {
   int32_t drafts_placed() const { return 6 * times_; }
   int32_t prices() const { return is_large() ? 7 : 20; }
   double estimate_step() const { return is_large() ? 0.93 : 0.975; }  // Bytes over the last one's.
-  bool lists_offloads() const { return is_tiny() && asked_ >= kUsualEffort; }
 
   // -- of schedules: a chain of n ops of which nothing is held needs n^2 / 8; larger programs are
   // not multiplied so far

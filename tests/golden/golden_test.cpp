@@ -73,7 +73,7 @@ INSTANTIATE_TEST_SUITE_P(
     Files, GoldenProgram,
     testing::Values(
         Golden{"pyramid", "4796d62d74c68022", 4, 3, 2, 129, 0},
-        Golden{"random", "28aa5bee9cde17c7", 46976, 46912, 41728, 41728, 2000000000000},
+        Golden{"random", "28aa5bee9cde17c7", 46976, 46912, 41728, 41728, 8000000000000},
         Golden{"mlp", "9580c7904a75e98e", 5210316, 4812488, 3366080, 3366080, 643056000},
         Golden{"gpt", "1d26d901c363f004", 4698156, 4689960, 1296256, 1465856, 8743066000},
         Golden{"unet", "bdcacebb9b83acfc", 3047604, 2900144, 1628680, 1647872, 23349856000},

@@ -20,7 +20,7 @@ namespace {
 constexpr int64_t kUnitBytes = 64;
 
 // pytorch issue 197871: of three items of one unit, a knapsack of one unit was filled with two.
-// Here three values of one unit are saved for the last op.
+// Here three values of one unit are saved for the last op, and beside them "m", which has to stay.
 constexpr const char* kThreeItems =
     "fitstep program 1\n"
     "name \"items\"\n"
@@ -46,7 +46,7 @@ constexpr const char* kThreeItems =
     "op 5 \"narrow\" other\n"
     "form \"default\" call 0 time 1000000000000 reads 5.1 writes 6.1\n"
     "op 6 \"use\" other\n"
-    "form \"default\" call 0 time 1000000000000 reads 1.1 2.1 3.1 6.1 writes 7.1\n"
+    "form \"default\" call 0 time 1000000000000 reads 1.1 2.1 3.1 4.1 6.1 writes 7.1\n"
     "end calls 1 storages 8 ops 7\n";
 
 TEST(KnapsackFaults, NoMoreIsKeptThanThereIsRoomFor) {
@@ -55,10 +55,10 @@ TEST(KnapsackFaults, NoMoreIsKeptThanThereIsRoomFor) {
   Machine machine = unit_machine();
   machine.tiers.resize(1);
   machine.links.clear();
-  // While `wide` is made and read, 5 units are taken: beside them so many of the three can be kept.
+  // While `wide` is read, 6 units are taken: beside them so many of the three can be kept.
   // Each of the others is made again in one second.
   for (int64_t kept = 0; kept <= 3; ++kept) {
-    const int64_t capacity_bytes = (5 + kept) * kUnitBytes;
+    const int64_t capacity_bytes = (6 + kept) * kUnitBytes;
     const Outcome outcome =
         make_plan(*program, machine, {.capacity_bytes = capacity_bytes, .policy = "recompute"});
     const Fits* fits = std::get_if<Fits>(&outcome);

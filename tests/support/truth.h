@@ -1,7 +1,6 @@
 // What a small program's fastest plan takes at every budget, and what the planner finds.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -12,7 +11,6 @@
 namespace fitstep {
 
 inline constexpr int64_t kTruthUnitBytes = 64;
-inline constexpr size_t kTruthStates = 600'000;
 
 // One question: the fastest plan with so much room behind the homes.
 struct Truth {
@@ -25,17 +23,7 @@ struct Truth {
 // From the largest working set to where everything is kept, rising, for the policies "recompute",
 // "offload" and "auto". The machine copies one unit a second each way, beside the ops.
 //
-// `most_states`: of plans begun, beyond which the fastest is not known.
-//
 // REQUIRES: as brute_force.h, in units of kTruthUnitBytes.
-std::vector<Truth> find_truth(const Program& program, const std::string& policy,
-                              size_t most_states = kTruthStates);
-
-// One of them.
-Truth find_truth_at(const Program& program, const std::string& policy, int64_t room_units);
-
-// Its `found_s` alone, without the search for the fastest.
-std::optional<int64_t> find_planned_s(const Program& program, const std::string& policy,
-                                      int64_t room_units);
+std::vector<Truth> find_truth(const Program& program, const std::string& policy);
 
 }  // namespace fitstep

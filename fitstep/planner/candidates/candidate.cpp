@@ -70,16 +70,10 @@ std::optional<Candidate> add_copies(const Task& task, const Candidate& candidate
                                     int64_t too_slow_ps, std::span<const int64_t> hole_bytes) {
   OffloadLimits limits = limits_for(task, aim_bytes, too_slow_ps);
   limits.hole_bytes = hole_bytes;
-  const auto offload_in = [&](const Space& space) {
-    return make_offload(task.values, task.machine, candidate.schedule, space, limits);
-  };
   Candidate result{.selection = candidate.selection, .level = task.level};
   while (true) {
-    std::optional<Offload> offload = offload_in(candidate.space);
-    if (has("other space") && !offload && candidate.predicted_ps < too_slow_ps) {
-      const std::optional<Space> other = make_other_space(task.values, candidate.schedule);
-      if (other) offload = offload_in(*other);
-    }
+    std::optional<Offload> offload =
+        make_offload(task.values, task.machine, candidate.schedule, candidate.space, limits);
     if (!offload) return std::nullopt;
     result.schedule = std::move(offload->schedule);
     result.predicted_ps = offload->total_ps;
@@ -102,23 +96,6 @@ bool take_faster_forms(const Task& task, int64_t aim_bytes, Candidate& candidate
   candidate.space = make_space(task.values, candidate.schedule);
   candidate.bytes = task.homes.bottom_bytes + candidate.space.peak_bytes;
   return true;
-}
-
-// A lower layout, where blocks that shrink leave room for others: towards the target, or the peak.
-void use_rests(const Task& task, int64_t target_bytes, Candidate& candidate) {
-  const Space& space = candidate.space;
-  Layout& layout = candidate.layouts.device;
-  int64_t low_bytes = std::max(target_bytes, task.homes.bottom_bytes + space.peak_bytes);
-  for (int tries = 4; tries > 0 && layout.height_bytes > low_bytes; --tries) {
-    std::optional<Layout> lower =
-        shrinking_layout(space.blocks, space.rests, task.homes.bottom_bytes, low_bytes,
-                         task.program.alignment_bytes);
-    if (lower) {
-      layout = std::move(*lower);
-      return;
-    }
-    low_bytes += (layout.height_bytes - low_bytes + 1) / 2;
-  }
 }
 
 // Of the exact search in one part, where there are so few blocks that it soon ends.
@@ -185,38 +162,6 @@ std::optional<Candidate> offload_candidate(const Task& task, const Candidate& ca
   return best;
 }
 
-std::vector<Candidate> every_offload_candidate(const Task& task, const Candidate& candidate,
-                                               int64_t aim_bytes, int64_t too_slow_ps) {
-  const OffloadLimits limits = limits_for(task, aim_bytes, too_slow_ps);
-  std::vector<Candidate> all;
-  const auto add = [&](const Candidate& base, const Space& space) {
-    for (Offload& offload :
-         every_offload(task.values, task.machine, base.schedule, space, limits)) {
-      Candidate found{.selection = base.selection,
-                      .schedule = std::move(offload.schedule),
-                      .predicted_ps = offload.total_ps,
-                      .level = task.level};
-      found.space = make_space(task.values, found.schedule);
-      found.bytes = task.homes.bottom_bytes + found.space.peak_bytes;
-      if (found.bytes <= aim_bytes) all.push_back(std::move(found));
-    }
-  };
-  for (const FormLimit limit : {FormLimit::Own, FormLimit::Load}) {
-    Candidate base = candidate;
-    const bool has_changed =
-        fit_forms(task.values, base.space, limit, limits.device_bytes, base.schedule);
-    if (has_changed) measure(task, base);
-    if (has_changed || limit == FormLimit::Load) {
-      add(base, base.space);
-      if (const std::optional<Space> other = make_other_space(task.values, base.schedule)) {
-        add(base, *other);
-      }
-    }
-  }
-  std::ranges::stable_sort(all, {}, &Candidate::predicted_ps);
-  return all;
-}
-
 int32_t layout_passes(const Candidate& candidate) {
   constexpr int64_t kPlaced = 100'000;  // Blocks in all passes together, at least.
   const auto block_count = static_cast<int64_t>(candidate.space.blocks.size()) + 1;
@@ -232,7 +177,6 @@ void place_candidate(const Task& task, int64_t target_bytes, int32_t passes, Can
                                             .passes = passes,
                                             .exact_nodes = exact_nodes(candidate),
                                             .seed = task.request.seed});
-  if (has("shrinking") && !candidate.space.rests.empty()) use_rests(task, target_bytes, candidate);
   candidate.bytes = std::max(layouts.device.height_bytes, task.homes.end_bytes);
   if (!candidate.schedule.has_transfers()) return;
   layouts.host = host_layout(task, candidate.space, passes);

@@ -72,10 +72,6 @@ std::optional<Candidate> offload_candidate(const Task& task, const Candidate& ca
                                            int64_t aim_bytes, int64_t too_slow_ps,
                                            std::span<const int64_t> hole_bytes = {});
 
-// The same in every way that there is for few gaps (offload.h), the fastest first.
-std::vector<Candidate> every_offload_candidate(const Task& task, const Candidate& candidate,
-                                               int64_t aim_bytes, int64_t too_slow_ps);
-
 // Passes of one layout: more where there are few blocks.
 int32_t layout_passes(const Candidate& candidate);
 

@@ -13,12 +13,9 @@
 #include "fitstep/planner/offload/gaps.h"
 #include "fitstep/planner/offload/load_tree.h"
 #include "fitstep/planner/offload/tiers.h"
-#include "fitstep/planner/parts.h"
 
 namespace fitstep {
 namespace {
-
-constexpr size_t kFewGaps = 8;
 
 class Chooser {
  public:
@@ -135,36 +132,10 @@ class Chooser {
   std::vector<int32_t> order_;
 };
 
-// The gaps whose bits are set.
-std::optional<std::vector<int32_t>> take_set(const EvictionTask& task, uint32_t set) {
-  std::vector<int64_t> load_bytes(task.load_bytes.begin(), task.load_bytes.end());
-  std::vector<int64_t> below_bytes(load_bytes.size(), 0);
-  std::vector<int32_t> chosen;
-  for (size_t i = 0; i < task.gaps.size(); ++i) {
-    if ((set >> i & 1U) == 0) continue;
-    chosen.push_back(static_cast<int32_t>(i));
-    const Gap& gap = task.gaps[i];
-    for (auto at = static_cast<size_t>(gap.before); at < static_cast<size_t>(gap.after); ++at) {
-      below_bytes[at] += gap.size_bytes;
-      if (at > static_cast<size_t>(gap.before)) load_bytes[at] -= gap.size_bytes;
-    }
-  }
-  const bool fits = std::ranges::max(load_bytes) <= task.limit_bytes &&
-                    std::ranges::max(below_bytes) <= task.room.sum_bytes();
-  return fits ? std::optional(std::move(chosen)) : std::nullopt;
-}
-
 }  // namespace
 
-int32_t choice_count(const EvictionTask& task) {
-  const size_t few = has("eviction sets") && task.gaps.size() <= kFewGaps ? task.gaps.size() : 0;
-  if (!has("eviction rules")) return 1;
-  return kEvictionRules + (1 << few) - 1;
-}
-
-std::optional<std::vector<int32_t>> choose_evictions(const EvictionTask& task, int32_t choice) {
-  if (choice < kEvictionRules) return Chooser(task, EvictionRule{choice}).run();
-  return take_set(task, static_cast<uint32_t>(choice - kEvictionRules + 1));
+std::optional<std::vector<int32_t>> choose_evictions(const EvictionTask& task, EvictionRule rule) {
+  return Chooser(task, rule).run();
 }
 
 }  // namespace fitstep

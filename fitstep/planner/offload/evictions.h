@@ -39,13 +39,8 @@ struct EvictionTask {
   const Machine& machine;
 };
 
-// One for every rule; where there are so few gaps that all sets of them can be tried, also one for
-// each set.
-int32_t choice_count(const EvictionTask& task);
-
-// Indices of gaps, rising; nothing if the choice is not enough, or the tiers below are too small.
-//
-// REQUIRES: 0 <= choice < choice_count(task).
-std::optional<std::vector<int32_t>> choose_evictions(const EvictionTask& task, int32_t choice);
+// Indices of gaps, rising; nothing if the rule does not cover enough, or the tiers below are too
+// small.
+std::optional<std::vector<int32_t>> choose_evictions(const EvictionTask& task, EvictionRule rule);
 
 }  // namespace fitstep

@@ -30,23 +30,16 @@ class Evictions : public testing::Test {
                            .machine = machine_};
 };
 
-TEST_F(Evictions, OfARuleCoverWhatIsTooMuch) {
-  const auto largest = static_cast<int32_t>(EvictionRule::LargestBytes);
-  EXPECT_EQ(choose_evictions(task_, largest), std::vector<int32_t>{0});
+TEST_F(Evictions, CoverWhatIsTooMuch) {
+  EXPECT_EQ(choose_evictions(task_, EvictionRule::LargestBytes), std::vector<int32_t>{0});
+  EXPECT_EQ(choose_evictions(task_, EvictionRule::FarthestUse), std::vector<int32_t>{0});
 }
 
-TEST_F(Evictions, OfFewGapsAreAllSetsThatFit) {
-  ASSERT_EQ(choice_count(task_), kEvictionRules + 3);
-  EXPECT_EQ(choose_evictions(task_, kEvictionRules), std::vector<int32_t>{0});
-  EXPECT_EQ(choose_evictions(task_, kEvictionRules + 1), std::vector<int32_t>{1});
-  EXPECT_EQ(choose_evictions(task_, kEvictionRules + 2), std::nullopt);  // 6 bytes on the host.
-}
-
-TEST_F(Evictions, OfManyGapsAreThoseOfRules) {
-  const std::vector<Gap> gaps(40, gaps_[1]);
+TEST_F(Evictions, AreNothingWhereTheTierBelowIsTooSmall) {
   EvictionTask task = task_;
-  task.gaps = gaps;
-  EXPECT_EQ(choice_count(task), kEvictionRules);
+  task.room.host_bytes = 3;
+  task.limit_bytes = 6;  // 3 bytes are too much: neither gap alone is enough and has room.
+  EXPECT_EQ(choose_evictions(task, EvictionRule::LargestBytes), std::nullopt);
 }
 
 }  // namespace

@@ -10,11 +10,10 @@
 
 namespace fitstep {
 
-std::vector<Gap> find_gaps(const Values& values, const Schedule& schedule, bool with_empty) {
+std::vector<Gap> find_gaps(const Values& values, const Schedule& schedule) {
   std::vector<Gap> open(schedule.stays.size());  // By stay: the gap that its last use may begin.
   std::vector<char> is_open(schedule.stays.size(), 0);
   std::vector<Gap> gaps;
-  const int32_t least_ticks = with_empty ? 1 : 2;  // From one use to the next.
   const auto use = [&](int32_t operand, int32_t position, bool is_write) {
     if (operand == kNone) return;
     const auto stay = static_cast<size_t>(operand);
@@ -22,7 +21,7 @@ std::vector<Gap> find_gaps(const Values& values, const Schedule& schedule, bool 
     const bool has_home = of.home != kNone;
     if (values.has_own_place(of.storage) && !has_home) return;
     Gap& gap = open[stay];
-    if (is_open[stay] != 0 && position - gap.before >= least_ticks) {
+    if (is_open[stay] != 0 && position - gap.before > 1) {
       gap.after = position;
       gaps.push_back(gap);
     }

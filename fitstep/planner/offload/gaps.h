@@ -39,8 +39,7 @@ struct Gap {
 };
 
 // Of the stays that have an address of their own in the arena, in order of stays, then instances.
-// Idle gaps without an instance inside are none, unless `with_empty`: what leaves and comes back
-// between two instances may lie elsewhere then.
-std::vector<Gap> find_gaps(const Values& values, const Schedule& schedule, bool with_empty = false);
+// Idle gaps without an instance inside are none.
+std::vector<Gap> find_gaps(const Values& values, const Schedule& schedule);
 
 }  // namespace fitstep

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
-#include <limits>
 #include <optional>
 #include <span>
 #include <utility>
@@ -131,11 +130,11 @@ class Chooser {
                       .limit_bytes = limits_.device_bytes,
                       .room = limits_.below,
                       .machine = machine_};
-    try_choices(task);
+    try_rules(task);
     if (has("roomy ways") && idle_gaps_.size() != gaps_.size()) {
       const std::vector<int64_t> roomy_bytes = with_ways(load_.live_bytes, gaps_, task);
       task.load_bytes = roomy_bytes;
-      try_choices(task);
+      try_rules(task);
     }
     if (best_ && has("early")) evict_early(timing_task(), machine_, *best_);
   }
@@ -143,10 +142,9 @@ class Chooser {
   const std::optional<TimedGaps>& best() const { return best_; }
 
  private:
-  void try_choices(const EvictionTask& task) {
-    const int32_t choices = choice_count(task);
-    for (int32_t choice = 0; choice < choices; ++choice) {
-      std::optional<std::vector<int32_t>> chosen = choose_evictions(task, choice);
+  void try_rules(const EvictionTask& task) {
+    for (int32_t rule = 0; rule < (has("eviction rules") ? kEvictionRules : 1); ++rule) {
+      std::optional<std::vector<int32_t>> chosen = choose_evictions(task, EvictionRule{rule});
       if (!chosen || std::ranges::find(tried_, *chosen) != tried_.end()) continue;
       try_tiers(with_homes(gaps_, *chosen));
       tried_.push_back(std::move(*chosen));
@@ -194,67 +192,6 @@ class Chooser {
   std::optional<TimedGaps> best_;
 };
 
-// All sets of a few gaps, each timed in a few ways.
-class Lister {
- public:
-  Lister(const Values& values, const Machine& machine, const Schedule& schedule, const Space& space,
-         const OffloadLimits& limits)
-      : machine_(machine),
-        load_(with_holes(space, limits.hole_bytes)),
-        limits_(limits),
-        gaps_(find_gaps(values, schedule, true)),
-        duration_ps_(instance_durations_ps(values, machine, schedule)) {
-    if (idle_count() > kMostGaps) gaps_ = find_gaps(values, schedule);
-  }
-
-  // The fastest first.
-  std::vector<TimedGaps> run() {
-    const size_t idle = idle_count();
-    if (idle > kMostGaps || limits_.below.host_bytes == 0) return {};
-    for (uint32_t set = 0; set >> idle == 0; ++set) {
-      std::vector<int32_t> chosen;
-      for (size_t i = 0; i < idle; ++i) {
-        if ((set >> i & 1U) != 0) chosen.push_back(static_cast<int32_t>(i));
-      }
-      time(with_homes(gaps_, chosen));
-    }
-    std::ranges::stable_sort(timed_, {}, [](const TimedGaps& it) { return it.timing.total_ps; });
-    return std::move(timed_);
-  }
-
- private:
-  static constexpr size_t kMostGaps = 10;
-
-  size_t idle_count() const {
-    return static_cast<size_t>(std::ranges::count(gaps_, Gap::Kind::Idle, &Gap::kind));
-  }
-
-  void time(const std::vector<Gap>& gaps) {
-    if (gaps.empty()) return;
-    for (const Moment most_ahead : {std::numeric_limits<Moment>::max(), 3, 1, 0}) {
-      for (const bool last_leaves_first : {false, true}) {
-        std::optional<Timing> timing = time_offload({.gaps = gaps,
-                                                     .duration_ps = duration_ps_,
-                                                     .load_bytes = load_.live_bytes,
-                                                     .boundary_bytes = load_.boundary_bytes,
-                                                     .limit_bytes = limits_.device_bytes,
-                                                     .too_slow_ps = limits_.too_slow_ps,
-                                                     .most_ahead = most_ahead,
-                                                     .last_leaves_first = last_leaves_first},
-                                                    machine_);
-        if (timing) timed_.push_back({gaps, std::move(*timing)});
-      }
-    }
-  }
-
-  const Machine& machine_;
-  const Load load_;
-  const OffloadLimits& limits_;
-  std::vector<Gap> gaps_;
-  const std::vector<int64_t> duration_ps_;
-  std::vector<TimedGaps> timed_;
-};
-
 }  // namespace
 
 bool can_offload(const Machine& machine) {
@@ -288,17 +225,6 @@ std::optional<Offload> make_offload(const Values& values, const Machine& machine
   if (!best) return std::nullopt;
   return Offload{.schedule = cut_stays(schedule, best->gaps, best->timing),
                  .total_ps = best->timing.total_ps};
-}
-
-std::vector<Offload> every_offload(const Values& values, const Machine& machine,
-                                   const Schedule& schedule, const Space& space,
-                                   const OffloadLimits& limits) {
-  std::vector<Offload> found;
-  for (const TimedGaps& it : Lister(values, machine, schedule, space, limits).run()) {
-    found.push_back(
-        {.schedule = cut_stays(schedule, it.gaps, it.timing), .total_ps = it.timing.total_ps});
-  }
-  return found;
 }
 
 }  // namespace fitstep

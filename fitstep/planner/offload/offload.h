@@ -51,11 +51,4 @@ std::optional<Offload> make_offload(const Values& values, const Machine& machine
                                     const Schedule& schedule, const Space& space,
                                     const OffloadLimits& limits);
 
-// Every one within the limits that sets of gaps and a few ways to wait with prefetches make, the
-// fastest first: for where the fastest cannot be placed. Of a schedule with more than a few gaps,
-// none.
-std::vector<Offload> every_offload(const Values& values, const Machine& machine,
-                                   const Schedule& schedule, const Space& space,
-                                   const OffloadLimits& limits);
-
 }  // namespace fitstep

@@ -140,9 +140,8 @@ class Replay {
     way.release_order = way.evict_order;
     std::ranges::stable_sort(way.release_order, {},
                              [&](int32_t i) { return std::pair(gap(i).before, gap(i).after); });
-    const int32_t sign = task_.last_leaves_first ? -1 : 1;
     std::ranges::stable_sort(way.evict_order, {}, [&](int32_t i) {
-      return std::pair(gap(i).evict_from(), sign * gap(i).after);
+      return std::pair(gap(i).evict_from(), gap(i).after);
     });
     way.gone.assign(load_.size(), 0);
     int32_t position = 0;
@@ -201,7 +200,6 @@ class Replay {
     const int32_t coming = way.prefetch_order[way.prefetch_head];
     const Gap& it = gap(coming);
     if (has_left_[index(coming)] == 0 || done() < it.prefetch_from) return;
-    if (pause_before(it.after) - now() > task_.most_ahead) return;
     const bool runs = is_op_running();
     const int64_t here = runs ? load_[index(next_ - 1)] : boundary_[index(next_)];
     const int64_t bytes = here + early_bytes_ + leaving_bytes_ + it.size_bytes;

@@ -37,11 +37,6 @@ struct TimingTask {
   std::span<const int64_t> boundary_bytes;  // In the pause before each instance, the same.
   int64_t limit_bytes = 0;
   int64_t too_slow_ps = std::numeric_limits<int64_t>::max();
-  // No prefetch starts earlier than so many moments in front of its use; 0: in the pause there.
-  // What comes later is in the way of less.
-  Moment most_ahead = std::numeric_limits<Moment>::max();
-  // Of what leaves behind the same instance, what comes back last leaves first, not last.
-  bool last_leaves_first = false;
 };
 
 struct TimedCopy {

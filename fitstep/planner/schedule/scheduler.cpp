@@ -35,7 +35,7 @@ class Walk {
 
   std::optional<Schedule> run() {
     add_own_places();
-    if (!(selection_.steps.empty() ? run_ops() : run_steps())) return std::nullopt;
+    if (!run_ops()) return std::nullopt;
     insert_saves();
     find_lifetimes(schedule_);
     return std::move(schedule_);
@@ -45,16 +45,7 @@ class Walk {
   bool run_ops() {
     for (Tick tick = 0; tick < values_.tick_count(); ++tick) {
       now_ = tick;
-      if (!ensure_early(tick) || !emit(tick, first_form(tick), Instance::Kind::Op)) return false;
-    }
-    return true;
-  }
-
-  bool run_steps() {
-    for (const Selection::Step& step : selection_.steps) {
-      const auto kind = step.is_again ? Instance::Kind::OpAgain : Instance::Kind::Op;
-      if (!emit(step.tick, step.form, kind)) return false;
-      if (!step.is_again) ++now_;
+      if (!emit(tick, first_form(tick), Instance::Kind::Op)) return false;
     }
     return true;
   }
@@ -93,16 +84,6 @@ class Walk {
     schedule_.stays.back().home = home;
     stay_of_[values_.id(storage, 0).index()] = stay;
     return stay;
-  }
-
-  bool ensure_early(Tick tick) {
-    const std::vector<Selection::Early>& early = selection_.early;
-    for (; next_early_ < early.size() && early[next_early_].tick <= tick; ++next_early_) {
-      const ValueId value = early[next_early_].value;
-      if (ensure(value) == kNone) return false;
-      touched_[value.index()] = now_;
-    }
-    return true;
   }
 
   // The stay that holds the value now; kNone on failure.
@@ -281,7 +262,6 @@ class Walk {
   size_t most_instances_;
   Schedule schedule_;
   Tick now_ = 0;
-  size_t next_early_ = 0;
   int32_t depth_ = 0;
   std::vector<int32_t> stay_of_;  // By value: the stay that holds it; kNone if none does.
   std::vector<Tick> touched_;     // By value: when it was last read or made.

@@ -28,28 +28,10 @@ struct Selection {
   // Per scope and tick: a dropped value that was touched in the same part is still there.
   std::vector<std::vector<int32_t>> scopes;
   Tick window = 0;  // ... and so is one that was touched at most so many ticks ago.
-  // Values that are made sure of in front of this tick already, in this order: before what they are
-  // made from goes, or while there is room.
-  struct Early {
-    Tick tick = 0;
-    ValueId value;
-  };
-  std::vector<Early> early;  // Rising by tick.
-
   // By tick: which of the op's forms is preferred when it runs first, and again; fastest where
   // empty. Where this one reads what is not there, the next one runs.
   std::vector<int8_t> first_form;
   std::vector<int8_t> again_form;
-
-  // Instead of all that: the runs themselves, in order. What one of them reads is there.
-  struct Step {
-    Tick tick = 0;
-    int32_t form = 0;
-    bool is_again = false;
-  };
-  std::vector<Step> steps;
-
-  std::vector<char> decisions;  // What flips.h has set; empty if this was found otherwise.
 
   bool is_still_there(ValueId value, Tick touched, Tick now) const {
     const int8_t scope = scope_of[value.index()];
@@ -64,8 +46,7 @@ inline Selection keep_all(const Values& values) {
           .scope_of = std::vector<int8_t>(values.size(), Selection::kKeep),
           .scopes = {},
           .first_form = {},
-          .again_form = {},
-          .steps = {}};
+          .again_form = {}};
 }
 
 }  // namespace fitstep

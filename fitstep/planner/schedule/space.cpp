@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -28,20 +27,9 @@ class SpaceMaker {
     share_addresses();
     add_scratch();
     measure();
-    peak_of_blocks_bytes_ = space_.peak_bytes;
-    if (!space_.rests.empty()) {
-      space_.live_bytes.clear();
-      space_.boundary_bytes.clear();
-      space_.peak_bytes = 0;
-      measure_without_rests_ = true;
-      measure();
-    }
     space_.first_tick = pause_;
     return std::move(space_);
   }
-
-  // With the rests of inputs that were larger than what took their address.
-  int64_t peak_of_blocks_bytes() const { return peak_of_blocks_bytes_; }
 
   // Whether an output could lie where a larger input was.
   bool has_larger() const { return has_larger_; }
@@ -136,7 +124,7 @@ class SpaceMaker {
       for (size_t k = 0; k < form->writes.size(); ++k) {
         if (form->writes[k].may_take.is_none()) continue;
         const int32_t given = input_to_give(*form, instance, static_cast<int32_t>(i), k);
-        if (given != kNone) merge(given, instance.writes[k], pause_[i + 1]);
+        if (given != kNone) merge(given, instance.writes[k]);
       }
     }
   }
@@ -168,19 +156,12 @@ class SpaceMaker {
     return may_take && taken_.insert_once(block, position) ? given : kNone;
   }
 
-  // The input ends at the tick; what the output does not cover is nobody's from there on.
-  void merge(int32_t given, int32_t taker, Tick end) {
-    const auto size_bytes = [&](int32_t stay) {
-      return values_.storage(schedule_.stays[static_cast<size_t>(stay)].storage).size_bytes;
-    };
+  void merge(int32_t given, int32_t taker) {
     const int32_t block = space_.block_of_stay[static_cast<size_t>(given)];
     int32_t& of_taker = space_.block_of_stay[static_cast<size_t>(taker)];
     Block& old = space_.blocks[static_cast<size_t>(of_taker)];
     Block& merged = space_.blocks[static_cast<size_t>(block)];
     merged.live.end = std::max(merged.live.end, old.live.end);
-    const int64_t rest_bytes = size_bytes(given) - size_bytes(taker);
-    if (rest_bytes > 0)
-      space_.rests.push_back({.block = block, .begin = end, .size_bytes = rest_bytes});
     old.size_bytes = 0;  // Stays in the list as nothing, so that other indices hold.
     of_taker = block;
   }
@@ -211,11 +192,6 @@ class SpaceMaker {
     for (const Block& block : space_.blocks) {
       born[index(block.live.begin)] += block.size_bytes;
       gone[index(block.live.end)] += block.size_bytes;
-    }
-    for (const Rest& rest : space_.rests) {
-      if (!measure_without_rests_) break;
-      gone[index(rest.begin)] += rest.size_bytes;
-      gone[index(space_.blocks[index(rest.block)].live.end)] -= rest.size_bytes;
     }
     int64_t live_bytes = 0;
     for (size_t i = 0; i < schedule_.instances.size(); ++i) {
@@ -257,8 +233,6 @@ class SpaceMaker {
   mutable Taken taken_;
   bool takes_larger_ = false;
   mutable bool has_larger_ = false;
-  int64_t peak_of_blocks_bytes_ = 0;
-  bool measure_without_rests_ = false;
 };
 
 }  // namespace
@@ -279,22 +253,10 @@ Interval Sequence::live(const Request& request) const {
 Space make_space(const Values& values, const Schedule& schedule) {
   SpaceMaker maker(values, schedule, false);
   Space space = maker.run();
-  constexpr size_t kTiny = 16;      // Instances; then rests can be used.
   constexpr size_t kQuick = 5'000;  // Instances; with more, the second look costs too much.
   if (!maker.has_larger() || schedule.instances.size() > kQuick) return space;
-  SpaceMaker other_maker(values, schedule, true);
-  const Space other = other_maker.run();
-  const bool is_tiny = schedule.instances.size() <= kTiny;
-  const int64_t other_bytes = is_tiny ? other.peak_bytes : other_maker.peak_of_blocks_bytes();
-  return other_bytes < space.peak_bytes ? other : space;
-}
-
-std::optional<Space> make_other_space(const Values& values, const Schedule& schedule) {
-  constexpr size_t kFew = 200;  // Instances; this is for where all else has failed.
-  if (schedule.instances.size() > kFew) return std::nullopt;
-  SpaceMaker maker(values, schedule, true);
-  Space space = maker.run();
-  return maker.has_larger() ? std::optional(std::move(space)) : std::nullopt;
+  Space other = SpaceMaker(values, schedule, true).run();
+  return other.peak_bytes < space.peak_bytes ? std::move(other) : std::move(space);
 }
 
 }  // namespace fitstep

@@ -25,18 +25,10 @@
 
 namespace fitstep {
 
-// Of a block, its upper bytes that are nobody's from a tick on: a smaller output lies there now.
-struct Rest {
-  int32_t block = 0;
-  Tick begin = 0;
-  int64_t size_bytes = 0;
-};
-
 struct Space {
   std::vector<Block> blocks;
   std::vector<Block> host_blocks;         // On the host tier; ticks are moments.
   std::vector<Block> disk_blocks;         // On the disk tier, the same.
-  std::vector<Rest> rests;                // Of blocks of the device; few have any.
   std::vector<int32_t> block_of_stay;     // In its tier; kNone for own places and for 0 bytes.
   std::vector<int32_t> first_request;     // By instance: where its requests start in ...
   std::vector<int32_t> block_of_request;  // ... this list; kNone for outputs and 0 bytes.
@@ -47,11 +39,6 @@ struct Space {
 };
 
 Space make_space(const Values& values, const Schedule& schedule);
-
-// The same with every output in the place of a larger input that it may take, even if that holds
-// the rest for longer; nothing if there is no such output, or if looking takes too long. Of a tiny
-// schedule make_space() counts on a layout that uses the rests (shrinking.h).
-std::optional<Space> make_other_space(const Values& values, const Schedule& schedule);
 
 // The ticks of a form in one of its instances.
 class Sequence {

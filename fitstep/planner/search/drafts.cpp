@@ -52,18 +52,14 @@ Drafts::Drafts(const Task& task, const Selector& selector, int64_t kept_bytes)
     : task_(task),
       selector_(selector),
       may_drop_(task.request.policy != "offload"),
-      flips_(task),
+      form_flips_(task),
       estimate_bytes_(static_cast<double>(kept_bytes)),
       has_choice_(selector.has_phases() && may_drop_) {
   if (has("frugal") && task.values.has_alternatives()) find_frugal();
   const auto measure_these = [this](const std::vector<Selection>& selections) {
     measure_all(selections.size(), [&](size_t i) { return selections[i]; });
   };
-  measure_these(flips_.best());
-  if (has("exhaustive") && may_drop_) {
-    const int64_t below_bytes = kept_bytes - task.homes.bottom_bytes;
-    measure_these(exhaustive_selections(task.values, below_bytes));
-  }
+  measure_these(form_flips_.best());
   // With more ops a selection of reversals is too large.
   if (has("reversal") && has_choice_ && task.effort().is_medium()) {
     for (const Phase& phase : find_phases(task.values)) {
@@ -119,8 +115,7 @@ std::vector<Drafts::Draft> Drafts::measured(Selection selection) const {
     const std::optional<Candidate> candidate = schedule_candidate(task_, one);
     if (candidate) drafts.push_back({points_of(task_, *candidate), std::move(one)});
   };
-  if (!frugal_first_.empty() && selection.steps.empty() && selection.first_form.empty() &&
-      selection.again_form.empty()) {
+  if (!frugal_first_.empty() && selection.first_form.empty() && selection.again_form.empty()) {
     Selection frugal = selection;
     frugal.first_form = frugal_first_;
     frugal.again_form = frugal_again_;

@@ -33,7 +33,7 @@ class Drafts {
   // until the next call.
   std::vector<const Selection*> best(int64_t aim_bytes);
 
-  const Flips& flips() const { return flips_; }
+  const FormFlips& form_flips() const { return form_flips_; }
 
  private:
   struct Draft {
@@ -54,7 +54,7 @@ class Drafts {
   const Task& task_;
   const Selector& selector_;
   const bool may_drop_;
-  const Flips flips_;
+  const FormFlips form_flips_;
   double estimate_bytes_;  // The next one of the ladder; it falls.
   bool has_choice_;
   bool has_prices_ = false;

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
@@ -29,8 +28,6 @@ namespace fitstep {
 namespace {
 
 constexpr double kLadder = 1.04;
-constexpr int32_t kTinyTries = 1'000;  // Layouts for one target.
-constexpr size_t kTinyPairs = 1'000;   // Of values to drop, where nothing else is left to try.
 
 class Search {
  public:
@@ -144,7 +141,6 @@ class Search {
 
   bool reach(int64_t target_bytes) {
     bool is_reached = false;
-    bool is_reached_by_copies = false;
     const bool is_slow = effort_.is_large();
     for (const Way way : {Way::Offload, is_slow ? Way::Both : Way::Recompute,
                           is_slow ? Way::Recompute : Way::Both}) {
@@ -153,12 +149,9 @@ class Search {
       if (way != Way::Offload && !drafts_.has_choice()) continue;
       if (is_over(target_bytes)) break;
       is_reached |= reach(target_bytes, way);
-      if (way == Way::Offload) is_reached_by_copies = is_reached;
     }
     if (has("flips of values") && is_reached && may_offload_ && drafts_.has_choice())
       flip_values(target_bytes);
-    const bool may_list = has("every offload") && may_offload_ && effort_.lists_offloads();
-    if (!is_reached_by_copies && may_list) is_reached |= try_every_offload(target_bytes);
     return is_reached;
   }
 
@@ -177,44 +170,10 @@ class Search {
                                      selector_.flipped(pool_.best(target_bytes).selection, value));
       }
       const Selection best = pool_.best(target_bytes).selection;
-      for (const Selection& selection : drafts_.flips().around(best)) {
+      for (const Selection& selection : drafts_.form_flips().around(best)) {
         if (tries-- <= 0 || is_over(target_bytes)) return;
         has_helped |= try_to_offload(target_bytes, selection);
       }
-    }
-  }
-
-  // In a tiny program the fastest copies may leave no layout, and slower ones may; and a value that
-  // is dropped may help only because another one is away then.
-  bool try_every_offload(int64_t target_bytes) {
-    const int64_t before_ps = least_ps(target_bytes);
-    int32_t tries = kTinyTries;
-    for (const Selection* draft : drafts_.all(target_bytes)) {
-      if (task_.is_stopped()) return false;
-      try_every_offload(target_bytes, *draft, tries);
-    }
-    if (least_ps(target_bytes) < Pool::kNoTime) return least_ps(target_bytes) < before_ps;
-    std::vector<Selection> selections = drafts_.flips().around(kept_.selection);
-    const size_t singles = selections.size();
-    for (size_t i = 0; i < singles && singles * singles <= kTinyPairs; ++i) {
-      std::ranges::move(drafts_.flips().around(selections[i]), std::back_inserter(selections));
-    }
-    for (const Selection& selection : selections) {
-      if (task_.is_stopped()) return false;
-      try_every_offload(target_bytes, selection, tries);
-    }
-    return least_ps(target_bytes) < before_ps;
-  }
-
-  void try_every_offload(int64_t target_bytes, const Selection& selection, int32_t& tries) {
-    if (tries <= 0) return;
-    const std::optional<Candidate> base = schedule_candidate(task_, selection);
-    if (!base || is_plan_within(*base, target_bytes)) return;
-    for (Candidate& candidate :
-         every_offload_candidate(task_, *base, target_bytes, least_ps(target_bytes))) {
-      if (candidate.predicted_ps >= least_ps(target_bytes) || tries-- <= 0) return;
-      place_candidate(task_, target_bytes, passes(), candidate);
-      if (!is_too_much_below(task_, candidate)) pool_.add(std::move(candidate));
     }
   }
 
