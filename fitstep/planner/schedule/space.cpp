@@ -16,6 +16,13 @@
 namespace fitstep {
 namespace {
 
+// Of a block, its upper bytes that are nobody's from a tick on: a smaller output lies there now.
+struct Rest {
+  int32_t block = 0;
+  Tick begin = 0;
+  int64_t size_bytes = 0;
+};
+
 class SpaceMaker {
  public:
   SpaceMaker(const Values& values, const Schedule& schedule, bool takes_larger)
@@ -26,10 +33,15 @@ class SpaceMaker {
     add_stays();
     share_addresses();
     add_scratch();
-    measure();
+    measure(/*with_rests=*/true);
+    peak_of_blocks_bytes_ = space_.peak_bytes;
+    if (!rests_.empty()) measure(/*with_rests=*/false);
     space_.first_tick = pause_;
     return std::move(space_);
   }
+
+  // No layout is lower: with the rests of inputs that were larger than what took their address.
+  int64_t peak_of_blocks_bytes() const { return peak_of_blocks_bytes_; }
 
   // Whether an output could lie where a larger input was.
   bool has_larger() const { return has_larger_; }
@@ -124,7 +136,7 @@ class SpaceMaker {
       for (size_t k = 0; k < form->writes.size(); ++k) {
         if (form->writes[k].may_take.is_none()) continue;
         const int32_t given = input_to_give(*form, instance, static_cast<int32_t>(i), k);
-        if (given != kNone) merge(given, instance.writes[k]);
+        if (given != kNone) merge(given, instance.writes[k], pause_[i + 1]);
       }
     }
   }
@@ -156,12 +168,18 @@ class SpaceMaker {
     return may_take && taken_.insert_once(block, position) ? given : kNone;
   }
 
-  void merge(int32_t given, int32_t taker) {
+  // The input ends at the tick; what the output does not cover is nobody's from there on.
+  void merge(int32_t given, int32_t taker, Tick end) {
+    const auto size_bytes = [&](int32_t stay) {
+      return values_.storage(schedule_.stays[static_cast<size_t>(stay)].storage).size_bytes;
+    };
     const int32_t block = space_.block_of_stay[static_cast<size_t>(given)];
     int32_t& of_taker = space_.block_of_stay[static_cast<size_t>(taker)];
     Block& old = space_.blocks[static_cast<size_t>(of_taker)];
     Block& merged = space_.blocks[static_cast<size_t>(block)];
     merged.live.end = std::max(merged.live.end, old.live.end);
+    const int64_t rest_bytes = size_bytes(given) - size_bytes(taker);
+    if (rest_bytes > 0) rests_.push_back({.block = block, .begin = end, .size_bytes = rest_bytes});
     old.size_bytes = 0;  // Stays in the list as nothing, so that other indices hold.
     of_taker = block;
   }
@@ -186,12 +204,20 @@ class SpaceMaker {
     space_.first_request.push_back(static_cast<int32_t>(space_.block_of_request.size()));
   }
 
-  void measure() {
+  void measure(bool with_rests) {
+    space_.live_bytes.clear();
+    space_.boundary_bytes.clear();
+    space_.peak_bytes = 0;
     std::vector<int64_t> born(index(start_.back()) + 1, 0);
     std::vector<int64_t> gone(index(start_.back()) + 1, 0);
     for (const Block& block : space_.blocks) {
       born[index(block.live.begin)] += block.size_bytes;
       gone[index(block.live.end)] += block.size_bytes;
+    }
+    for (const Rest& rest : rests_) {
+      if (with_rests) break;
+      gone[index(rest.begin)] += rest.size_bytes;
+      gone[index(space_.blocks[index(rest.block)].live.end)] -= rest.size_bytes;
     }
     int64_t live_bytes = 0;
     for (size_t i = 0; i < schedule_.instances.size(); ++i) {
@@ -233,6 +259,8 @@ class SpaceMaker {
   mutable Taken taken_;
   bool takes_larger_ = false;
   mutable bool has_larger_ = false;
+  int64_t peak_of_blocks_bytes_ = 0;
+  std::vector<Rest> rests_;
 };
 
 }  // namespace
@@ -255,8 +283,10 @@ Space make_space(const Values& values, const Schedule& schedule) {
   Space space = maker.run();
   constexpr size_t kQuick = 5'000;  // Instances; with more, the second look costs too much.
   if (!maker.has_larger() || schedule.instances.size() > kQuick) return space;
-  Space other = SpaceMaker(values, schedule, true).run();
-  return other.peak_bytes < space.peak_bytes ? std::move(other) : std::move(space);
+  SpaceMaker other_maker(values, schedule, true);
+  Space other = other_maker.run();
+  const bool is_lower = other_maker.peak_of_blocks_bytes() < space.peak_bytes;
+  return is_lower ? std::move(other) : std::move(space);
 }
 
 }  // namespace fitstep

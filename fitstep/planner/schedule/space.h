@@ -33,9 +33,9 @@ struct Space {
   std::vector<int32_t> first_request;     // By instance: where its requests start in ...
   std::vector<int32_t> block_of_request;  // ... this list; kNone for outputs and 0 bytes.
   std::vector<Tick> first_tick;           // By instance, and one more.
-  std::vector<int64_t> live_bytes;        // By instance: most bytes of blocks live during it.
+  std::vector<int64_t> live_bytes;        // By instance: most bytes of storages live during it.
   std::vector<int64_t> boundary_bytes;    // By instance: bytes live in the pause in front of it.
-  int64_t peak_bytes = 0;                 // Most bytes of blocks live during an instance.
+  int64_t peak_bytes = 0;                 // Most bytes of storages live during an instance.
 };
 
 Space make_space(const Values& values, const Schedule& schedule);

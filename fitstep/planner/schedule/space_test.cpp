@@ -57,8 +57,9 @@ TEST(Space, KeepsThemApartWhereTheRestOfTheInputWouldBeInTheWay) {
   EXPECT_EQ(peak_of(taking_program("1.1 2.1", 6)), 3 + 3 + 6);  // 4 + 3 + 6 if it did.
 }
 
-TEST(Space, CountsTheRestOfTheInputForAsLongAsTheOutputIsThere) {
-  EXPECT_EQ(peak_of(taking_program("1.1 2.1", 1)), 4 + 3 + 1);  // 4 + 3 + 3 if they lay apart.
+TEST(Space, DoesNotCountTheRestOfTheInputOnceItHasEnded) {
+  // 3 + 3 + 1 at the end, not 4 + 3 + 1: a certificate with that would be wrong.
+  EXPECT_EQ(peak_of(taking_program("1.1 2.1", 1)), 4 + 3);
 }
 
 }  // namespace
