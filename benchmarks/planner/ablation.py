@@ -5,8 +5,10 @@
 Method. A build of its own (`make ablation` makes it, -DFITSTEP_ABLATION=ON) plans with everything,
 and then without each part in turn, with one thread. Cases are the programs of benchmarks/programs/
 at 70, 50, 30 and 20 % of the plain peak and, below the floor, at the least budget with a plan, on
-two machines, by both moves together; at 50 % by either alone, too; everything kept, for heights;
-and the small programs of tests/golden/ on the A100.
+two machines, by both moves together; at 50 % by either alone, too, and by recompute down to 10 %;
+everything kept, for heights; and the small programs of tests/golden/ on the A100. Programs in
+benchmarks/programs/packed/ have optional ops, as those that run have; the others were captured
+without. What was measured of the four largest, and of recompute below 50 %, is of few parts.
 
 gain     How much longer the predicted step takes without the part: mean over the cases, most, and
          worst (below zero: a plan that is faster without it); the same by either move alone.
@@ -39,6 +41,8 @@ ROWS = RESULTS / "ablation.jsonl"
 GOLDEN = ROOT / "tests" / "golden"
 ALL = "all parts"
 SMALL = ("gpt", "lstm", "mlp", "unet")
+PACKED = ("packed/dcgan-d", "packed/resnet-50", "packed/unet", "packed/vgg-e-64")
+TIGHT = (40, 30, 20, 15, 10)  # For recompute alone.
 ASKED = ("program", "machine", "policy", "budget")
 # By name in the planner's own `has(...)`: the files that are there for it alone.
 PARTS = {
@@ -54,7 +58,6 @@ PARTS = {
     "flips of homes": (),
     "frugal": (),
     "keep more": (),
-    "bisections": (),
     "lower target": (),
     "faster forms": (),
     "eviction rules": (),
@@ -77,6 +80,7 @@ PARTS = {
 # Lines of what has gone for giving nothing.
 DELETED = {
     "cover bound": 331,
+    "bisections": 15,
     "exhaustive": 257,
     "every offload": 120,
     "flips": 48,
@@ -122,6 +126,7 @@ def whole(case: tuple[str, str]) -> list[Row]:
         if is_last:
             break
     rows += [ask("50%", "recompute"), ask("50%", "offload"), ask("1000%", "none")]
+    rows += [ask(f"{percent}%", "recompute") for percent in TIGHT]
     found = [row for row in rows if row["outcome"] != "too small"]
     progress(f"{program}, {machine}: {len(found)} cases")
     return found
@@ -132,7 +137,8 @@ def run(part: str, jobs: int, wanted: str) -> Iterator[Row]:
     os.environ["FITSTEP_WITHOUT"] = part
     with ThreadPoolExecutor(jobs) as pool:
         if part == ALL:
-            large = [(name, machine) for machine in MACHINES for name in programs(quick=False)]
+            names = (*programs(quick=False), *PACKED)
+            large = [(name, machine) for machine in MACHINES for name in names]
             cases = [(f"small {name}", MACHINES[0]) for name in SMALL] + large
             cases = [case for case in cases if re.search(wanted, case[0])]
             yield from chain.from_iterable(pool.map(whole, cases))

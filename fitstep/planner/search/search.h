@@ -7,15 +7,16 @@
 //      +--------------------------> bytes
 //    floor  ...   targets   ...   keep-all
 //
-// In the whole frontier of a program of more than about 10,000 ops the rungs are farther apart, and
-// only the best of each is kept.
-//
-// The ladder does not depend on the capacity asked, only its part that is walked does: it ends at
-// the first target within the capacity that was reached, and with offload, which takes longer, it
-// begins at the first one within the capacity.
+// 1. Everything is kept. Where that fits, nothing is faster.
+// 2. Targets are listed (ladder.h): all of them for a whole frontier, else those from the capacity
+//    down.
+// 3. Each is searched for (target_search.h), until one within the capacity is reached, or three in
+//    a row bring nothing.
+// 4. Where the best is far from the bound, the next lower target is tried too: it may do better by
+//    luck.
+// 5. Up to a deadline, if there is one, targets above are tried, then this one with more effort.
 #pragma once
 
-#include <cstdint>
 #include <vector>
 
 #include "fitstep/planner/candidates.h"

@@ -1,0 +1,55 @@
+#include "fitstep/planner/search/ladder.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+#include "fitstep/planner/candidates.h"
+#include "fitstep/planner/effort.h"
+#include "fitstep/planner/request.h"
+
+namespace fitstep {
+namespace {
+
+constexpr double kRung = 1.04;  // A target over the next lower one.
+
+double rung(const Task& task, int64_t kept_bytes) {
+  if (task.request.capacity_bytes > 0) return kRung;
+  const double span =
+      static_cast<double>(kept_bytes) / static_cast<double>(std::max<int64_t>(task.floor_bytes, 1));
+  return std::max(kRung, std::pow(span, 1.0 / static_cast<double>(task.effort().rungs())));
+}
+
+}  // namespace
+
+Ladder make_ladder(const Task& task, int64_t kept_bytes, bool may_offload) {
+  const double step = rung(task, kept_bytes);
+  Ladder ladder{.is_coarse = step > kRung};
+  auto target = static_cast<double>(std::max<int64_t>(task.floor_bytes, 1));
+  // Homes below come and go even with all kept, and need room then: two rungs more.
+  const double above = task.homes.any_below() ? step * step : 1;
+  while (target < static_cast<double>(kept_bytes) * above) {
+    ladder.targets.push_back(static_cast<int64_t>(target));
+    target = std::max(target * step, target + 1);
+  }
+  // Where copies may be made only one target is planned for: then it is all of the capacity.
+  const int64_t capacity_bytes = task.request.capacity_bytes;
+  if (may_offload && capacity_bytes >= task.floor_bytes) ladder.targets.push_back(capacity_bytes);
+  std::ranges::sort(ladder.targets, std::greater());
+  const auto same = std::ranges::unique(ladder.targets);
+  ladder.targets.erase(same.begin(), same.end());
+
+  // Targets above the capacity lead to a plan within it only by luck. Recompute alone is so quick
+  // that they are tried nevertheless: then the answer is that of the whole frontier.
+  const bool is_quick = !may_offload && task.request.time_limit_s <= 0;
+  if (capacity_bytes > 0 && !is_quick) {
+    const auto fits = [&](int64_t bytes) { return bytes <= capacity_bytes; };
+    ladder.first =
+        static_cast<size_t>(std::ranges::find_if(ladder.targets, fits) - ladder.targets.begin());
+  }
+  return ladder;
+}
+
+}  // namespace fitstep
