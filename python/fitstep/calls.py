@@ -70,7 +70,7 @@ class Call:
     def run(self, following: Following) -> Any:
         """What the function returns; tensors detached."""
         self._put_ghosts()
-        forget_dead_arrays(self._session.lent())
+        forget_dead_arrays(self._session.arena.lent())
         mode = _core.FollowMode.CALL if self._audits is None else _core.FollowMode.AUDIT
         with following.listen(self._programs.known, mode, may_add=self._programs.has_room):
             try:
@@ -261,10 +261,10 @@ class Call:
     def _bring_home(self, variant: Variant, externals: list[torch.Tensor]) -> None:
         """What the program expects at home is there: tensors that user code has replaced move in,
         and those that they have replaced move out."""
-        homes = self._session.homes
+        arena = self._session.arena
         for name in variant.fresh.values():
-            self._session.leave_home(homes[name])
-        self._session.bring_home([(homes[name], externals[place]) for place, name in variant.homes])
+            arena.leave_home(arena.homes[name])
+        arena.bring_home([(arena.homes[name], externals[at]) for at, name in variant.homes])
 
     def _audit(
         self,
@@ -284,7 +284,7 @@ class Call:
                 if (name := variant.fresh.get(number)) is None:
                     ours = outputs[variant.outputs[number]]
                 else:
-                    ours = self._session.at_home(self._session.homes[name], tensor)
+                    ours = self._session.arena.content_of(self._session.homes[name], tensor)
                 made.append((number, tensor, ours))
             if is_repeatable:
                 self._audits.compared_tensors += truth.compare(variant, made)
@@ -295,14 +295,14 @@ class Call:
                 ours = next(mine for n, _, mine in made if n == number)
                 if not is_repeatable:
                     ours.copy_(tensor)
-                self._session.take_over(self._session.homes[variant.fresh[number]], tensor)
+                self._session.arena.take_over(self._session.homes[variant.fresh[number]], tensor)
 
     def _fill(self, variant: Variant, survivors: list[tuple[int, torch.Tensor]]) -> None:
         assert variant.planned is not None
         outputs = variant.planned.variant.take_outputs()
         for number, tensor in survivors:
             if (name := variant.fresh.get(number)) is not None:
-                self._session.take_over(self._session.homes[name], tensor)
+                self._session.arena.take_over(self._session.homes[name], tensor)
             else:
                 _core.fill_hollow(tensor, outputs[variant.outputs[number]])
 

@@ -39,6 +39,10 @@ class Homes:
 
     def __init__(self, alignment_bytes: int = _core.ALIGNMENT_BYTES) -> None:
         self._alignment_bytes = alignment_bytes
+        self.clear()
+
+    def clear(self) -> None:
+        """There are no homes, as in an arena that was never open."""
         self.by_name: dict[str, Home] = {}
         self.by_place: dict[tuple[bool, int], Home] = {}
         self.bottom_bytes = 0

@@ -11,7 +11,6 @@ from .ambient import ambient
 from .audits import Audits
 from .describe import describe_op
 from .errors import BudgetTooSmall, CaptureError
-from .homes import Homes
 from .maker import Maker
 from .planned import Planned
 from .seen_memory import ArrayIsAlive, check_not_lent
@@ -55,7 +54,7 @@ class Programs:
     def _add(self, variants: list[Variant], plan: Any) -> None:
         self.audits.has_new = True
         session, planning = self.session, self.session.planning
-        first = not session.is_open
+        first = not session.arena.is_open
         peaks = [v.step.plain_peak_bytes() for v in variants]
         self.plain_peak_bytes = max([self.plain_peak_bytes, *peaks])
         if first:
@@ -67,7 +66,8 @@ class Programs:
             for v in variants
         ]
         try:
-            self._check_no_address({n: t for n, t in tensors.items() if not session.home_of(t)})
+            home_of = session.arena.home_of
+            self._check_no_address({n: t for n, t in tensors.items() if not home_of(t)})
             grown = session.bottom_bytes > bottom and not first
             plans = planning.plan(new, replan=grown)
         except BudgetTooSmall:
@@ -75,7 +75,7 @@ class Programs:
                 planning.places.back_to(mark)
                 raise
             try:
-                check_not_lent(session.lent(), lambda t: session.name_of(t, "a tensor"))
+                check_not_lent(session.arena.lent(), lambda t: session.name_of(t, "a tensor"))
                 check_no_address(self.maker.find_reach(), self._at_home(), is_growing=True)
             except (ArrayIsAlive, CaptureError):
                 planning.places.back_to(mark)
@@ -155,7 +155,7 @@ class Programs:
             programs.variants, programs.previewed = [], 0
         self._follower.set_known([])
         session.leave_arena()
-        session.planning.places = Homes(session.device.alignment_bytes())
+        session.planning.places.clear()
 
     def add_in_call(self, variant: Variant, one: Recorded) -> Variant:
         """Makes the variant of what a call has recorded ready; or another one for the same."""

@@ -144,7 +144,7 @@ class Recordings:
     def _missing_grads(self, reach: Reach) -> Iterator[torch.Tensor]:
         session = self._maker.session
         for place in reach.leaves():
-            home = session.home_of(place.tensor)
+            home = session.arena.home_of(place.tensor)
             is_left = any(id(place.tensor) in one.dropping for one in session.programs)
             has_home = home is not None and f"{home.name}.grad" in session.homes
             if (has_home or is_left) and place.tensor.requires_grad and place.tensor.grad is None:

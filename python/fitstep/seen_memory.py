@@ -39,7 +39,7 @@ def note_holders(
     tensors = [t for t in tensors if t.layout is torch.strided and t.device.type == "cpu"]
     tensors = [t for t in tensors if _core.has_storage(t) and _core.storage_bytes(t) > 0]
     lent = forget_dead_arrays([t for t in tensors if _core.is_lent(t)])
-    session.staying += [_core.WeakStorage(t) for t in lent if session.home_of(t) is None]
+    session.staying += [_core.WeakStorage(t) for t in lent if session.arena.home_of(t) is None]
     twins = [t for t in _overlapping(tensors) if not _core.is_lent(t)]
     for tensor in twins:
         _core.note_lender(tensor)
@@ -55,7 +55,7 @@ def note_holders(
     suspects = {
         _core.storage_id(t): t
         for t in tensors
-        if session.home_of(t) is None and not _core.is_lent(t) and is_suspect(t)
+        if session.arena.home_of(t) is None and not _core.is_lent(t) and is_suspect(t)
     }
     if not suspects:
         return bool(twins)

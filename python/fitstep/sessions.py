@@ -30,7 +30,7 @@ def session_for(tensors: list[torch.Tensor], settings: Settings, device: torch.d
     """
     if settings.cuda_graph and device.type == "cpu":
         raise SettingError("cuda_graph", True, "False for a model on the CPU, which has no graphs")
-    found = {s for s in _sessions for t in tensors if s.has(t)}
+    found = {s for s in _sessions for t in tensors if s.arena.has(t)}
     if not found:
         for storage in _taken:
             if (tensor := storage()) is not None:

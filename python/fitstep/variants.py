@@ -105,7 +105,7 @@ class Variant:
         """Lets the segment know where its tensors are between steps."""
         numbers = self.segment.externals()
         for place, name in self.homes:
-            self.segment.expect_at(numbers[place], session.address_of(name))
+            self.segment.expect_at(numbers[place], session.arena.address_of(name))
 
 
 def storage_id(tensor: torch.Tensor) -> int:
@@ -186,7 +186,7 @@ class Binder:
     ) -> None:
         numbers = one.segment.externals()
         written = one.segment.written()
-        homes = [self._session.home_of(tensor) for tensor in one.externals]
+        homes = [self._session.arena.home_of(tensor) for tensor in one.externals]
         taken = {home.name for home in homes if home is not None}
         for place, (number, tensor) in enumerate(zip(numbers, one.externals, strict=True)):
             storage = storage_id(tensor)

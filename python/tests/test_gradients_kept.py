@@ -124,7 +124,7 @@ def test_state_of_an_optimizer_that_finds_gradients_or_none_has_one_home() -> No
             step(job.x, job.y)
             state = job.optimizer.state.values()
             tensors = [t for one in state for t in one.values() if t.numel() > 1]
-            assert all(step._session.home_of(t) is not None for t in tensors)
+            assert all(step._session.arena.home_of(t) is not None for t in tensors)
             parameters = sum(p.numel() for p in job.model.parameters())
             kept = sum(home.size_bytes for home in homes.values()) // 4
             assert kept == parameters * 2 + sum(t.numel() for t in tensors)

@@ -128,7 +128,7 @@ def test_a_forked_process_does_not_keep_the_file_of_a_disk_tier(tmp_path: Path) 
         disk_budget="8MiB", disk_dir=tmp_path,
     )  # fmt: skip
     step(job.x, job.y)
-    step._session._homes.reserve_disk(4096)
+    step._session.arena.core.reserve_disk(4096)
 
     def files() -> str:
         return str(sum(str(tmp_path) in target for target in open_files()))

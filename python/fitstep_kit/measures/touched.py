@@ -45,9 +45,9 @@ def touched(step: Any, call: Callable[[], object]) -> Touched:
 
 def _behind_homes(step: Any) -> Tensor:
     session = step._session
-    size = session._homes.size_bytes()
+    size = session.arena.core.size_bytes()
     place = (False, 0)
-    arena: Tensor = session._homes.make(
+    arena: Tensor = session.arena.core.make(
         [size], [1], 0, torch.uint8, size, place, torch.device("cpu")
     )
     return arena[session.bottom_bytes :]
