@@ -19,7 +19,7 @@ from . import _core
 from .ambient import ambient, under
 from .entered import FirstImport, forget_modules
 from .errors import CaptureError, FitstepError, user_location
-from .recordings import Recordings, tensors_in
+from .recordings import Previewed, Recordings, tensors_in
 from .seen_memory import forget_dead_arrays, note_holders
 from .state import Reach
 from .undo import Undo, put_back
@@ -113,13 +113,18 @@ class Maker:
         """What a preview gives in which the step imports nothing for the first time."""
         while True:
             self.cache.profile.begin_capture()
-            recordings = Recordings(self, args, kwargs)
+            recordings = Recordings(self._previewed(), args, kwargs)
             try:
                 recorded, calls = recordings.run()
                 return recorded, calls, recordings
             except FirstImport as first:
                 name, undo = first.name, first.undo
             self._import(name, undo)
+
+    def _previewed(self) -> Previewed:
+        return Previewed(
+            self.function, self.find_reach, self.session, self.cache.profile, self.tried_imports
+        )
 
     def _import(self, name: str, undo: Undo) -> None:
         """For good. CaptureError if it would have been something else where the step does it."""

@@ -15,19 +15,17 @@ import gc
 import sys
 import weakref
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import torch
 import torch.utils.dlpack
 
 from . import _core
 from .ambient import setting_doors
+from .followed import Followed
 from .muted import LeavesTheProcess, thread_doors, wakes_nobody
 from .state.taken import READERS, STORAGE_MOVERS, STORAGE_READERS, STORAGE_WRITERS
 from .uninterrupted import SENDING, acting_at_once
-
-if TYPE_CHECKING:
-    from .following import Following
 
 Function = Callable[..., Any]
 
@@ -108,8 +106,8 @@ class _Weakly:
 class Patches:
     """Those of one following."""
 
-    def __init__(self, following: Following) -> None:
-        self._following = cast("Following", _Weakly(following))
+    def __init__(self, following: Followed) -> None:
+        self._following = cast(Followed, _Weakly(following))
         self._all = list(self._make())
         self._sees_compiled = False
         self._put: list[_Patch] = []
@@ -366,7 +364,7 @@ class Patches:
 
 
 @functools.cache
-def watch_generators(current: Callable[[], Following | None]) -> None:
+def watch_generators(current: Callable[[], Followed | None]) -> None:
     """From now on a state that a generator gives out is that behind all draws of a step so far."""
     kind = torch.Generator
     attributes = gc.get_referents(kind.__dict__)[0]  # Written in C: setattr() would refuse.
@@ -376,7 +374,7 @@ def watch_generators(current: Callable[[], Following | None]) -> None:
     ctypes.pythonapi.PyType_Modified(ctypes.py_object(kind))
 
 
-def _behind_draws(original: Function, current: Callable[[], Following | None]) -> Function:
+def _behind_draws(original: Function, current: Callable[[], Followed | None]) -> Function:
     @functools.wraps(original)
     def method(generator: torch.Generator, *args: Any) -> Any:
         following = current()
@@ -387,7 +385,7 @@ def _behind_draws(original: Function, current: Callable[[], Following | None]) -
     return method
 
 
-def _when_there(set_state: Function, current: Callable[[], Following | None]) -> Function:
+def _when_there(set_state: Function, current: Callable[[], Followed | None]) -> Function:
     @functools.wraps(set_state)
     def method(generator: torch.Generator, state: torch.Tensor) -> torch.Generator:
         following = current()

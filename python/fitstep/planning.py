@@ -185,4 +185,3 @@ class Planning:
         if tensor_bytes != self.tensor_bytes and self.arena_bytes is None:
             below = self._make_below(tensor_bytes)
         return below.machine()
-

@@ -12,7 +12,8 @@ import gc
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch.jit._fuser import optimized_execution
@@ -28,13 +29,11 @@ from .muted import LeavesTheProcess, muted
 from .outside_graphs import closed, with_own_graph
 from .results import detached
 from .seen_memory import forget_dead_arrays
+from .session import Session
 from .stand_ins import stand_in
 from .state import Reach
 from .undo import Undo, put_back
 from .variants import Recorded, roles_of, storage_id
-
-if TYPE_CHECKING:
-    from .maker import Maker
 
 _AHEAD = 8  # Calls of a preview at most: RAdam has another formula from its sixth step on,
 _AHEAD_CALLS = 20_000  # as far as so many operators are recorded in all.
@@ -43,13 +42,24 @@ _MOST_CALLS = 5_000_000  # Of functions, behind the first: a loop may wait for w
 _SMALL = 1 << 16  # Elements of tensors whose contents a preview compares.
 
 
+@dataclass
+class Previewed:
+    """A step function, and what a preview of it needs."""
+
+    function: Callable[..., Any]
+    find_reach: Callable[..., Reach]
+    session: Session
+    profile: Any  # _core.Profile
+    tried_imports: set[str]  # Modules that a preview was about to import.
+
+
 class Recordings:
     """Those of one preview of a step function."""
 
-    def __init__(self, maker: Maker, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self._maker = maker
+    def __init__(self, of: Previewed, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self._of = of
         self._args, self._kwargs = args, kwargs
-        self._following = Following(maker.cache.profile, self._flush, maker.session.room)
+        self._following = Following(of.profile, self._flush, of.session.room)
         self._recorded: list[Recorded] = []
         self._begin: dict[int, tuple[str, str]] = {}  # roles_of() before the preview.
         self._roles: dict[int, tuple[str, str]] = {}  # Where the present call begins.
@@ -84,7 +94,7 @@ class Recordings:
     def _run(self) -> tuple[list[Recorded], int]:
         reach = self._reach()
         check_no_pointer(reach)
-        self._begin = roles_of(reach, self._maker.session)
+        self._begin = roles_of(reach, self._of.session)
         places = [p.tensor for p in reach.unique() if p.tensor.layout is torch.strided]
         forget_dead_arrays([t for t in places if _core.is_lent(t)])
         oldest = _oldest()
@@ -142,7 +152,7 @@ class Recordings:
         return any(True for _ in self._missing_grads(reach))
 
     def _missing_grads(self, reach: Reach) -> Iterator[torch.Tensor]:
-        session = self._maker.session
+        session = self._of.session
         for place in reach.leaves():
             home = session.arena.home_of(place.tensor)
             is_left = any(id(place.tensor) in one.dropping for one in session.programs)
@@ -153,10 +163,10 @@ class Recordings:
     def _put_grads(self) -> None:
         for leaf in list(self._missing_grads(self._reach())):
             leaf.grad = _core.make_ghost(leaf)
-        self._roles = roles_of(self._reach(), self._maker.session)
+        self._roles = roles_of(self._reach(), self._of.session)
 
     def _reach(self) -> Reach:
-        return self._maker.find_reach((*self._args, *self._kwargs.values()))
+        return self._of.find_reach((*self._args, *self._kwargs.values()))
 
     def _undoing(self, reach: Reach, act: Callable[[], object]) -> None:
         undo = Undo(reach, tensors_in(self._args, self._kwargs))
@@ -168,7 +178,7 @@ class Recordings:
             with (
                 entering(reach, self._existing, undo.add, self._following.note) as self._watch,
                 muted(),
-                importing_nothing(self._maker.tried_imports),
+                importing_nothing(self._of.tried_imports),
                 optimized_execution(False),  # It counts runs, and other ones follow.
                 closed(place.tensor for place in reach.unique()),
             ):
@@ -180,7 +190,7 @@ class Recordings:
             self._watch = None  # It holds what was looked at.
             put_back(undo, self._following.core.undo_writes)
             # What another recording makes in the same place has the same name, and home.
-            self._maker.session.names.free(is_made)
+            self._of.session.names.free(is_made)
 
     def _record_calls(self, first: int = 0, *, puts_grads: bool = False) -> None:
         for call in range(_AHEAD):
@@ -207,7 +217,7 @@ class Recordings:
             with following.listen(list, _core.FollowMode.PREVIEW):
                 args, kwargs = tree_map(with_own_graph, (self._args, self._kwargs))
                 args, kwargs = tree_map(stand_in, (args, kwargs))
-                result = detached(self._maker.function(*args, **kwargs))
+                result = detached(self._of.function(*args, **kwargs))
                 if following.error is None:
                     self._end_segment(is_last=True)
                 del result  # Not before: the caller of a step holds it, too.
@@ -281,7 +291,7 @@ class Recordings:
         if self._repeats:  # They are those of the first time.
             return
         with _core.Unwatched():
-            now = roles_of(self._reach(), self._maker.session)
+            now = roles_of(self._reach(), self._of.session)
         for one in self._recorded:
             if one.call != self._call:
                 continue

@@ -1,7 +1,7 @@
 """Small trainings whose plans evict everything that has a gap: to a host tier or to a disk's.
 
-    plan = offloaded_plan(mlp, path, (2,), disk_budget="900%")
-    step = compiled(mlp(), "900%", plan=plan, disk_budget="900%")
+plan = offloaded_plan(mlp, path, (2,), disk_budget="900%")
+step = compiled(mlp(), "900%", plan=plan, disk_budget="900%")
 """
 
 import re
