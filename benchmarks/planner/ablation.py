@@ -53,10 +53,8 @@ PARTS = {
     "prices": (),
     "drops": ("recompute/drops.cpp", "recompute/drops.h"),
     "reversal": ("recompute/reversal.cpp", "recompute/reversal.h"),
-    "flips of forms": ("candidates/form_flips.cpp", "candidates/form_flips.h"),
     "flips of values": (),
     "flips of homes": (),
-    "frugal": (),
     "keep more": (),
     "lower target": (),
     "faster forms": (),
@@ -72,7 +70,6 @@ PARTS = {
     "packing": (
         "packing/packing.cpp", "packing/packing.h", "packing/reduced.cpp", "packing/reduced.h",
     ),
-    "packing sets": ("packing/packing_sets.cpp", "packing/packing_sets.h"),
     "chain charge": ("bounds/chain_charge.cpp", "bounds/chain_charge.h"),
     "path bound": ("bounds/path_bound.cpp", "bounds/path_bound.h"),
 }  # fmt: skip
@@ -84,6 +81,9 @@ DELETED = {
     "exhaustive": 257,
     "every offload": 120,
     "flips": 48,
+    "flips of forms": 178,
+    "frugal": 40,
+    "packing sets": 254,
     "other space": 20,
     "eviction sets": 25,
     "shrinking": 158,

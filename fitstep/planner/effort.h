@@ -62,7 +62,6 @@ class Effort {
   int32_t rounds_around_holes() const { return 2 * asked_; }
 
   // -- of selections
-  int64_t changes_tried() const { return sum(int64_t{10'000} * asked_); }
   int64_t values_flipped() const { return sum(int64_t{20'000} * times_); }
   int64_t drafts_tried() const { return at_most_usual(sum(300'000)) * times_; }
   int32_t drafts_placed() const { return 6 * times_; }

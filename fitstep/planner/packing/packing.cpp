@@ -20,7 +20,6 @@
 #include "fitstep/planner/effort.h"
 #include "fitstep/planner/offload.h"
 #include "fitstep/planner/orders.h"
-#include "fitstep/planner/packing/packing_sets.h"
 #include "fitstep/planner/packing/reduced.h"
 #include "fitstep/planner/parts.h"
 #include "fitstep/planner/request.h"
@@ -29,7 +28,7 @@
 namespace fitstep {
 namespace {
 
-// One program with optional ops and one request, for all sets.
+// One program with optional ops and one request.
 class Packing {
  public:
   Packing(const Program& program, const Machine& machine, const PlanRequest& request)
@@ -40,13 +39,10 @@ class Packing {
         optional_count_(optional_ops(program).size()),
         floor_(floor_in_order(program, std::span(&order_, 1), machine, request)),
         deadline_(request.time_limit_s) {
-    PackingSets found{.sets = {{}}, .fixed = 1};
-    if (has("packing") && request.policy == "auto")
-      found = packing_sets(program, order_, machine, request);
-    for (const std::vector<OpId>& set : found.sets) {
-      reduced_.push_back(reduce(program, order_, set));
+    reduced_.push_back(reduce(program, order_, {}));
+    if (has("packing") && request.policy == "auto") {
+      reduced_.push_back(reduce(program, order_, optional_ops(program)));
     }
-    fixed_ = found.fixed;
   }
 
   Outcome plan() const {
@@ -62,7 +58,7 @@ class Packing {
       if (best && deadline_.has_passed()) break;
       Outcome outcome = plan_for(i, request_.capacity_bytes);
       const auto* gave_up = std::get_if<GaveUp>(&outcome);
-      if (gave_up != nullptr && i < fixed_ && gave_up->least_found_bytes > 0) {
+      if (gave_up != nullptr && gave_up->least_found_bytes > 0) {
         least_bytes = std::min(least_bytes, gave_up->least_found_bytes);
       }
       auto* fits = std::get_if<Fits>(&outcome);
@@ -106,24 +102,24 @@ class Packing {
     return std::pair(a.predicted_ps, a.height_bytes) < std::pair(b.predicted_ps, b.height_bytes);
   }
 
-  // Each set has an equal share of time and progress.
-  PlanRequest request_for(size_t set, int64_t capacity_bytes) const {
+  // Each of the plans has an equal share of time and progress.
+  PlanRequest request_for(size_t which, int64_t capacity_bytes) const {
     const auto count = static_cast<double>(reduced_.size());
     PlanRequest request = request_;
     request.capacity_bytes = capacity_bytes;
     request.time_limit_s /= count;
     if (request_.progress) {
-      request.progress = [this, set, count](double share) {
-        request_.progress((static_cast<double>(set) + share) / count);
+      request.progress = [this, which, count](double share) {
+        request_.progress((static_cast<double>(which) + share) / count);
       };
     }
     return request;
   }
 
   // Without packs as make_plan does it, so that the answer is never slower for having them.
-  Outcome plan_for(size_t set, int64_t capacity_bytes) const {
-    const Reduced& reduced = reduced_[set];
-    const PlanRequest request = request_for(set, capacity_bytes);
+  Outcome plan_for(size_t which, int64_t capacity_bytes) const {
+    const Reduced& reduced = reduced_[which];
+    const PlanRequest request = request_for(which, capacity_bytes);
     const auto plan = [&](std::span<const std::vector<OpId>> orders) {
       return plan_in_order(reduced.program, orders, machine_, request);
     };
@@ -132,10 +128,10 @@ class Packing {
                      : try_orders(reduced.program, request, plan);
   }
 
-  // With the least capacity for which one of the sets has a plan: a request for it finds the same.
-  // Sets whose own floor is above the capacity have not been looked at yet.
+  // With the least capacity for which one of the reduced programs has a plan: a request for it
+  // finds the same. Programs whose own floor is above the capacity have not been planned for yet.
   Outcome give_up(int64_t least_bytes) const {
-    for (size_t i = 0; i < fixed_ && request_.says_least; ++i) {
+    for (size_t i = 0; i < reduced_.size() && request_.says_least; ++i) {
       const int64_t floor_bytes =
           floor_in_order(reduced_[i].program, std::span(&reduced_[i].order, 1), machine_, request_)
               .bytes;
@@ -190,8 +186,7 @@ class Packing {
   const size_t optional_count_;
   const Floor floor_;
   const Deadline deadline_;
-  std::vector<Reduced> reduced_;  // By set.
-  size_t fixed_ = 0;              // Of the sets, those that do not depend on the capacity.
+  std::vector<Reduced> reduced_;  // Without optional ops, and with all of them.
 };
 
 }  // namespace

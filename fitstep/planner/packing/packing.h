@@ -6,10 +6,9 @@
 //
 // One bit of an element of y is enough for b, so between w and b a plan may hold m. What that costs
 // is known before (an op more, another form of b), and what it saves too: the bytes of y but for
-// those of m, from the pack to b. Which values are worth it depends on all that is dropped and
-// copied besides. So a few sets of them (packing_sets.h) are planned for, as programs of their own
-// (reduced.h), and the fastest plan is the answer. None is among the sets, so packing never makes a
-// plan slower.
+// those of m, from the pack to b. The planner plans twice, as for programs of their own
+// (reduced.h): once with no optional op and once with all of them. The fastest plan is the answer,
+// so packing never makes a plan slower.
 #pragma once
 
 #include "fitstep/machine/machine.h"

@@ -102,14 +102,9 @@ class Walk {
     return values_.op_at(tick).forms[static_cast<size_t>(form)];
   }
 
-  // The preferred one of the forms that can run now, or else the first of them; -1 if none can.
+  // The fastest of the forms that can run now; -1 if none can.
   template <class CanRun>
-  static int32_t choose_form(std::span<const Values::Choice> forms,
-                             const std::vector<int8_t>& preferred, Tick tick, CanRun can_run) {
-    if (!preferred.empty()) {
-      const auto choice = static_cast<uint8_t>(preferred[static_cast<size_t>(tick)]);
-      if (can_run(forms[choice])) return forms[choice].form;
-    }
+  static int32_t choose_form(std::span<const Values::Choice> forms, CanRun can_run) {
     const auto found = std::ranges::find_if(forms, can_run);
     return found == forms.end() ? -1 : found->form;
   }
@@ -117,7 +112,7 @@ class Walk {
   int32_t first_form(Tick tick) const {
     const std::span<const Values::Choice> forms = values_.first_forms(tick);
     if (forms.size() == 1) return forms.front().form;
-    return choose_form(forms, selection_.first_form, tick,
+    return choose_form(forms,
                        [&](const Values::Choice& choice) { return is_ready(tick, choice.form); });
   }
 
@@ -139,15 +134,13 @@ class Walk {
 
   int32_t again_form(ValueId value) const {
     const Tick maker = values_[value].made;
-    return choose_form(values_.again_forms(maker), selection_.again_form, maker,
-                       [&](const Values::Choice& choice) {
-                         const Form& form = form_at(maker, choice.form);
-                         return now_ <= choice.until &&
-                                std::ranges::any_of(form.writes, [&](const Write& write) {
-                                  return write.storage == values_[value].storage &&
-                                         write.version == values_[value].version;
-                                });
-                       });
+    return choose_form(values_.again_forms(maker), [&](const Values::Choice& choice) {
+      const Form& form = form_at(maker, choice.form);
+      return now_ <= choice.until && std::ranges::any_of(form.writes, [&](const Write& write) {
+               return write.storage == values_[value].storage &&
+                      write.version == values_[value].version;
+             });
+    });
   }
 
   // A new stay with the value in it; kNone on failure.

@@ -28,11 +28,6 @@ struct Selection {
   // Per scope and tick: a dropped value that was touched in the same part is still there.
   std::vector<std::vector<int32_t>> scopes;
   Tick window = 0;  // ... and so is one that was touched at most so many ticks ago.
-  // By tick: which of the op's forms is preferred when it runs first, and again; fastest where
-  // empty. Where this one reads what is not there, the next one runs.
-  std::vector<int8_t> first_form;
-  std::vector<int8_t> again_form;
-
   bool is_still_there(ValueId value, Tick touched, Tick now) const {
     const int8_t scope = scope_of[value.index()];
     if (scope == kKeep || now - touched <= window) return true;
@@ -44,9 +39,7 @@ struct Selection {
 inline Selection keep_all(const Values& values) {
   return {.name = "keep",
           .scope_of = std::vector<int8_t>(values.size(), Selection::kKeep),
-          .scopes = {},
-          .first_form = {},
-          .again_form = {}};
+          .scopes = {}};
 }
 
 }  // namespace fitstep

@@ -52,14 +52,12 @@ Drafts::Drafts(const Task& task, const Selector& selector, int64_t kept_bytes)
     : task_(task),
       selector_(selector),
       may_drop_(task.request.policy != "offload"),
-      form_flips_(task),
       estimate_bytes_(static_cast<double>(kept_bytes)),
       has_choice_(selector.has_phases() && may_drop_) {
-  if (has("frugal") && task.values.has_alternatives()) find_frugal();
   const auto measure_these = [this](const std::vector<Selection>& selections) {
     measure_all(selections.size(), [&](size_t i) { return selections[i]; });
   };
-  measure_these(form_flips_.best());
+  measure_these({keep_all(task.values)});
   // With more ops a selection of reversals is too large.
   if (has("reversal") && has_choice_ && task.effort().is_medium()) {
     for (const Phase& phase : find_phases(task.values)) {
@@ -74,55 +72,21 @@ int64_t Drafts::Draft::predicted_ps(int64_t aim_bytes) const {
   return std::ranges::find_if(points, within)->time_ps;
 }
 
-// Only where operands differ: among forms that read the same the limit decides.
-void Drafts::find_frugal() {
-  const Values& values = task_.values;
-  const auto find = [&](Tick tick, std::span<const Values::Choice> forms) {
-    const std::vector<Form>& of_op = values.op_at(tick).forms;
-    const auto form = [&](size_t i) -> const Form& {
-      return of_op[static_cast<size_t>(forms[i].form)];
-    };
-    size_t least = 0;
-    for (size_t i = 1; i < std::min<size_t>(forms.size(), 128); ++i) {
-      const bool is_less = working_set_bytes(values.program(), form(i)) <
-                           working_set_bytes(values.program(), form(least));
-      if (is_less && !have_equal_operands(form(i), form(0))) least = i;
-    }
-    return static_cast<int8_t>(least);
-  };
-  bool is_any = false;
-  for (Tick tick = 0; tick < values.tick_count(); ++tick) {
-    frugal_first_.push_back(find(tick, values.first_forms(tick)));
-    frugal_again_.push_back(find(tick, values.again_forms(tick)));
-    is_any = is_any || frugal_first_.back() > 0 || frugal_again_.back() > 0;
-  }
-  if (!is_any) frugal_first_.clear();
-}
-
 // Drafts for the selections make(0), make(1), ..., in that order.
 void Drafts::measure_all(size_t count, const std::function<Selection(size_t)>& make) {
-  std::vector<std::vector<Draft>> found(count);
+  std::vector<std::optional<Draft>> found(count);
   for_each_index(task_.request.threads, count, [&](size_t i) {
     if (!task_.is_stopped()) found[i] = measured(make(i));
   });
-  for (std::vector<Draft>& of_one : found) std::ranges::move(of_one, std::back_inserter(drafts_));
+  for (std::optional<Draft>& one : found) {
+    if (one) drafts_.push_back(std::move(*one));
+  }
 }
 
-// Also with the forms that read least, if the selection leaves forms open.
-std::vector<Drafts::Draft> Drafts::measured(Selection selection) const {
-  std::vector<Draft> drafts;
-  const auto add = [&](Selection one) {
-    const std::optional<Candidate> candidate = schedule_candidate(task_, one);
-    if (candidate) drafts.push_back({points_of(task_, *candidate), std::move(one)});
-  };
-  if (!frugal_first_.empty() && selection.first_form.empty() && selection.again_form.empty()) {
-    Selection frugal = selection;
-    frugal.first_form = frugal_first_;
-    frugal.again_form = frugal_again_;
-    add(std::move(frugal));
-  }
-  add(std::move(selection));
-  return drafts;
+std::optional<Drafts::Draft> Drafts::measured(Selection selection) const {
+  const std::optional<Candidate> candidate = schedule_candidate(task_, selection);
+  if (!candidate) return std::nullopt;
+  return Draft{points_of(task_, *candidate), std::move(selection)};
 }
 
 void Drafts::measure_down_to(int64_t aim_bytes) {

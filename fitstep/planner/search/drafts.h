@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "fitstep/planner/candidates.h"
@@ -33,8 +34,6 @@ class Drafts {
   // until the next call.
   std::vector<const Selection*> best(int64_t aim_bytes);
 
-  const FormFlips& form_flips() const { return form_flips_; }
-
  private:
   struct Draft {
     std::vector<FormPoint> points;  // Of all choices of forms; bytes fall, time rises.
@@ -46,23 +45,17 @@ class Drafts {
     int64_t predicted_ps(int64_t aim_bytes) const;
   };
 
-  void find_frugal();
   void measure_all(size_t count, const std::function<Selection(size_t)>& make);
-  std::vector<Draft> measured(Selection selection) const;
+  std::optional<Draft> measured(Selection selection) const;
   void measure_down_to(int64_t aim_bytes);
 
   const Task& task_;
   const Selector& selector_;
   const bool may_drop_;
-  const FormFlips form_flips_;
   double estimate_bytes_;  // The next one of the ladder; it falls.
   bool has_choice_;
   bool has_prices_ = false;
   std::vector<Draft> drafts_;
-  // By tick: of the op's forms that of the least working set; empty if the fastest ones read as
-  // few.
-  std::vector<int8_t> frugal_first_;
-  std::vector<int8_t> frugal_again_;
 };
 
 // Keeps values again that the candidate drops, those first whose recomputing costs most for their

@@ -156,9 +156,9 @@ bool TargetSearch::reach_by_both(int64_t target_bytes) {
 // For programs so small that one value more or less shows: as long as any flip helps.
 void TargetSearch::flip(int64_t target_bytes) {
   constexpr int64_t kFewest = 20;  // With fewer tries hardly any would help.
+  if (!drafts_.may_drop()) return;
   int64_t tries = effort_.values_flipped();
-  std::vector<ValueId> values;
-  if (drafts_.may_drop()) values = selector_.droppable();
+  const std::vector<ValueId> values = selector_.droppable();
   bool has_helped = tries >= kFewest;
   while (has_helped) {
     has_helped = false;
@@ -166,11 +166,6 @@ void TargetSearch::flip(int64_t target_bytes) {
       if (tries-- <= 0 || is_over(target_bytes)) return;
       has_helped |=
           try_flipped(target_bytes, selector_.flipped(pool_.best(target_bytes).selection, value));
-    }
-    const Selection best = pool_.best(target_bytes).selection;
-    for (const Selection& selection : drafts_.form_flips().around(best)) {
-      if (tries-- <= 0 || is_over(target_bytes)) return;
-      has_helped |= try_flipped(target_bytes, selection);
     }
   }
 }

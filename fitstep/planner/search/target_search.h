@@ -3,7 +3,7 @@
 //   1 copies      all kept, what does not fit goes below and comes back
 //   2 recompute   the drafts that fit, filled up with what can be kept (drafts.h)
 //   3 both        drafts that do not fit, with the rest of their bytes below
-//   4 flips       of the best so far, one value dropped or kept, or one op in another form
+//   4 flips       of the best so far, one value dropped or kept
 //
 // Every way ends in a layout. Where the layout needs more than the target, the same way is asked
 // for less, a few times. All that was placed goes into one pool, which keeps what nothing beats. So
