@@ -1,13 +1,13 @@
-// Asking: whether programs can train within a budget, and what would do if they cannot. The one
-// place where that is decided, for compile() and for the command.
+// Ask: can these programs train within a budget, and if not, which budget works? compile() and the
+// command `fitstep` both get their answer here.
 //
-//   homes?    where the planner wants them; else all below; on the disk only if need be
-//     plans   of every program, with the homes that they share
-//       no?   any budget is right: a larger one
-//             otherwise the least budget (least.h), and whether "auto" fits
+//   1 homes   where the planner wants them; else all on the tier below; last of all on the disk
+//   2 plans   for every program, with the homes that the programs share
+//   3 none?   is_free: try a larger budget
+//             otherwise: find the least budget (least.h), and whether policy "auto" fits
 //
-// Beside a disk the least budget is tried: with a smaller budget its files have smaller pieces and
-// copies take longer, so that other plans are found.
+// With a disk, the least budget is tried before the answer names it: a smaller budget means smaller
+// pieces of files and slower copies, and therefore other plans.
 #pragma once
 
 #include "fitstep/planner/ask/ask.h"       // IWYU pragma: export

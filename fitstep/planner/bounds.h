@@ -1,12 +1,13 @@
-// Bounds: what no plan can beat, in bytes and in time, whatever it keeps, drops or moves.
+// Bounds: bytes and time that no plan can beat, whatever the plan keeps, drops or copies.
 //
-//   floor     homes on the device + the largest working set of one op
-//   bound     the greatest of: work of every op, cut, path
+//   floor     bytes: homes on the device + the largest working set of one op
+//   bound     time: the greatest of the work of every op, the cut bound and the path bound
 //
-// Needs are what every plan has to run and to hold; all bounds stand on them. The cut and path
-// bounds add what must be made again or moved below a capacity. Order bounds hold for one order of
-// the ops. A bound never looks at a plan, so that a fault of the planner cannot hide in it. What
-// reaches its bound is proven, and the search ends there.
+// `needs` lists what every plan has to run and to hold; every bound is computed from it. The cut
+// and path bounds add what must be recomputed or copied within a capacity. `order_bounds` takes the
+// least bound over several orders of the ops. No bound looks at a plan, so a fault of the planner
+// cannot change a bound. The search ends when a plan reaches the bound: that plan is proven
+// fastest.
 #pragma once
 
 #include "fitstep/planner/bounds/bound.h"         // IWYU pragma: export

@@ -1,12 +1,12 @@
-// Candidates: a selection with everything that follows from it, compared before it becomes a plan.
+// Candidates: selections with their schedule, layout, height and time. The best become plans.
 //
-//   selection --> schedule, forms, offload, layout --> height and time --> pool: what nothing beats
+//   selection --> schedule, forms, offload, layout --> height and time --> pool of the best
 //
-// The pool keeps the candidates for which no other is both lower and faster. Holes are
-// bytes that a layout cannot use, and how much more has to leave because of them. A chosen
-// candidate is assembled into a Plan, the data that the runtime obeys.
+// `pool` keeps each candidate unless another one is both lower and faster. `holes` finds bytes that
+// a layout cannot use, and evicts more to make up for them. `assemble` turns the chosen candidate
+// into a Plan, which the runtime executes.
 #pragma once
 
-#include "fitstep/planner/candidates/candidate.h"   // IWYU pragma: export
-#include "fitstep/planner/candidates/holes.h"       // IWYU pragma: export
-#include "fitstep/planner/candidates/pool.h"        // IWYU pragma: export
+#include "fitstep/planner/candidates/candidate.h"  // IWYU pragma: export
+#include "fitstep/planner/candidates/holes.h"      // IWYU pragma: export
+#include "fitstep/planner/candidates/pool.h"       // IWYU pragma: export

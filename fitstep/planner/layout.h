@@ -1,11 +1,11 @@
-// Layout: an address for every block, as low in all as can be found or proven.
+// Layout: gives every block an offset, so that the highest address in use is as low as possible.
 //
-//   blocks with ticks --> sections of time --> skylines, colouring, exact search --> offsets
+//   blocks with ticks --> parts of time --> colouring, skylines, exact search --> offsets
 //
-// A block has a size and the ticks during which it is there; two that are there together may not
-// overlap. Time is cut into sections that share no block, and each is laid out by itself. Quick
-// rules come first. Where they leave a gap to the peak, below which nothing can be, an exact search
-// finds a better layout or proves that there is none.
+// A block has a size and a range of ticks. Two blocks that are live at the same tick may not
+// overlap. Time is cut into parts that share no block, and each part is laid out by itself. Fast
+// rules come first. No layout is lower than the peak of live bytes. If the fast rules end above the
+// peak, an exact search finds a lower layout or proves that there is none.
 #pragma once
 
 #include "fitstep/planner/layout/placer.h"  // IWYU pragma: export

@@ -1,4 +1,4 @@
-// make_plan, make_frontier and choose: which planner a program needs, and which plan a capacity.
+// make_plan, make_frontier and choose. A program with optional ops goes to the packing planner.
 #include <algorithm>
 #include <cstdint>
 #include <span>

@@ -1,11 +1,12 @@
-// Offload: values that lie idle go to the host or a disk, and come back before their next use.
+// Offload: evicts idle values to the host or a disk, and prefetches them before their next use.
 //
 //   schedule, limit --> gaps --> evictions --> tiers --> timing --> a schedule with copies
 //
-// A gap is a time in which a value lies in the arena and nothing uses it. Evictions choose gaps
-// until everything is within the limit. Tiers choose where each goes. Timing says when copies run
-// beside ops and what waits for them, by the clock of the simulator. The cutter cuts stays where
-// copies end, and `early` lets a copy start beside the last op that reads.
+// A gap is a time in which a value is in the arena and no op uses it. `evictions` chooses gaps
+// until the live bytes are within the limit. `tiers` chooses host or disk for each gap. `timing`
+// says when copies run beside ops and which ops wait for them; it uses the clock of the simulator.
+// `cutter` cuts stays at the gaps. `early` starts a copy while the last op that reads the value
+// still runs.
 #pragma once
 
 #include "fitstep/planner/offload/cutter.h"     // IWYU pragma: export

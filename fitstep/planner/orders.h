@@ -1,10 +1,10 @@
-// Orders: the same ops one behind another in other ways, and the planner for one of these.
+// Orders: in which order the ops run, and the planner for one such order.
 //
 //   program --> order --> plan in it --> far above its bound? --> plan in other orders
 //
-// The first order is made so that little lives at once. `in_order` plans the program in one order.
-// For small programs another order is looked for near the best. The fastest plan of all orders is
-// the answer. Floor and bounds hold for every order.
+// `order` makes a first order in which few bytes are live at once. `in_order` plans in one order.
+// `reorder` improves an order of a small program by moving single ops. `try_orders` returns the
+// fastest plan of all orders. The floor holds for every order, the bound for every order tried.
 #pragma once
 
 #include "fitstep/planner/orders/in_order.h"    // IWYU pragma: export

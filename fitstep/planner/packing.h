@@ -1,10 +1,10 @@
-// Packing: which values a plan holds in fewer bytes while nobody needs all of them.
+// Packing: keeps a value in a smaller code between uses, if the later ops can read the code.
 //
 //   optional ops --> reduced programs: none of them, all of them --> plans --> the faster one
 //
-// Packing ops are optional ops of a program. A set of them gives a reduced program: these ops are in
-// it and the other optional ones are not. It is planned as any other. Its plan is then translated
-// to the first program.
+// Ops that pack are optional ops of a program. A reduced program contains some of the optional ops
+// and drops the others. The planner plans a reduced program like any other and translates the plan
+// back.
 #pragma once
 
 #include "fitstep/planner/packing/packing.h"  // IWYU pragma: export

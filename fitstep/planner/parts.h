@@ -1,7 +1,7 @@
-// Parts of the planner that can be left out to see what each gives and costs
-// (benchmarks/planner/ablation.py, docs/ablation.md). They can be only in a build with
-// -DFITSTEP_ABLATION=ON, where the environment variable FITSTEP_WITHOUT names those that are left
-// out, with commas between; in any other build asking costs nothing.
+// Parts of the planner that you can switch off, to measure what each part gives and costs
+// (benchmarks/planner/ablation.py, docs/ablation.md). Build with -DFITSTEP_ABLATION=ON and set for
+// example FITSTEP_WITHOUT="holes,reorder". In any other build has() is always true and costs
+// nothing.
 #pragma once
 
 #include <string_view>

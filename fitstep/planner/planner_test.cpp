@@ -17,10 +17,10 @@
 namespace fitstep {
 namespace {
 
-// The machine of hand-made tests: ops take the time that they say, starting them takes none.
+// The machine of these tests: ops take their form's time, launches take none.
 Machine test_machine() { return {.name = "unit", .tiers = {{.name = "device"}}}; }
 
-// The plan, which is valid; every test takes its plans from here.
+// Makes a plan and checks that it is valid; every test takes its plans from here.
 Plan plan_of(const Outcome& outcome, const Program& program, int64_t capacity_bytes) {
   const auto* fits = std::get_if<Fits>(&outcome);
   if (fits == nullptr) {
@@ -73,8 +73,8 @@ TEST(MakePlan, SaysTooSmallOnlyBelowTheFloor) {
   EXPECT_EQ(answer.culprits[0].bytes, 4 * 64);
 }
 
-// Not merely what everything kept needs.
-TEST(MakePlan, SaysHowMuchWouldDoWhereItGivesUp) {
+// The named capacity is less than keeping everything needs.
+TEST(MakePlan, NamesACapacityThatWorksWhenItGivesUp) {
   const Machine machine = unit_machine();
   int32_t gave_up_count = 0;
   int32_t lower_count = 0;
@@ -100,7 +100,7 @@ TEST(MakePlan, SaysHowMuchWouldDoWhereItGivesUp) {
   EXPECT_GT(lower_count, gave_up_count / 2);
 }
 
-// Batch statistics that only a backward pass looks at: nothing ever has to come.
+// Batch statistics that only a backward pass reads: nothing ever has to be prefetched.
 TEST(MakePlan, FindsOneWhereNothingOfAHomeBelowIsRead) {
   Program program = chain_program({.layers = 3});
   const StorageId home(program.storages.size());
@@ -121,7 +121,7 @@ TEST(MakePlan, FindsOneWhereNothingOfAHomeBelowIsRead) {
   }
 }
 
-// A limit that has passed before the first plan: the first is still the answer.
+// The time limit passes before the first plan: the answer is still the first plan.
 TEST(MakePlan, AnswersWithTheFirstPlanWhereTimeIsUp) {
   const Program program = chain_program({.layers = 24});
   const int64_t capacity_bytes = int64_t{12} * 64;
@@ -132,7 +132,7 @@ TEST(MakePlan, AnswersWithTheFirstPlanWhereTimeIsUp) {
   const Plan hurried = plan_of(ask(1e-9, capacity_bytes), program, capacity_bytes);
   EXPECT_GT(hurried.lane(Lane::Compute).size(), program.ops.size());
   EXPECT_TRUE(std::holds_alternative<TooSmall>(ask(1e-9, 64)));
-  // With time left, effort rises; nothing gets worse by it.
+  // With time left the effort rises; the plan does not get worse.
   const Plan usual = plan_of(ask(0, capacity_bytes), program, capacity_bytes);
   const Plan patient = plan_of(ask(2, capacity_bytes), program, capacity_bytes);
   EXPECT_LE(patient.certificate.predicted_ps, usual.certificate.predicted_ps);

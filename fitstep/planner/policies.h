@@ -1,11 +1,10 @@
-// Policies: who may decide what.
+// Policies: how published systems decide what to keep, copy and recompute.
 //
-//   request.policy --> which moves there are, and candidates where the system makes its own
+//   request.policy --> candidates that the published system would make
 //
-// Ours, `auto`, uses every move. The others decide as published systems do: vDNN, vDNN++,
-// TensorFlow's swaps, Layrub, one file each. They share how layers are found and how copies are
-// staged. Schedules, layout, bounds and proofs are the same for all of them. So comparing them
-// compares decisions alone.
+// `auto` is ours and searches with every move. vDNN, vDNN++, TensorFlow's swaps and Layrub have one
+// file each here. `layers` and `stage` serve all of them. Schedules, layout, bounds and verifier
+// are the same for every policy: comparing two policies compares their decisions and nothing else.
 #pragma once
 
 #include "fitstep/planner/policies/policies.h"  // IWYU pragma: export

@@ -1,8 +1,8 @@
-// A request for a plan, and the three answers that there are, never merged: a plan; the proof that
-// no plan exists (the budget is below the floor); or "gave up", with the least height that was
-// found.
+// A request for a plan, and its three possible answers.
 //
-//   PlanRequest  homes, capacity, policy, effort  -->  Fits | TooSmall | GaveUp
+//   PlanRequest  homes, capacity, policy, effort  -->  Fits      a plan
+//                                                  |   TooSmall  proof that no plan can exist
+//                                                  |   GaveUp    no plan found; a capacity to try
 #pragma once
 
 #include <cstdint>
@@ -25,46 +25,46 @@ struct Home {
 };
 
 inline constexpr int32_t kUsualEffort = 8;
-inline constexpr double kFirstPlan = 1e-9;  // As a time limit: the first plan that is found.
+inline constexpr double kFirstPlan = 1e-9;  // As a time limit: take the first plan found.
 
 struct PlanRequest {
-  // One for every persistent storage; empty: the planner chooses their tiers and stacks them.
+  // One for every persistent storage; empty: the planner chooses tiers and offsets of the homes.
   std::vector<Home> homes;
-  int64_t bottom_bytes = 0;       // Nothing but homes lies below this device address ...
-  int64_t host_bottom_bytes = 0;  // ... and below this one of the host tier.
+  int64_t bottom_bytes = 0;       // Below this device address there are only homes ...
+  int64_t host_bottom_bytes = 0;  // ... and so below this address of the host tier.
   int64_t capacity_bytes = 0;     // Of the device arena.
   uint64_t seed = 1;
-  // Rounds of selection and layout per target; more is slower, better.
+  // Rounds of selection and layout per target. Raise it for faster plans; planning takes longer.
   int32_t effort = kUsualEffort;
-  // Seconds, 0 for no limit. Until then the search goes on with more effort, so plans may differ
-  // from run to run; then the best plan so far is the answer, or the first that is found.
+  // Seconds; 0 for no limit. The search uses all of this time, so plans may differ from run to run.
+  // At the limit the answer is the best plan so far; without any, the next plan found.
   double time_limit_s = 0;
-  int32_t threads = 1;          // That search; the answer is the same with any number of them.
+  int32_t threads = 1;          // Of the search; the plan is the same with any number of threads.
   std::string policy = "auto";  // One of policy_names().
-  // Which copies may be in a code, where the program says what codes make of them (codes.h): those
-  // to the disk if the policy's may, and those to the host whatever it says.
+  // Which copies may be compressed, if the program knows the compressed sizes (codes.h). Copies to
+  // the disk also need a policy that allows it; copies to the host do not depend on the policy.
   bool codes_on_disk = true;
   bool codes_on_host = false;
-  // Where no plan is found: looks for a capacity for which this request finds one. With offload
-  // that takes longer than planning; find_least() (least.h) is quicker and gets closer.
+  // If no plan is found: search for a capacity that works. With offload this takes longer than
+  // planning. find_least() (least.h) is faster and finds a smaller capacity.
   bool says_least = true;
-  // Called with a fraction done (0 .. 1); may be empty.
+  // Called with the fraction done (0 .. 1); may be empty.
   std::function<void(double)> progress;
 };
 
-// Every policy that a request may name; the first is what people want.
-//   auto             recompute, and offload where the machine has a host tier
+// Every policy that a request may name. Use "auto" unless you compare policies.
+//   auto             recompute, and offload if the machine has a host tier
 //   none             keep everything
-//   recompute        one of the two moves alone
-//   offload
-//   recompute-sqrt   every k-th narrow cut of n is kept, k = sqrt(n)
+//   recompute        recompute only
+//   offload          offload only
+//   recompute-sqrt   keep every k-th of n narrow cuts, k = sqrt(n)
 //   vdnn-dyn, ...    what published systems do: policies/policies.h
 std::span<const char* const> policy_names();
 
-// An op that binds the floor or the least height found.
+// An op that needs most bytes: it sets the floor.
 struct Culprit {
   OpId op;
-  int64_t bytes = 0;  // What must be resident while it runs.
+  int64_t bytes = 0;  // That must be resident while the op runs.
 };
 
 struct Fits {
@@ -75,15 +75,15 @@ struct TooSmall {
   std::vector<Culprit> culprits;  // Largest first.
 };
 struct GaveUp {
-  // With offload a capacity for which the same request finds a plan, not the height of that plan;
-  // 0 where nobody wanted to know, or none was found.
+  // A capacity for which the same request finds a plan; 0 if none is known. With offload it may be
+  // more than the height of that plan.
   int64_t least_found_bytes = 0;
   int64_t floor_bytes = 0;
   std::vector<Culprit> culprits;
 };
 using Outcome = std::variant<Fits, TooSmall, GaveUp>;
 
-// One point of the frontier: the plan that is fastest among those of at most its height.
+// One point of the frontier: the fastest plan of at most this height.
 struct Point {
   int64_t height_bytes = 0;
   int64_t predicted_ps = 0;
@@ -93,7 +93,7 @@ struct Point {
 struct Frontier {
   int64_t floor_bytes = 0;    // Proven.
   int64_t bound_ps = 0;       // No plan is faster.
-  std::vector<Point> points;  // Height falls, time rises; no point is beaten by another.
+  std::vector<Point> points;  // Height falls, time rises; no point is both higher and slower.
   std::vector<Culprit> culprits;
 };
 

@@ -2,10 +2,10 @@
 //
 //   targets --> drafts --> candidates --> pool --> next target
 //
-// A target is a number of bytes that the next candidates are to fit into. Drafts are selections
-// that have been measured once and are not measured again. Moves say what a policy may do on a
-// machine. Ahead searches on threads of its own what will probably be wanted next. Codes choose
-// which copies of a finished plan are made in fewer bytes.
+// A target is a number of bytes into which the next candidates shall fit. `drafts` keeps selections
+// that were measured once. `moves` says what a policy may do on a machine. `ahead` uses threads to
+// search early for what will probably be needed next. `codes` chooses which copies of a finished
+// plan are compressed.
 #pragma once
 
 #include "fitstep/planner/search/ahead.h"   // IWYU pragma: export

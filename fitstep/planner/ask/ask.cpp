@@ -22,7 +22,7 @@
 namespace fitstep {
 namespace {
 
-// The best plans, any plans, or the least capacity that has some.
+// What to search for: the best plans, the first plans found, or the least capacity with plans.
 enum class LooksFor { Plan, Any, Least };
 
 bool has_host(const Machine& machine) { return room_bytes(machine, kHostTier) > 0; }
@@ -32,7 +32,7 @@ class Asking {
  public:
   explicit Asking(const BudgetQuestion& question)
       : question_(question), programs_(question.programs), places_(question.places) {
-    FITSTEP_CHECK(!programs_.empty(), "a budget question is about a program");
+    FITSTEP_CHECK(!programs_.empty(), "a budget question needs at least one program");
     if (places_.homes.empty() && !question_.arena_bytes) {
       places_.homes = homes_of(*last().program);
     }
@@ -42,7 +42,7 @@ class Asking {
   BudgetAnswer run() {
     BudgetAnswer answer = plan_with_homes(LooksFor::Plan);
     while (auto* refusal = std::get_if<Refusal>(&answer)) {
-      if (question_.is_free && question_.arena_bytes) return answer;  // It grows.
+      if (question_.is_free && question_.arena_bytes) return answer;  // The caller grows the arena.
       const std::optional<int64_t> larger_bytes = larger_than(*refusal);
       if (!question_.is_free || !larger_bytes) {
         find_least(*refusal);
@@ -58,13 +58,13 @@ class Asking {
  private:
   const Asked& last() const { return programs_.back(); }
 
-  // With the tiers below as they are beside this budget.
+  // Sets the budget, and the machine with the tiers below for this budget.
   void take(int64_t budget_bytes) {
     budget_bytes_ = budget_bytes;
     machine_ = question_.machine_for(std::max<int64_t>(budget_bytes - question_.outside_bytes, 0));
   }
 
-  // An eighth more. Nothing if that does not help.
+  // The next budget to try: an eighth more. Nothing if even 4 x the floor was not enough.
   static std::optional<int64_t> larger_than(const Refusal& refusal) {
     constexpr int64_t kMostFloors = 4;
     const int64_t tried_bytes = refusal.budget_bytes;
@@ -74,7 +74,7 @@ class Asking {
 
   // -- homes
 
-  // Whether homes may be anywhere.
+  // Whether the planner may choose where homes are.
   bool is_free() const {
     return last().given == nullptr && (last().policy == "auto" || last().policy == "offload");
   }
@@ -89,7 +89,7 @@ class Asking {
     leaves_homes_ = false;
     if (last().given != nullptr && is_alone() && !has_disk(machine_)) {
       put_below(homes_below(*last().program, *last().given), false);
-      // As dense as that, or what the file says is no plan; then it is refused for its homes.
+      // Takes the plan's homes if they are as dense as ours; otherwise the plan will be refused.
       Places in_plan = places_in(*last().program, *last().given, places_.homes);
       const bool is_dense = in_plan.bottom_bytes <= places_.bottom_bytes &&
                             in_plan.host_bottom_bytes <= places_.host_bottom_bytes;
@@ -102,7 +102,7 @@ class Asking {
     return plan(looks_for);
   }
 
-  // Then its homes may be where its plan has them.
+  // Whether there is one program and it has all homes: then homes may be where its plan has them.
   bool is_alone() const { return programs_.size() == 1 && has_all(*last().program, places_.homes); }
 
   void put_below(const Names& names, bool on_disk) {
@@ -131,12 +131,12 @@ class Asking {
         if (std::holds_alternative<Fitting>(answer)) return answer;
       }
     }
-    // What is right for one program was not right for another.
+    // These homes suit the last program and not another one: put all that fit below.
     put_below(fitting_below, false);
     return plan(looks_for);
   }
 
-  // In the arena; on the disk, whose copies take long, where there is no plan otherwise.
+  // Homes stay in the arena if there is a plan; otherwise they go to the disk, which is slow.
   BudgetAnswer plan_beside_disk(LooksFor looks_for) {
     const Program& program = *last().program;
     const Plan* given = last().given;
@@ -168,7 +168,7 @@ class Asking {
     return plan(looks_for);
   }
 
-  // The last program alone, with its homes where the planner wants them.
+  // Plans the last program alone and lets the planner choose where homes are.
   std::optional<Plan> plan_freely(const Machine& machine, LooksFor looks_for) const {
     PlanRequest request = request_for(last(), looks_for, 0, 1);
     request.homes.clear();
@@ -191,7 +191,7 @@ class Asking {
     return question_.arena_bytes ? std::min(bytes, *question_.arena_bytes) : bytes;
   }
 
-  // For who watches: program `i` of `count`.
+  // The request for one program. `i` of `count` is for the progress that the caller sees.
   PlanRequest request_for(const Asked& asked, LooksFor looks_for, size_t i, size_t count) const {
     PlanRequest request = question_.request;
     if (!leaves_homes_) {
@@ -215,10 +215,10 @@ class Asking {
   BudgetAnswer plan(LooksFor looks_for) {
     std::vector<Plan> plans(programs_.size());
     std::optional<Refusal> refusal;
-    int64_t next_bytes = 0;  // What the programs that do not fit need, as far as is known.
+    int64_t next_bytes = 0;  // The capacity that programs without a plan need, as far as is known.
     bool is_known = true;
     for (size_t k = 0; k < programs_.size(); ++k) {
-      // The last one usually needs most; once its least is known, others are quick.
+      // The last program usually needs most. Once its least is known, the others are quick.
       const size_t i = looks_for == LooksFor::Least ? programs_.size() - 1 - k : k;
       if (programs_[i].given != nullptr) {
         plans[i] = *programs_[i].given;
@@ -237,7 +237,7 @@ class Asking {
       refusal = refusal ? joined(std::move(*refusal), std::move(one)) : std::move(one);
     }
     if (!refusal) return fitting(std::move(plans));
-    // Without slack alignment and reserve show.
+    // The budget for exactly this capacity.
     const int64_t next_budget_bytes = budget_for_height(next_bytes);
     const bool may_grow = question_.is_free && !question_.arena_bytes && is_known;
     if (may_grow && next_budget_bytes > budget_bytes_) {
@@ -269,7 +269,7 @@ class Asking {
     }
     for (size_t i = 0; i < plans.size(); ++i) {
       const bool is_there = has_homes_at(*programs_[i].program, plans[i], places_);
-      FITSTEP_CHECK(is_there || programs_[i].given != nullptr, "a plan has homes of its own");
+      FITSTEP_CHECK(is_there || programs_[i].given != nullptr, "the planner moved shared homes");
     }
     return {.plans = std::move(plans),
             .places = places_,
@@ -304,8 +304,8 @@ class Asking {
     return refusal;
   }
 
-  // The proof must not depend on where homes are: all below, or, as homes on a disk need more
-  // staging, none there.
+  // The proof must hold wherever homes are. The floor is lowest with all homes below; on a disk
+  // also tries none below, because homes on a disk need a larger staging area.
   void prove_anywhere(const Program& program, Refusal& refusal) const {
     refusal.floor_budget_bytes = std::numeric_limits<int64_t>::max();
     const bool on_disk = !has_host(machine_);
@@ -314,7 +314,7 @@ class Asking {
     if (on_disk) prove_with(program, {}, false, refusal);
   }
 
-  // The floor with these homes below, where it is less.
+  // Takes the floor with these homes below if its budget is less.
   void prove_with(const Program& program, const Names& below, bool on_disk,
                   Refusal& refusal) const {
     const Places places = stacked(places_.homes, below, on_disk, question_.alignment_bytes);
@@ -329,7 +329,7 @@ class Asking {
     refusal.culprits = std::move(culprits);
   }
 
-  // What two programs need is what the larger one needs.
+  // Joins the refusals of two programs: takes the larger need.
   static Refusal joined(Refusal a, Refusal b) {
     const bool is_known = a.least_bytes && b.least_bytes;
     const std::optional<int64_t> bytes = std::max(a.least_bytes, b.least_bytes);
@@ -342,7 +342,7 @@ class Asking {
     return worst;
   }
 
-  // -- what would do
+  // -- which budget and policy work
 
   void find_least(Refusal& refusal) {
     constexpr int32_t kMostTries = 4;
@@ -350,7 +350,7 @@ class Asking {
     const int64_t asked_bytes = budget_bytes_;
     const bool may_change = !question_.arena_bytes;
     int64_t found_bytes = std::max(asked_bytes, refusal.floor_budget_bytes);
-    std::optional<int64_t> known_bytes;  // The same, where plans have been found.
+    std::optional<int64_t> known_bytes;  // found_bytes, once plans have been found for it.
     const auto look = [&](LooksFor looks_for) {
       if (may_change) take(found_bytes);
       return plan_with_homes(looks_for);
@@ -371,7 +371,7 @@ class Asking {
       if (is_sure || std::holds_alternative<Fitting>(look(LooksFor::Any))) break;
     }
     if (may_change) take(asked_bytes);
-    const bool is_luck = known_bytes && *known_bytes <= asked_bytes;  // That is not had again.
+    const bool is_luck = known_bytes && *known_bytes <= asked_bytes;  // Not found when asked again.
     refusal.least_budget_bytes = is_luck ? std::nullopt : known_bytes;
     refusal.least_bytes = is_luck ? std::nullopt : least_bytes;
   }
@@ -389,7 +389,7 @@ class Asking {
   Places places_;
   int64_t budget_bytes_ = 0;
   Machine machine_;
-  bool leaves_homes_ = false;  // To the planner: not all of them have room below.
+  bool leaves_homes_ = false;  // The planner places homes, because not all have room below.
 };
 
 }  // namespace

@@ -1,12 +1,12 @@
-// The answer to a budget question.
+// ask(): answers a budget question (question.h) with plans, or with a refusal that names a budget.
 #pragma once
 
 #include "fitstep/planner/ask/question.h"
 
 namespace fitstep {
 
-// REQUIRES: programs that are valid, with the homes that `places` names, unless it names none and
-// there is one program; given plans are of their programs.
+// REQUIRES: all programs are valid and have the homes that `places` names. `places` may name none
+// if there is one program. Each given plan is a plan of its program.
 BudgetAnswer ask(const BudgetQuestion& question);
 
 }  // namespace fitstep

@@ -53,7 +53,7 @@ BudgetQuestion question_about(const std::vector<Program>& programs, const Machin
   return question;
 }
 
-// Every plan is sound beside the homes that all share.
+// Checks every plan with the homes that all programs share.
 void expect_sound(const BudgetQuestion& question, const Fitting& fitting) {
   const Places& places = fitting.places;
   const Machine machine = with_homes_on_disk(question.machine_for(fitting.budget_bytes),
@@ -77,7 +77,7 @@ void expect_sound(const BudgetQuestion& question, const Fitting& fitting) {
   }
 }
 
-// Budgets from nothing to more than enough: plans, or what would do, which then does.
+// Budgets from nothing to more than enough: plans, or a refusal that names a budget that works.
 void sweep(BudgetQuestion question, int64_t most_bytes) {
   constexpr int64_t kBudgets = 6;
   for (int64_t i = 0; i <= kBudgets; ++i) {
@@ -108,7 +108,7 @@ int64_t most_bytes(const std::vector<Program>& programs) {
   return std::get<Fitting>(answer).budget_bytes * 2;
 }
 
-TEST(Ask, GivesPlansOrWhatWouldDo) {
+TEST(Ask, GivesPlansOrNamesABudgetThatWorks) {
   for (uint64_t seed = 1; seed <= 3; ++seed) {
     SCOPED_TRACE(seed);
     const std::vector<Program> programs = {program_of(seed)};
@@ -175,7 +175,7 @@ TEST(Ask, NamesWhetherAutoFits) {
   EXPECT_TRUE(refusal == nullptr || refusal->does_auto_fit == true);
 }
 
-// Pieces of files grow with the budget, so that what is beside the arena does.
+// Pieces of files grow with the budget, and with them the bytes outside the arena.
 TEST(Ask, BesideADiskTheLeastBudgetHasBeenTried) {
   const std::vector<Program> programs = {program_of(7)};
   BudgetQuestion question = question_about(programs, with_disk(1 << 20));
@@ -187,7 +187,7 @@ TEST(Ask, BesideADiskTheLeastBudgetHasBeenTried) {
   sweep(std::move(question), most_bytes(programs));
 }
 
-// As the command makes plans, and sessions that came to know their homes in another order.
+// Plans of the command, and sessions that found their homes in another order.
 TEST(Ask, AGivenPlanOfOneProgramDecidesWhereHomesAre) {
   for (const Machine& machine : {device(), with_host(1 << 20)}) {
     const std::vector<Program> programs = {program_of(3)};
@@ -215,7 +215,7 @@ TEST(Ask, AGivenPlanOfOneProgramDecidesWhereHomesAre) {
   }
 }
 
-// A file can say anything: then the plan has its homes elsewhere, and no arena is larger for it.
+// A plan's file may contain any offsets. Then the plan is refused, and the arena does not grow.
 TEST(Ask, AGivenPlanWithImpossibleHomesHasThemElsewhere) {
   const std::vector<Program> programs = {program_of(3)};
   BudgetQuestion question = question_about(programs, device());
@@ -244,13 +244,13 @@ TEST(Ask, AFloorIsNoPlanThatWasFound) {
   const std::vector<Program> programs = {program_of(3)};
   BudgetQuestion question = question_about(programs, device());
   question.budget_bytes = 1;
-  question.request.time_limit_s = 1;  // Nobody looks for the least then.
+  question.request.time_limit_s = 1;  // With a limit no least budget is searched.
   const BudgetAnswer answer = ask(question);
   EXPECT_TRUE(std::get<Refusal>(answer).is_proven());
   EXPECT_EQ(std::get<Refusal>(answer).least_budget_bytes, std::nullopt);
 }
 
-// A storage without a name, and one that has the name which that one gets.
+// A storage without a name, and another storage with the name that the first one would get.
 TEST(Ask, StoragesWithoutNamesHaveHomes) {
   std::vector<Program> programs = {program_of(3)};
   std::vector<size_t> homes;

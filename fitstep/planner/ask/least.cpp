@@ -27,9 +27,9 @@ class LeastSearch {
     request_.progress = nullptr;
   }
 
-  // From `low_bytes` on, for which there is no plan, below `high_bytes`, for which there is one.
+  // Searches between `low_bytes`, which has no plan, and `high_bytes`, which has one.
   int64_t run(int64_t low_bytes, int64_t high_bytes) {
-    constexpr int64_t kNear = 100;  // 1 % of the answer.
+    constexpr int64_t kNear = 100;  // Exact to 1/100 of the answer.
     int64_t step_bytes = low_bytes / (2 * kNear) + 1;
     while (high_bytes - low_bytes > step_bytes) {
       step_bytes *= 2;
@@ -52,7 +52,7 @@ class LeastSearch {
     return is_found(capacity_bytes, std::move(quick));
   }
 
-  // With the effort of the request. What is found first with offload is found in any case.
+  // With the effort of the request. With offload the first plan found answers the question.
   bool is_found(int64_t capacity_bytes) {
     PlanRequest asked = request_;
     if (can_offload(machine_)) asked.time_limit_s = kFirstPlan;
@@ -70,7 +70,7 @@ class LeastSearch {
   PlanRequest request_;
 };
 
-// What planning itself says, however long it takes.
+// The capacity that planning itself names, however long it takes.
 int64_t least_said(const Program& program, const Machine& machine, const PlanRequest& request,
                    int64_t capacity_bytes) {
   PlanRequest patient = request;
@@ -90,7 +90,7 @@ bool can_find_least(const PlanRequest& request) {
 
 GaveUp find_least(const Program& program, const Machine& machine, const PlanRequest& request,
                   GaveUp gave_up, int64_t first_bytes) {
-  constexpr int32_t kLooks = 4;  // With the effort of the request, 2 % more each time.
+  constexpr int32_t kLooks = 4;  // Tries with the effort of the request, each with 2 % more.
   int64_t& found_bytes = gave_up.least_found_bytes;
   const int64_t low_bytes = std::max(request.capacity_bytes, gave_up.floor_bytes - 1);
   first_bytes = std::max(first_bytes, gave_up.floor_bytes);
@@ -107,8 +107,8 @@ GaveUp find_least(const Program& program, const Machine& machine, const PlanRequ
   if (first_bytes <= low_bytes || !search.is_quickly_found(first_bytes)) {
     least_bytes = search.run(std::max(low_bytes, first_bytes), most_bytes);
   }
-  // Arenas are made of whole blocks, so who asks for what is named gets a little more, and for that
-  // the answer may be another one.
+  // Arenas consist of whole blocks, so a request for the named capacity gets a little more. So try
+  // whole blocks: for a little more the answer may differ.
   const int64_t block_bytes = program.alignment_bytes;
   for (int32_t look = 0; look < kLooks; ++look) {
     least_bytes = (least_bytes + block_bytes - 1) / block_bytes * block_bytes;

@@ -1,4 +1,4 @@
-// The least capacity for which a plan is found, where a request finds none.
+// Least: if a request finds no plan, searches for the least capacity for which it finds one.
 //
 //   floor .. asked, no .. no ...... no ................ fits        each step is twice the last
 //                                    |------- half -------|
@@ -13,15 +13,15 @@
 
 namespace fitstep {
 
-// Whether there is anything to find: not for requests with a time limit, and not for policies that
-// do what a published system does.
+// Whether find_least() can search: only without a time limit, and only for policies "auto",
+// "recompute" and "offload".
 bool can_find_least(const PlanRequest& request);
 
-// The same answer with the least capacity for which a plan is found with little effort, from the
-// floor on, and above that of `request` where that is not below the floor: to 1 %, and to less
-// where a program is so large that every try takes long. A request with that capacity has a plan,
-// which is tried last. `first_bytes` is tried first, and is enough. Never more than `gave_up`
-// names, if it names one (0: none); that itself where !can_find_least(request).
+// Returns `gave_up` with the least capacity found, to 1 %; less exact for a program so large that
+// every try takes long. The search starts at the floor and above the capacity of the request, with
+// little effort; at the end the request itself finds a plan for the capacity. Tries `first_bytes`
+// first and searches no further if there is a plan. Never names more than `gave_up` does (0: names
+// none). If !can_find_least(request), keeps the capacity of `gave_up`, or asks the planner for one.
 GaveUp find_least(const Program& program, const Machine& machine, const PlanRequest& request,
                   GaveUp gave_up, int64_t first_bytes = 0);
 

@@ -28,7 +28,7 @@ int64_t rounded(int64_t bytes, int64_t unit_bytes) {
 
 bool can_be_below(const SharedHome& home) { return home.may_be_below && home.size_bytes > 0; }
 
-// What programs call the same has one place. In a file a name may be missing, or be there twice.
+// Homes of one name share one place. In a file a name may be empty or double: it gets a suffix.
 std::map<std::string, StorageId> homes_by_name(const Program& program) {
   std::map<std::string, StorageId> found;
   for (size_t i = 0; i < program.storages.size(); ++i) {
@@ -71,7 +71,7 @@ Places stacked(std::vector<SharedHome> homes, const Names& below, bool on_disk,
 }
 
 Names all_below(std::vector<SharedHome> homes, int64_t room_bytes, int64_t alignment_bytes) {
-  // In whatever order they came.
+  // The result does not depend on the order of `homes`.
   std::ranges::sort(homes, [](const SharedHome& a, const SharedHome& b) {
     return std::tie(b.size_bytes, a.name) < std::tie(a.size_bytes, b.name);
   });
@@ -102,7 +102,7 @@ Places places_in(const Program& program, const Plan& plan, std::vector<SharedHom
   for (const Residency& it : plan.residencies) {
     const auto name = known.find(it.storage);
     const bool is_possible = it.offset_bytes >= 0 && it.offset_bytes <= kUnlimitedBytes;
-    if (!it.is_home || name == known.end() || !is_possible) continue;  // No plan of this program.
+    if (!it.is_home || name == known.end() || !is_possible) continue;  // Of another program.
     by_name.emplace(name->second, &it);
     int64_t& bottom_bytes = it.tier == kHostTier ? places.host_bottom_bytes : places.bottom_bytes;
     const int64_t size_bytes = program.storages[it.storage.index()].size_bytes;
@@ -112,7 +112,7 @@ Places places_in(const Program& program, const Plan& plan, std::vector<SharedHom
   places.host_bottom_bytes = rounded(places.host_bottom_bytes, kAlignmentBytes);
   for (SharedHome& home : homes) {
     const auto found = by_name.find(home.name);
-    // One without bytes is anywhere; not where another one is.
+    // A home without bytes goes to the bottom, where no other home is.
     const bool has_bytes = home.size_bytes > 0 && found != by_name.end();
     home.is_below = has_bytes && found->second->tier == kHostTier;
     home.offset_bytes = has_bytes ? found->second->offset_bytes : places.bottom_bytes;
@@ -174,7 +174,7 @@ Machine with_homes_on_disk(Machine machine, int64_t size_bytes) {
   as_disk.upper = kDeviceTier;
   *below(kDeviceTier) = as_disk;
   int64_t& left_bytes = machine.tiers[kDiskTier.index()].capacity_bytes;
-  if (left_bytes == 0) return machine;  // Nobody knows how much it holds.
+  if (left_bytes == 0) return machine;  // 0: the size of the disk is not known.
   left_bytes -= size_bytes;
   if (left_bytes > 0) return machine;
   machine.links.erase(below(kHostTier));

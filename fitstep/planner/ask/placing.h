@@ -1,4 +1,4 @@
-// Placing homes that several programs share: stacked in their order, each on its tier.
+// Placing: gives homes that several programs share their offsets, stacked in order on each tier.
 //
 //   arena | home | home |            below | home | home |
 //         0             bottom             0             host bottom
@@ -19,37 +19,37 @@ namespace fitstep {
 
 using Names = std::set<std::string>;
 
-// The homes of a program, in the order of its storages; not placed yet.
+// The homes of a program, in the order of its storages, without offsets.
 std::vector<SharedHome> homes_of(const Program& program);
 
-// Homes with these names below, on the disk if `on_disk`, the others in the arena.
+// Stacks the homes named in `below` below, on the disk if `on_disk`, the others in the arena.
 Places stacked(std::vector<SharedHome> homes, const Names& below, bool on_disk,
                int64_t alignment_bytes);
 
-// All that may be below and has bytes, the largest first, as long as there is room.
+// Homes to put below: all that may be below and have bytes, the largest first while room is left.
 Names all_below(std::vector<SharedHome> homes, int64_t room_bytes, int64_t alignment_bytes);
 
-// Those that the plan has below.
+// The homes that the plan has below.
 Names homes_below(const Program& program, const Plan& plan);
 
-// As the plan has them, which was free to choose. Of what a file says beside the program nothing
-// counts: has_homes_at() is false then.
+// The places of homes in a plan whose planner was free to choose. Ignores homes in the plan's file
+// that the program does not have: has_homes_at() is then false.
 Places places_in(const Program& program, const Plan& plan, std::vector<SharedHome> homes);
 
-// Whether the program has all of the homes, and they may be on all tiers.
+// Whether the program has all of the homes, and all of them may be on any tier.
 bool has_all(const Program& program, const std::vector<SharedHome>& homes);
 
-// The homes of the program that places have, for a request.
+// The homes of the program, at their places, for a request.
 std::vector<Home> homes_for(const Program& program, const Places& places);
 
-// Whether the plan has its homes where they are.
+// Whether all homes of the plan are at these places.
 bool has_homes_at(const Program& program, const Plan& plan, const Places& places);
 
-// What all of them would take on the disk.
+// Bytes of all homes on the disk, aligned.
 int64_t size_on_disk(const std::vector<SharedHome>& homes);
 
-// The machine whose disk holds homes: for plans they are on the host tier, which has nothing else
-// then and copies as the disk does.
+// The machine for plans with homes on the disk. Plans see these homes on the host tier: this tier
+// has room for the homes only, and its link is as fast as the disk's.
 Machine with_homes_on_disk(Machine machine, int64_t size_bytes);
 
 }  // namespace fitstep

@@ -12,10 +12,10 @@
 namespace fitstep {
 namespace {
 
-// Every copy's time is rounded to whole picoseconds, so a rate that is not whole may be this much
-// faster than it says.
+// Times of copies are rounded to whole picoseconds. So if the time per byte is not whole, copies
+// may be this much faster.
 constexpr double kRounding = 1 - 1e-9;
-// And one that is, where copies to host and disk share it.
+// The same for a whole time per byte, if copies to host and disk share the link.
 constexpr double kSharedRounding = 1 - 1e-12;
 
 double ps_per_byte(const Rate& rate) {
@@ -49,7 +49,7 @@ CopyCost shared(const CopyCost& cost) {
           .prefetch_ps_per_byte = cost.prefetch_ps_per_byte * kSharedRounding};
 }
 
-// Part of a copy's time on the link that ops beside it lose.
+// Share of a copy's time on the link that ops beside the copy lose.
 double slowing_of(const Link& link) {
   constexpr double kRounded = 0.98;
   return (1 - 1 / std::max(link.compute_slowdown, 1.0)) * kRounded;
@@ -63,7 +63,7 @@ int64_t room_or_no_limit(const Machine& machine, TierId tier) {
 }  // namespace
 
 int64_t whole_ps(double ps) {
-  // Plans take whole picoseconds, so an error below one is lost in rounding down.
+  // Plans take whole picoseconds, so rounding down removes an error below half of one.
   if (ps >= static_cast<double>(kLongestPs)) return kLongestPs;
   const double error_ps = ps * 1.5e-15;
   return static_cast<int64_t>(std::floor(error_ps < 0.5 ? ps : ps - error_ps));
@@ -83,7 +83,7 @@ Away make_away(const Machine& machine) {
   if (away.disk_bytes == 0) return away;
   if (away.host_bytes == 0) {  // Then the disk is the tier below.
     away.host = slower_of(away.host, cost_of(*disk));
-    away.slowing = slowing_of(*disk);  // The other link is in use for a part of that time only.
+    away.slowing = slowing_of(*disk);  // Link 0 is in use for a part of the copy's time only.
     away.host_bytes = away.disk_bytes;
     return away;
   }

@@ -1,13 +1,13 @@
-// Away: what it costs at best to have bytes off the device and back again.
+// Away: the least cost of moving bytes off the device and back.
 //
-//   device ==link 0== host --link 1-- disk      all that is away crosses link 0, at its rate in
-//                                               sum; what the host cannot hold crosses both
+//   device ==link 0== host --link 1-- disk      all bytes away cross link 0 and share its rate;
+//                                               bytes that the host cannot hold cross both links
 //
-// For bounds: every copy at the link's best rate, in pieces of any size, without fixed costs. What
-// ops lose beside copies is taken a little low, because durations are rounded to picoseconds.
+// This is for bounds: every copy runs at the link's best rate, in pieces of any size, without fixed
+// costs. The slowing of ops beside copies is rounded down, because durations are whole picoseconds.
 //
-// A copy to the disk is on both links at once (lane_clock.h), so where nothing may lie on the host
-// the slower of the two, and not their sum, is what a byte away costs.
+// A copy to the disk uses both links at once (lane_clock.h). So if the host may hold nothing, a
+// byte away costs the time of the slower link, not the sum of both.
 #pragma once
 
 #include <cstdint>
@@ -24,9 +24,9 @@ struct CopyCost {
 
 struct Away {
   bool is_possible = false;  // There is a tier below and a link to it.
-  bool has_disk = false;     // ... and a disk for what the host has no room for.
+  bool has_disk = false;     // ... and a disk for bytes that do not fit on the host.
   CopyCost host;             // Of the nearest tier that may hold bytes.
-  double slowing = 0;        // Part of such a copy's time that ops beside it lose.
+  double slowing = 0;        // Share of such a copy's time that ops beside the copy lose.
   CopyCost disk;
   int64_t host_bytes = std::numeric_limits<int64_t>::max();
   int64_t disk_bytes = std::numeric_limits<int64_t>::max();
@@ -42,10 +42,10 @@ struct Away {
 
 Away make_away(const Machine& machine);
 
-// 26 days. Bounds speak of no longer times, so that sums of a few of them stay in range.
+// 26 days. No bound is longer, so that sums of a few bounds do not overflow.
 inline constexpr int64_t kLongestPs = int64_t{1} << 61;
 
-// The whole picoseconds that a plan takes at least if a sum of a few numbers says `ps`.
+// Rounds a bound down to whole picoseconds; `ps` is a sum of a few numbers with rounding errors.
 int64_t whole_ps(double ps);
 
 }  // namespace fitstep

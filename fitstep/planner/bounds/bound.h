@@ -1,11 +1,11 @@
-// Time bounds: what no plan can beat, in this order of ops.
+// Time bounds: no plan with this order of ops is faster.
 //
-//   compute   every op once, one after another, in the fastest form that has room by itself
-//   cut       at one tick, or one per micro-batch, what does not fit is away or is made again later
+//   compute   every op once, one after another, in the fastest form that fits by itself
+//   cut       at one tick, or one per micro-batch: bytes that do not fit are away or recomputed
 //   path      how early each op can start if bytes have to leave and come back in time
 //
-// Each says for which moves and from which start it holds, and at which tick it binds. They cover
-// neither other orders of ops nor rates above the machine's.
+// Each bound says for which moves and from which start it holds, and at which tick it binds. It
+// does not hold for other orders of ops, nor for a machine with faster links.
 #pragma once
 
 #include <cstdint>
@@ -24,40 +24,40 @@ namespace fitstep {
 struct Moves {
   bool recompute = true;
   bool offload = false;
-  // By storage: persistent ones that may be away within a step; empty if none may. They count as
-  // mobile only where offload is possible.
+  // By storage: whether it is persistent and may be away within a step; empty if none may. Counts
+  // only if offload is possible.
   std::vector<char> is_mobile = {};
 };
 
 struct TimeBound {
   int64_t ps = 0;
   std::string name;  // Which bound, for which moves, from which start.
-  Tick tick = -1;    // Where it binds; -1 where it does not speak of one tick.
+  Tick tick = -1;    // Where it binds; -1 if it does not bind at one tick.
 };
 
-// The best bounds for plans that do nothing but what `moves` allows, for any capacity. Offload
-// needs a link from the device to a second tier. `order_name` says in the bound's name for which
-// order, or orders, it holds.
+// The best bounds for plans that use no other moves than `moves`, for any capacity. Offload needs a
+// link from the device to a second tier. `order_name` is the part of the bound's name that says for
+// which order or orders it holds.
 class TimeBounds {
  public:
   TimeBounds(const Values& values, const Machine& machine, const Homes& homes, const Moves& moves,
              std::string order_name = "this order");
 
-  // For plans of at most `capacity_bytes`, homes included. Never falls when there are fewer, but
-  // for rounding: a picosecond in a hundred seconds.
+  // For plans of at most `capacity_bytes`, homes included. With a smaller capacity the bound never
+  // falls, except for rounding: a picosecond in a hundred seconds.
   TimeBound at(int64_t capacity_bytes) const;
 
  private:
-  // `needs` and what stands on them hold for plans with so much room.
+  // `needs` and `cuts` hold for plans with `room_bytes`.
   TimeBound best_of(const Needs& needs, const CutBounds& cuts, int64_t room_bytes) const;
 
   Moves moves_;
   std::string order_name_;
   Machine machine_;
   Away away_;
-  Needs needs_;              // For any room,
-  int64_t most_form_bytes_;  // that is at least so much; with less, some form is out of reach.
-  int64_t home_bytes_;       // Of what never leaves.
+  Needs needs_;              // For any room of at least most_form_bytes_.
+  int64_t most_form_bytes_;  // With less room some form does not fit.
+  int64_t home_bytes_;       // Of homes that never leave the device.
   CutBounds cuts_;
 };
 

@@ -29,7 +29,7 @@ std::vector<OpId> given_order(const Program& program) {
 }
 
 // 8 layers of 1 s: 18 ops. Keep-all peaks at 11 units while b8 runs. With 9 units two of the idle
-// activations have to be made again, 1 s each.
+// activations have to be recomputed, 1 s each.
 TEST(TimeBound, ChargesTheCheapestBytesThatDoNotFit) {
   constexpr int64_t kSecond = kPicosecondsPerSecond;
   const Program program = chain_program({.layers = 8});
@@ -54,7 +54,7 @@ TEST(TimeBound, GrowsWhileTheCapacityFalls) {
 }
 
 // Four ops of 1 s: a (4 bytes) idles while `wide` (6 bytes) runs, with room for 8. Two bytes of a
-// leave behind op 0 and come back in front of op 3, on links of 1 byte per second.
+// leave after op 0 and come back before op 3, on links of 1 byte per second.
 constexpr std::string_view kOneSpan = R"(fitstep program 1
 storage 0 "a" 4 temporary
 storage 1 "wide" 6 temporary
@@ -100,11 +100,11 @@ TEST(TimeBound, CountsCopiesOnBothSidesOfACut) {
   const TimeBound bound = time_bound(values, unit_machine(), homes, 8, offload);
   EXPECT_EQ(bound.ps, 7 * kSecond);
   EXPECT_EQ(bound.name, "path (this order, moves: offload, cold start)");
-  // Making a again costs 1 s; half of it does not fit.
+  // Recomputing a costs 1 s; half of a does not fit.
   EXPECT_EQ(time_bound(values, unit_machine(), homes, 8).ps, kSecond * 7 / 2);
 }
 
-TEST(TimeBound, TakesTheCheaperOfCopyingAndMakingAgain) {
+TEST(TimeBound, TakesTheCheaperOfCopyingAndRecomputing) {
   const Program program = program_of(kOneSpan);
   const Values values(program, given_order(program));
   const Homes homes = make_homes(program, {});
@@ -116,7 +116,8 @@ TEST(TimeBound, TakesTheCheaperOfCopyingAndMakingAgain) {
   EXPECT_EQ(bound.tick, 1);
 }
 
-// `wide` takes 1 s with 4 bytes of scratch, for which a has to go as above, or longer without.
+// `wide` takes 1 s with 4 bytes of scratch; then a has to go as above. Without scratch it is
+// slower.
 TEST(TimeBound, TakesTheCheaperFormOfTheOpAtACut) {
   constexpr double kSecond = 1e12;
   const auto bound_ps = [](int64_t slow_ps) {
@@ -143,7 +144,7 @@ end calls 0 storages 3 ops 3
   EXPECT_NEAR(bound_ps(1'200'000'000'000), 3.2 * kSecond, 2);
 }
 
-// b takes 3 s, or 1 s from a code that takes 1 s to make; c the same. One code serves both.
+// b and c take 3 s each, or 1 s each if they read a code. One run of 1 s makes the code for both.
 TEST(TimeBound, CountsRunsOfOptionalOpsThatFormsNeed) {
   constexpr std::string_view kTwoReaders = R"(fitstep program 1
 storage 0 "y" 4 temporary
@@ -185,7 +186,7 @@ TEST(TimeBound, KnowsWhatTheHostCannotHold) {
   };
   EXPECT_NEAR(bound_ps(), 3e12, 3);  // Two bytes go and come, 1 ps each.
   // One byte on the host; of the other, z bytes come back from a disk with 1 byte per second, while
-  // the rest is made again: max(z, (1 - z) / 4), least where z is 0.2.
+  // the rest is recomputed: max(z, (1 - z) / 4), least where z is 0.2.
   machine.tiers[1].capacity_bytes = 1;
   EXPECT_NEAR(bound_ps(), 3.2e12, 3);
   // Nothing on the host, so z of both bytes come back from the disk: max(z, (2 - z) / 4).
@@ -228,7 +229,7 @@ TEST(TimeBound, NeedsALinkForOffload) {
   EXPECT_EQ(time_bound(values, test_machine(), homes, 8, both).ps, kPicosecondsPerSecond * 7 / 2);
 }
 
-// Chains in a row, one per micro-batch: what each of them has to make again adds up.
+// Chains in a row, one per micro-batch: the recompute times of all chains add up.
 TEST(TimeBound, AddsUpOverMicroBatches) {
   const auto bound_of = [](int32_t batches) {
     Program program = chain_program({.layers = 8});

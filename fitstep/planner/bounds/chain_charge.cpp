@@ -17,7 +17,7 @@ namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 constexpr int32_t kNoRun = -1;
-constexpr int32_t kWanted = -2;  // Found while looking for runs, not numbered yet.
+constexpr int32_t kWanted = -2;  // A run that was found but is not numbered yet.
 
 }  // namespace
 
@@ -35,7 +35,7 @@ double price_up(double ps_per_byte, double bytes) {
   return is_below ? whole + 1 : whole;
 }
 
-// What is there for nothing behind the cut, and what can run there.
+// Which values cost nothing more after the cut, and which ops can run there.
 struct ChainCharge::Behind {
   Behind(const Needs& all, const Section& section, bool may_recompute)
       : needs(all),
@@ -54,7 +54,8 @@ struct ChainCharge::Behind {
   bool can_run(Tick tick) const {
     return may_run && needs.again(tick).time_ps != kNeverAgain && needs.again(tick).until > cut;
   }
-  // Neither needed itself nor read by the op at the cut: it would be held or made for a run only.
+  // A value that is neither needed itself nor read by the op at the cut: holding or recomputing it
+  // would serve only another run.
   bool is_charged(ValueId value) const {
     return is_paid[value.index()] == 0 && needs.values()[value].made >= begin;
   }
@@ -97,7 +98,7 @@ void ChainCharge::find_sources(const Needs& needs, const Section& section) {
   }
 }
 
-// Backwards over the ops in front of the cut: whatever might have to run again.
+// Goes backward over the ops before the cut and marks those that might have to run again.
 void ChainCharge::find_wanted(const Behind& behind, Tick begin) {
   for (auto tick = static_cast<Tick>(run_of_tick_.size()) - 1; tick >= begin; --tick) {
     if (run_of_tick_[static_cast<size_t>(tick)] == kNoRun || !behind.can_run(tick)) continue;
@@ -108,7 +109,7 @@ void ChainCharge::find_wanted(const Behind& behind, Tick begin) {
   }
 }
 
-// Forwards, so that makers come before those that read what they make.
+// Goes forward, so that makers come before readers.
 void ChainCharge::add_runs(const Behind& behind, Tick begin) {
   std::vector<int32_t> dead_of_value(behind.needs.values().size(), -1);
   for (Tick tick = begin; tick < static_cast<Tick>(run_of_tick_.size()); ++tick) {
@@ -145,7 +146,7 @@ double ChainCharge::runs_ps() const {
   return sum_ps;
 }
 
-// How much each run could take at most, if nobody else wanted the same.
+// The most flow that each run could take if no other run shared its inputs.
 void ChainCharge::find_room(double ps_per_byte) {
   left_ps_.clear();
   for (const double bytes : dead_bytes_) left_ps_.push_back(price_down(ps_per_byte, bytes));
@@ -159,8 +160,8 @@ void ChainCharge::find_room(double ps_per_byte) {
   }
 }
 
-// Shares what the run itself does not take among its inputs, by the room they have. What finds none
-// is dropped: a flow that reaches the sink is below the cut, whatever was lost on the way.
+// Shares the flow that the run itself does not take among its inputs, in proportion to their room.
+// Flow without room is dropped: the flow that reaches the sink is still a lower bound.
 void ChainCharge::push_on(size_t run, double excess_ps) {
   const auto room_of = [&](const Arc& arc) {
     const auto maker = static_cast<size_t>(arc.maker);
@@ -196,7 +197,7 @@ Tariff ChainCharge::at_price(double ps_per_byte) {
 }
 
 std::vector<double> ChainCharge::likely_prices(size_t count) const {
-  // Time of a needed value's run, with half of what its dead inputs would cost: some are shared.
+  // Time of a run, plus half the cost of its dead inputs: half, because some inputs are shared.
   std::vector<double> chain_ps(runs_.size(), 0);
   for (size_t i = 0; i + 1 < runs_.size(); ++i) {
     chain_ps[i] = runs_[i].time_ps;

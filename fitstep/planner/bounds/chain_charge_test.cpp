@@ -26,7 +26,7 @@ std::vector<OpId> given_order(const Program& program) {
   return order;
 }
 
-// A program in the order that it is given in, and what a section of it costs.
+// A program in its given order, and the charge of a section of it.
 class ChainChargeTest : public ::testing::Test {
  protected:
   void set_program(std::string_view text) {
@@ -103,24 +103,23 @@ form "default" time 1000000000000 reads 2.1 3.1 writes 5.1
 end calls 0 storages 6 ops 5
 )");
   ChainCharge chain = charge({.begin = 0, .cut = 3, .end = 5});
-  // Dear bytes: b and c and, once for both, m: 1 + 1 + 5. At 1 s per byte a is held instead: 1 + 1
-  // + 2.
+  // At a high price b, c and (once) m run: 1 + 1 + 5. At 1 s per byte a is held: 1 + 1 + 2.
   EXPECT_DOUBLE_EQ(chain.at_price(100 * kSecond).sum_ps, 7 * kSecond);
   EXPECT_DOUBLE_EQ(chain.at_price(1 * kSecond).sum_ps, 4 * kSecond);
 }
 
-TEST_F(ChainChargeTest, HasToHoldWhatNothingCanMakeAgain) {
+TEST_F(ChainChargeTest, HasToHoldWhatNoOpCanRecompute) {
   set_program(kChain);
   const ChainCharge chain = charge({.begin = 0, .cut = 2, .end = 4}, false);
   EXPECT_EQ(chain.fixed_bytes(), 4);
   EXPECT_TRUE(chain.likely_prices(4).empty());
 }
 
-TEST_F(ChainChargeTest, LeavesOutWhatOtherSectionsCareFor) {
+TEST_F(ChainChargeTest, LeavesOutValuesOfOtherSections) {
   set_program(kChain);
   EXPECT_EQ(charge({.begin = 2, .cut = 2, .end = 4}).needed_bytes(), 0);  // Made before.
-  EXPECT_EQ(charge({.begin = 0, .cut = 2, .end = 2}).needed_bytes(), 0);  // Needed behind.
-  // What is made before the section is there for nothing: only n runs again.
+  EXPECT_EQ(charge({.begin = 0, .cut = 2, .end = 2}).needed_bytes(), 0);  // Needed after.
+  // Values made before the section cost nothing: only n runs again.
   EXPECT_DOUBLE_EQ(charge({.begin = 1, .cut = 2, .end = 4}).at_price(10 * kSecond).sum_ps, kSecond);
 }
 

@@ -19,21 +19,21 @@
 namespace fitstep {
 namespace {
 
-constexpr size_t kCuts = 32;  // Of all short sections together, and of the whole program.
+constexpr size_t kCuts = 32;  // For all short sections together, and for the whole program.
 constexpr size_t kFewestCuts = 4;
-constexpr size_t kPrices = 8;  // Guessed ones; then closer ones for some shares of bytes held.
+constexpr size_t kPrices = 8;  // Guesses; then each share of kShares adds closer prices.
 constexpr double kShares[] = {0.02, 0.05, 0.1, 0.2, 0.3, 0.45, 0.6, 0.75, 0.9};
 constexpr int kRefinements = 4;
 
 struct Line {
   double at_zero_ps = 0;
   double slope = 0;        // Picoseconds per byte held off the device.
-  bool is_copies = false;  // What a copy lane takes; else what the compute lane does.
+  bool is_copies = false;  // Time of a copy lane; otherwise of the compute lane.
 
   double at(double y) const { return at_zero_ps + slope * y; }
 };
 
-// The first is one of ops.
+// The highest line at y; with `of_ops` only lines of ops count. The first line is one of ops.
 double highest(const std::vector<Line>& lines, double y, bool of_ops = false) {
   double most = lines.front().at(y);
   for (const Line& line : lines) {
@@ -61,7 +61,7 @@ class Sides {
       : front_{{.at_zero_ps = static_cast<double>(front_ps)}},
         behind_{{.at_zero_ps = static_cast<double>(behind_ps)}} {}
 
-  // Copies of what of y is not among the bytes that need not be copied.
+  // Adds the copies of y bytes, less the bytes that need no copy.
   void add_copies(const Away& away, int64_t copied_bytes, int64_t staying_bytes) {
     const auto line = [](double slope, int64_t free_bytes) {
       return Line{.at_zero_ps = -slope * static_cast<double>(free_bytes),
@@ -75,7 +75,7 @@ class Sides {
     behind_.push_back(line(away.disk.prefetch_ps_per_byte, away.host_bytes + staying_bytes));
   }
 
-  // F where `held_bytes` are held on the device.
+  // Adds a tangent of F, with `held_bytes` held on the device.
   void add(const Tariff& tariff, int64_t held_bytes) {
     const double held_ps = price_up(tariff.ps_per_byte, static_cast<double>(held_bytes));
     // Whole numbers below 2^53 are exact.
@@ -86,7 +86,7 @@ class Sides {
          .slope = -tariff.ps_per_byte});
   }
 
-  // What ops lose beside these copies; behind all of their lines.
+  // Adds the time that ops lose beside these copies. Call this after all other lines.
   void add_slowing(const Away& away, int64_t copied_bytes, int64_t staying_bytes,
                    int64_t rounding_ps) {
     if (away.slowing <= 0) return;
@@ -101,7 +101,7 @@ class Sides {
       }
     };
     slow(front_, 1, away.host.evict_ps_per_byte, copied_bytes);
-    // The copies' own lines come right behind the first.
+    // Moves the lines of the copies, which come right after the first line, to the end.
     const size_t copies = away.has_disk ? 2 : 1;
     const size_t line_count = behind_.size();
     std::rotate(behind_.begin() + 1, behind_.begin() + 1 + static_cast<ptrdiff_t>(copies),
@@ -109,7 +109,7 @@ class Sides {
     slow(behind_, line_count - copies, away.host.prefetch_ps_per_byte, staying_bytes);
   }
 
-  // `optional_ps`: of ops that run on one side or the other.
+  // The least time over y in [from_y, most_y]. `optional_ps`: of ops that run on either side.
   double least_ps(double from_y, double most_y, int64_t optional_ps) const {
     const auto together = [&](double y) {
       return highest(front_, y, true) + highest(behind_, y, true) +
@@ -125,7 +125,7 @@ class Sides {
       const double from = corners[i - 1];
       const double to = corners[i];
       least = std::min(least, std::max(apart(to), together(to)));
-      // Both are straight in between, so the higher of them may turn where they cross.
+      // Both are straight lines in between, so their maximum may be least where they cross.
       const double before = apart(from) - together(from);
       const double after = apart(to) - together(to);
       if (before * after >= 0) continue;
@@ -140,14 +140,14 @@ class Sides {
   std::vector<Line> behind_;
 };
 
-// Without those that lie nowhere above all others.
+// Removes each tariff that is nowhere above all others.
 std::vector<Tariff> highest_ones(const std::vector<Tariff>& tariffs) {
   std::vector<Tariff> kept;
   for (const Tariff& tariff : tariffs) {
     const auto is_covered = [&] {
       const Tariff& left = kept[kept.size() - 2];
       const Tariff& middle = kept.back();
-      // Where the neighbours meet, in bytes held.
+      // The bytes held at which the two neighbours cross.
       const double meet = (tariff.sum_ps - left.sum_ps) / (tariff.ps_per_byte - left.ps_per_byte);
       return middle.sum_ps - middle.ps_per_byte * meet <= left.sum_ps - left.ps_per_byte * meet;
     };
@@ -157,8 +157,8 @@ std::vector<Tariff> highest_ones(const std::vector<Tariff>& tariffs) {
   return kept;
 }
 
-// Tangents of F that lie close to it for every number of bytes held. They do not depend on the room
-// that is asked for, so that bounds never fall when it shrinks.
+// Tangents that are close to F for every number of bytes held. They do not depend on the room asked
+// for, so bounds never fall when the room shrinks.
 std::vector<Tariff> find_tariffs(ChainCharge& charge) {
   std::vector<Tariff> tariffs;  // By price, rising.
   const auto add = [&](double price) {
@@ -168,7 +168,7 @@ std::vector<Tariff> find_tariffs(ChainCharge& charge) {
   };
   for (const double price : charge.likely_prices(kPrices)) add(price);
   if (tariffs.empty()) return tariffs;
-  const double dearest = tariffs.back().ps_per_byte * 64;  // For long chains; beyond is no plan.
+  const double dearest = tariffs.back().ps_per_byte * 64;  // Enough for long chains.
   for (const double share : kShares) {
     const double held_bytes = static_cast<double>(charge.needed_bytes()) * share;
     for (int i = 0; i < kRefinements; ++i) {
@@ -188,7 +188,7 @@ std::vector<Tariff> find_tariffs(ChainCharge& charge) {
   return highest_ones(tariffs);
 }
 
-// By tick: bytes made in this step before it and needed from it on.
+// By tick: bytes made in this step before the tick and needed at the tick or later.
 std::vector<int64_t> find_crossing_bytes(const Needs& needs) {
   std::vector<int64_t> crossing_bytes(static_cast<size_t>(needs.tick_count()) + 1, 0);
   for (const IdleSpan& span : needs.spans()) {
@@ -206,8 +206,8 @@ std::vector<int64_t> find_crossing_bytes(const Needs& needs) {
   return crossing_bytes;
 }
 
-// Where sections begin and end: both ends of the program, and ticks where little crosses between
-// two tops; every tick of a small program.
+// Where sections begin and end: both ends of the program, and ticks between two tops that few bytes
+// cross; in a tiny program every tick.
 std::vector<Tick> find_valleys(const Needs& needs) {
   std::vector<Tick> valleys = {0};
   const std::vector<int64_t> crossing_bytes = find_crossing_bytes(needs);
@@ -256,7 +256,7 @@ CutBounds::CutBounds(const Needs& needs, bool may_recompute) : valleys_(find_val
     parts_.push_back(std::move(part));
   };
   const size_t last = valleys_.size() - 1;
-  const bool is_tiny = Effort(needs.tick_count()).is_tiny();  // Then all sections are cut.
+  const bool is_tiny = Effort(needs.tick_count()).is_tiny();  // Then every section gets cuts.
   for (size_t to = 1; to <= last; ++to) {
     for (size_t from = is_tiny ? 0 : to - 1; from < to; ++from) {
       add_part(from, to, is_tiny ? kCuts : std::max(kFewestCuts, kCuts / last));
@@ -269,7 +269,7 @@ CutBounds::Cut CutBounds::make_cut(const Needs& needs, const Section& section, b
   ChainCharge charge(needs, section, may_recompute);
   const bool is_whole = section.begin == 0 && section.end == needs.tick_count();
   std::vector<FormNeed> forms(needs.forms(section.cut).begin(), needs.forms(section.cut).end());
-  if (forms.empty()) forms.emplace_back();  // An optional op takes nothing.
+  if (forms.empty()) forms.emplace_back();  // An optional op counts no time and no bytes.
   for (FormNeed& form : forms) form.optional_ps = is_whole ? form.optional_ps : 0;
   return {.tick = section.cut,
           .op_count = section.end - section.begin,
@@ -297,7 +297,7 @@ int64_t CutBounds::bound_ps(const Cut& cut, const FormNeed& form, int64_t room_b
                             const Away& away) {
   const int64_t optional_ps = cut.optional_ps + form.optional_ps;
   const int64_t once_ps = cut.front_ps + form.time_ps + cut.behind_ps + optional_ps;
-  // Where not even that fits there is no plan, and what holds for a little more room holds too.
+  // With less room than this there is no plan, so the bound for this room is valid too.
   const int64_t held_bytes =
       std::max({room_bytes - form.working_bytes, int64_t{0}, cut.fixed_bytes - away.most_bytes()});
   const int64_t excess_bytes = cut.needed_bytes - held_bytes;
@@ -313,7 +313,8 @@ int64_t CutBounds::bound_ps(const Cut& cut, const FormNeed& form, int64_t room_b
   const double least_ps =
       static_cast<double>(form.time_ps) +
       sides.least_ps(static_cast<double>(from_bytes), static_cast<double>(most_bytes), optional_ps);
-  // More than every run behind the cut and every byte away means that there is no plan.
+  // No plan recomputes and copies more than everything: a greater bound would mean there is no
+  // plan.
   const double copy_ps = away.is_possible
                              ? away.host.evict_ps_per_byte + away.host.prefetch_ps_per_byte +
                                    away.disk.evict_ps_per_byte + away.disk.prefetch_ps_per_byte
@@ -323,11 +324,11 @@ int64_t CutBounds::bound_ps(const Cut& cut, const FormNeed& form, int64_t room_b
   return std::max(once_ps, whole_ps(std::min(least_ps, most_ps)));
 }
 
-// Longest path over the valleys: each is reached no sooner than any section that ends there allows.
+// Longest path over the valleys: a valley is reached no sooner than each section to it allows.
 CutBounds::Best CutBounds::at(int64_t room_bytes, const Away& away) const {
   struct Reached {
     int64_t ps = 0;
-    int64_t most_extra_ps = 0;  // By one cut on the way.
+    int64_t most_extra_ps = 0;  // The most that one cut on the way adds.
     Tick tick = -1;
   };
   std::vector<Reached> reached(valleys_.size());

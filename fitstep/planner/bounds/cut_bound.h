@@ -1,5 +1,5 @@
-// The cut bound: what happens in front of a cut and what happens behind it, for plans that offload,
-// make values again, or both.
+// The cut bound: work before a cut plus work after the cut, for plans that offload, recompute or do
+// both.
 //
 //            begin                  cut                         end
 //   compute    |  every op once       | op |  every op once, runs again |
@@ -7,26 +7,24 @@
 //   prefetch   |                      |    |  y bytes come back         |
 //
 //   time >= least over y of
-//     max(ops in front, evicts of y) + op + max(ops behind + F(y), prefetches of y)
+//     max(ops before, evicts of y) + op + max(ops after + F(y), prefetches of y)
 //
-// Why no plan is faster: while the op at the cut runs, its working set is taken and nothing is
-// made. Of the bytes that are held then and used later, at most capacity - working set are on the
-// device at its start, and as many at its end; so call y those beyond: they have left before its
-// start, and y bytes return behind its end. F(y), the chain charge for so many bytes held in all,
-// is below the time of the runs again behind. Compute, evict and prefetch are lanes of their own,
-// so a side takes at least the longest of them; and where ops run at 1/s of their speed beside
-// copies, copies of c seconds take (1 - 1/s) c from the side's ops. F is replaced by its tangents,
-// all below it, and the sum of two maxima of lines has its least value at a corner, so the minimum
-// is exact.
+// Why no plan is faster: while the op at the cut runs, its working set is on the device and no
+// other value is made. Of the bytes held then and used later, at most capacity - working set are on
+// the device. Let y be the others: y bytes have left before the op starts, and y bytes return after
+// it ends. F(y), the chain charge with these bytes held on or off the device, is a lower bound of
+// the recompute time after the cut. Compute, evict and prefetch are separate lanes, so a side takes
+// at least the longest of them. If ops beside copies run at 1/s of their speed, copies of c seconds
+// take c x (1 - 1/s) from the side's ops. F is replaced by its tangents, which are all below F. The
+// sum of two maxima of lines has its least value at a corner, so the minimum is exact.
 //
-// The op at the cut runs in one of its forms, so the least over these is a bound. Optional ops that
-// others need run on either side; what is sure of both sides together, however their runs are
-// shared, is that ops do not overlap:
+// The op at the cut runs in one of its forms: the bound is the least over them. Optional ops run on
+// either side, so only the sum over both sides counts them; ops do not overlap:
 //
-//   time >= ops in front + op + ops behind + F(y) + optional ops
+//   time >= ops before + op + ops after + F(y) + optional ops
 //
-// Of the y bytes, those on the host since the step before need not leave, and those that nobody
-// needs before the next step need not return.
+// Of the y bytes, those on the host since the step before need no copy down. Those that no op needs
+// before the next step need no copy back.
 //
 // Sections in a row do not overlap in time, so their bounds add up: one per micro-batch.
 #pragma once
@@ -47,19 +45,19 @@ class CutBounds {
 
   struct Best {
     int64_t ps = 0;
-    Tick tick = -1;  // The cut that adds most; -1 where none adds anything.
+    Tick tick = -1;  // The cut that adds most; -1 if no cut adds time.
   };
-  // The best sum over sections in a row, with the best of some cuts in each. Never falls when there
-  // is less room or copies get dearer.
+  // The greatest sum over sections in a row; each section takes its best cut. The bound never falls
+  // with less room or slower copies.
   Best at(int64_t room_bytes, const Away& away) const;
 
  private:
   struct Cut {
     Tick tick = 0;
-    Tick op_count = 0;  // Of its section.
+    Tick op_count = 0;  // Ops in its section.
     int64_t front_ps = 0;
     int64_t behind_ps = 0;
-    int64_t optional_ps = 0;      // For other ops than that at the cut, on either side.
+    int64_t optional_ps = 0;      // Optional runs for the ops on both sides of the cut.
     std::vector<FormNeed> forms;  // Of the op at the cut.
     int64_t needed_bytes = 0;
     int64_t fixed_bytes = 0;
@@ -68,8 +66,8 @@ class CutBounds {
     double runs_ps = 0;
     std::vector<Tariff> tariffs;  // F's tangents.
   };
-  struct Part {       // A section of any cut.
-    size_t from = 0;  // Valleys.
+  struct Part {       // A section with all its cuts.
+    size_t from = 0;  // Indices of valleys.
     size_t to = 0;
     int64_t once_ps = 0;
     std::vector<Cut> cuts;

@@ -25,11 +25,11 @@ bool reads_bytes_of(const Form& form, StorageId storage) {
   });
 }
 
-// Fine tick at which the write's memory must be there; none if it takes no more bytes.
+// Fine tick at which the output's memory must be there; none if the output takes no new bytes.
 std::optional<Tick> birth_of(const Program& program, const Form& form, const Write& write) {
   if (has_own_place(program.storages[write.storage.index()])) return std::nullopt;
   if (is_in_place(form, write)) return std::nullopt;
-  // It may lie where the input was. Whether that input ends here is not known yet.
+  // The output may take the address of an input. Whether this input ends here is not known yet.
   if (!write.may_take.is_none() && reads_bytes_of(form, write.may_take)) return std::nullopt;
   for (const Request& request : form.requests) {
     if (request.output == write.storage) return Sequence(form).live(request).begin;
@@ -37,7 +37,7 @@ std::optional<Tick> birth_of(const Program& program, const Form& form, const Wri
   return 0;
 }
 
-// Of homes below that the form reads or writes.
+// Bytes of the homes below that the form reads or writes.
 int64_t visiting_bytes(const Program& program, const Homes& homes, const Form& form) {
   if (!homes.any_below()) return 0;
   std::vector<StorageId> touched;

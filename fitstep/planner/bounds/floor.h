@@ -1,10 +1,10 @@
-// The floor: bytes below which no plan exists, in any order.
+// The floor: the bytes below which no plan exists, in any order.
 //
 //   floor = homes on the device + the largest working set of one op
 //
-// A working set is what must lie in the arena at once while one form runs: what it reads, and from
-// its kernel's requests on also scratch and outputs. Homes on the device never leave, whatever is
-// planned; those below must have come where they are used.
+// A working set is the bytes that must be in the arena at once while one form runs: its inputs, and
+// from its kernel's requests on also scratch and outputs. Homes on the device never leave it. A
+// home below counts in the working sets of the ops that use it.
 #pragma once
 
 #include <cstdint>
@@ -17,20 +17,19 @@
 
 namespace fitstep {
 
-// Whether the op's one obligatory run may be in this form: it must do all that the op does.
+// Whether the op may run in this form the first time: the form must write all that the op writes.
 bool is_usable(const Op& op, const Form& form);
 
-// Bytes of the arena below which provably no plan exists, in any order: what is at home, plus the
-// largest working set of one op.
+// The floor for the homes of the request; the ops of the largest working sets go into `culprits`.
 int64_t floor_bytes(const Program& program, const PlanRequest& request,
                     std::vector<Culprit>* culprits);
 
 int64_t floor_of(const Program& program, const Homes& homes, std::vector<Culprit>* culprits);
 
-// Most bytes of the arena, homes left out, that must be there at once while the form runs.
+// The working set of the form, in bytes, homes left out.
 int64_t working_set_bytes(const Program& program, const Form& form);
 
-// The same, where only the reads count for which `counts` says so.
+// The same, counting only the reads for which `counts` returns true.
 int64_t working_set_bytes(const Program& program, const Form& form,
                           const std::function<bool(const Read&)>& counts);
 

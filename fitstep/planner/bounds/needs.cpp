@@ -28,7 +28,7 @@ std::vector<const Form*> usable_forms(const Op& op) {
   return forms;
 }
 
-// Those that have room by themselves; where none has, those of the least bytes.
+// The forms that fit by themselves; if none fits, the forms of the least bytes.
 std::vector<const Form*> fitting_forms(const Program& program, std::vector<const Form*> forms,
                                        int64_t room_bytes) {
   if (forms.size() < 2 || room_bytes == std::numeric_limits<int64_t>::max()) return forms;
@@ -59,7 +59,7 @@ int64_t least_ps(const std::vector<const Form*>& forms) {
   return least;
 }
 
-// Values of those that `counts` that all of the forms read, rising.
+// The values that all of the forms read and for which `counts` returns true, rising.
 std::vector<ValueId> sure_reads(const Values& values, const std::vector<const Form*>& forms,
                                 const std::function<bool(ValueId)>& counts) {
   std::vector<ValueId> sure;
@@ -93,7 +93,7 @@ Needs::Needs(const Values& values, const Machine& machine, std::span<const char>
   find_spans();
 }
 
-// One run of an optional op serves all who read what it makes, so each carries its part.
+// One run of an optional op serves all its readers, so each reader is charged an equal share.
 void Needs::count_readers(int64_t launch_ps) {
   share_ps_.assign(static_cast<size_t>(tick_count()), 0);
   std::vector<int64_t> readers(share_ps_.size(), 0);
@@ -116,7 +116,7 @@ void Needs::count_readers(int64_t launch_ps) {
   }
 }
 
-// Of runs of optional ops that the form needs.
+// The form's shares of the optional ops that it needs.
 int64_t Needs::optional_ps_of(const Form& form) const {
   std::vector<Tick> makers;
   for (const Read& read : form.reads) {
@@ -135,15 +135,15 @@ int64_t Needs::size_bytes(ValueId value) const {
   return is_mobile(of.storage) ? values_->storage(of.storage).size_bytes : of.size_bytes;
 }
 
-// Made by an optional op, which may run anywhere and as often as a plan wants: nobody has to hold
-// what it makes.
+// Whether an optional op makes the value. Such an op may run anywhere and any number of times, so
+// no plan has to hold the value.
 bool Needs::is_optional(ValueId value) const {
   const Tick made = (*values_)[value].made;
   return made >= 0 && values_->op_at(made).is_optional;
 }
 
-// First tick at which something that the form reads at home has been overwritten. What is mobile
-// may have been copied before.
+// First tick at which an input with a home has been overwritten. Mobile storages do not count: a
+// plan may have copied them before.
 Tick Needs::home_until(const Form& form) const {
   Tick until = kNever;
   for (const Read& read : form.reads) {
@@ -209,7 +209,7 @@ void Needs::add_forms(Tick tick, const std::vector<const Form*>& usable, int64_t
   int64_t least_bytes = std::numeric_limits<int64_t>::max();
   std::vector<FormNeed>& kept = forms_.emplace_back();
   for (const Form* form : usable) {
-    // What only some forms read lies in a span of its own, if anybody needs it later.
+    // Values that only some forms read are left out: needed later, they have a span of their own.
     const int64_t own_bytes = working_set_bytes(values_->program(), *form, [&](const Read& read) {
       return std::ranges::binary_search(sure, values_->id(read.storage, read.version));
     });
@@ -252,7 +252,7 @@ void Needs::find_spans() {
   for (Tick tick = 0; tick < tick_count(); ++tick) {
     for (const ValueId value : reads(tick)) {
       Tick& last = touched[value.index()];
-      // Content at start that has no home is nobody's before its first use.
+      // Content at start without a home need not be held before its first use.
       if (last >= 0 || is_mobile((*values_)[value].storage)) add(value, last + 1, tick, false);
       last = tick;
     }

@@ -1,23 +1,24 @@
 // Needs: what every plan of a program in this order has to run and to hold, whatever it keeps,
-// makes again or copies. All time bounds stand on these facts and on nothing else.
+// recomputes or copies. All time bounds are computed from these facts and from nothing else.
 //
 //   tick        f0   f1   f2   b2   b1   b0
 //   a1               made                     span [2, 4): idle at f2 and b2, needed by b1
-//   in front of b1: a1 is on the device the whole time, or was copied away and back, or f1 has run
-//   again in between
+//   When b1 runs, a1 was on the device all the time, or was copied away and back, or f1 has run
+//   again in between.
 //
-// A step is one of many: mobile storages, persistent ones that may leave the arena, start wherever
-// they end. What is not written in a step may be on the host since the step before, and what is not
-// used again may stay there for the next:
+// Steps follow each other. Mobile storages are persistent ones that may leave the arena; each
+// starts a step where it ended the step before. A mobile storage may have a copy on the host from
+// the step before until it is written, and after its last use it may stay on the host for the next
+// step:
 //
 //   step     |-------- span ---- w read ---- span ---- w read ---- span -------|
 //            has a copy                   has a copy             stays away
 //
-// A plan may choose forms of equal bits, so an op's time and bytes are the least over those that
-// have room by themselves, and only what every one of them reads counts as read. Optional ops need
-// not run, so they take no time and hold nothing; where a form needs one, the run of it counts
-// apart, as nothing says where it falls. Ops come in order for the first time; runs that make
-// values again may stand anywhere behind the first one.
+// A plan may choose forms of equal bits. So an op's time and bytes are the least over the forms
+// that fit by themselves, and a value counts as read only if all these forms read it. Optional ops
+// need not run: they count no time and no bytes. If a form needs an optional op, its run is counted
+// apart, because it may happen anywhere. First runs of ops are in order; recomputing may happen
+// anywhere after the first run.
 #pragma once
 
 #include <cstddef>
@@ -39,20 +40,20 @@ struct IdleSpan {
   Tick begin = 0;
   Tick end = 0;
   int64_t size_bytes = 0;
-  bool has_copy = false;    // On the host, perhaps since the step before: leaving costs nothing.
-  bool stays_away = false;  // Nobody needs it before the next step: `end` is the step's end.
+  bool has_copy = false;    // May be on the host since the step before: eviction costs nothing.
+  bool stays_away = false;  // No op needs it before the next step: `end` is the step's end.
 };
 
-// The fastest run of an op that only makes its outputs again.
+// The fastest way to recompute an op's outputs.
 struct Again {
   int64_t time_ps = kNeverAgain;
-  Tick until = kNever;  // From this tick on it is impossible: what it reads at home has changed.
+  Tick until = kNever;  // Impossible from this tick on: an input with a home was overwritten.
 };
 
-// What an op's obligatory run takes in one of its forms.
+// The cost of an op's first run in one of its forms.
 struct FormNeed {
   int64_t time_ps = 0;
-  int64_t optional_ps = 0;  // Of runs of optional ops that it needs, anywhere in the step.
+  int64_t optional_ps = 0;  // Of optional ops that the form needs, anywhere in the step.
   int64_t working_bytes = 0;
 
   bool is_within(const FormNeed& other) const {
@@ -63,8 +64,8 @@ struct FormNeed {
 
 class Needs {
  public:
-  // For plans that hold at most `room_bytes` besides what never leaves. `is_mobile` is by storage;
-  // empty if none is.
+  // For plans that hold at most `room_bytes` besides homes that never leave. `is_mobile`: by
+  // storage; empty if none is.
   Needs(const Values& values, const Machine& machine, std::span<const char> is_mobile = {},
         int64_t room_bytes = std::numeric_limits<int64_t>::max());
 
@@ -75,14 +76,13 @@ class Needs {
   int64_t time_ps(Tick begin, Tick end) const {
     return before_ps_[static_cast<size_t>(end)] - before_ps_[static_cast<size_t>(begin)];
   }
-  // What runs of optional ops add at least to time_ps() of the whole step, and of that what the op
-  // at this tick does: its fastest form may take longer with what it needs than another.
+  // Least time that optional ops add to time_ps() of the whole step, and the part of this time that
+  // is for the op at a tick. The op's fastest form, with its optional ops, may not be the best.
   int64_t optional_ps() const { return optional_ps_; }
   int64_t optional_ps(Tick tick) const;
-  // What the op takes in its forms, without those that take as much as another or more. None for
-  // an optional op.
+  // The costs of the op's forms, without forms that another one beats. Empty for an optional op.
   std::span<const FormNeed> forms(Tick tick) const { return forms_[static_cast<size_t>(tick)]; }
-  // Least bytes of the arena that belong to the op while it runs.
+  // Least bytes of the arena that the op itself needs while it runs.
   int64_t working_bytes(Tick tick) const { return working_bytes_[static_cast<size_t>(tick)]; }
   // Bytes of all spans across the tick.
   int64_t idle_bytes(Tick tick) const { return idle_bytes_[static_cast<size_t>(tick)]; }
@@ -92,18 +92,18 @@ class Needs {
   // In order of begin, then value.
   std::span<const IdleSpan> spans() const { return spans_; }
 
-  // Where most must be held, or would be with the op in its fastest form, once in each of at most
-  // `count` parts of [begin, end), rising.
+  // The fullest tick in each of at most `count` parts of [begin, end), rising. `forms`: whether the
+  // ops run in their smallest or in their fastest forms.
   enum class Forms { Least, Fastest };
   std::vector<Tick> fullest_ticks(Tick begin, Tick end, size_t count,
                                   Forms forms = Forms::Least) const;
 
   const Again& again(Tick tick) const { return again_[static_cast<size_t>(tick)]; }
-  // Values without a home or place outside that every run of the op again reads; none that optional
-  // ops make.
+  // Values that recomputing the op surely reads. Without values that have their own place, and
+  // without outputs of optional ops.
   std::span<const ValueId> again_reads(Tick tick) const { return again_reads_.row(tick); }
-  // Values with bytes in the arena that the op's obligatory run surely reads; also mobile ones, and
-  // none that optional ops make.
+  // Values with bytes in the arena that the op's first run surely reads. With mobile storages, and
+  // without outputs of optional ops.
   std::span<const ValueId> reads(Tick tick) const { return reads_.row(tick); }
 
  private:
@@ -135,7 +135,7 @@ class Needs {
   std::vector<char> is_mobile_;  // By storage; empty if none is.
   int64_t room_bytes_;
   std::vector<int64_t> before_ps_ = {0};
-  std::vector<int64_t> share_ps_;  // By tick of an optional op: its run, for each that may read it.
+  std::vector<int64_t> share_ps_;  // By tick of an optional op: its time / ops that may read it.
   int64_t optional_ps_ = 0;
   std::vector<std::vector<FormNeed>> forms_;
   std::vector<int64_t> working_bytes_;
@@ -146,8 +146,8 @@ class Needs {
   Rows reads_;
 };
 
-// The most that an op's own operands and scratch take in any of its forms; 0 where each has one.
-// With so much room, no form is out of reach.
+// The largest working set of any form, over all ops with more than one form; 0 if there are none.
+// With this much room every form fits.
 int64_t most_form_bytes(const Values& values);
 
 // Time of every op once, each in its fastest form of equal bits.

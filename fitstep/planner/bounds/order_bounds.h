@@ -1,9 +1,9 @@
-// Order bounds: the time bound that holds for each of several orders, so that a bad order cannot
-// flatter the plans made in it.
+// Order bounds: a time bound that holds for each of several orders. With the bound of a bad order
+// alone, a slow plan would look close to the best.
 //
-//   bound    order 0  ------         of the order in which is planned
-//            order 1  ----           what another one that was considered would allow
-//            result   ----
+//   bound    order 0  ------         the order that the plan uses
+//            order 1  ----           another order that was considered
+//            result   ----           the least
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ namespace fitstep {
 
 class OrderBounds {
  public:
-  // REQUIRES: there is an order; the program lives as long as this.
+  // REQUIRES: `orders` is not empty; the program outlives this object.
   OrderBounds(const Program& program, std::span<const std::vector<OpId>> orders,
               const Machine& machine, const Homes& homes, const Moves& moves);
 
@@ -29,7 +29,7 @@ class OrderBounds {
   TimeBound at(int64_t capacity_bytes) const;
 
  private:
-  std::deque<Values> values_;  // By order; what is made of them points there.
+  std::deque<Values> values_;  // By order; bounds_ point into them.
   std::deque<TimeBounds> bounds_;
 };
 

@@ -16,8 +16,8 @@
 namespace fitstep {
 namespace {
 
-// `late` takes 3 s and is read last. Where it is made first, 12 bytes are too few for all three, so
-// it, `a` or `b` must be made again; made behind `b` nothing must.
+// `late` takes 3 s and is read last. If `late` is made first, 12 bytes are too few for all three
+// values, so one of them must be recomputed. If `late` is made after `b`, none must.
 const char* const kBranches = R"(fitstep program 1
 storage 0 "x" 4 input start
 storage 1 "late" 4 temporary

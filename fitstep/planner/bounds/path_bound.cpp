@@ -81,7 +81,7 @@ class Paths {
   const Needs& needs_;
   const int64_t room_bytes_;
   const Away& away_;
-  std::vector<int64_t> start_ps_;  // By tick: the op there starts no sooner.
+  std::vector<int64_t> start_ps_;  // By tick: the op at this tick starts no sooner.
   std::vector<int64_t> change_;    // Scratch, by tick.
 };
 

@@ -1,13 +1,13 @@
-// The path bound: how early each op can start when nothing is made again, for plans that offload.
+// The path bound: how early each op can start in plans that offload and recompute nothing.
 //
-//   start(q) >= end(k) + prefetch time of what is live at k, needed up to q, and does not fit at k
-//   start(q) >= end(k) + evict time of what is made from k on, idle at q, and does not fit at q
+//   start(q) >= end(k) + prefetch time of bytes idle at k and needed up to q that do not fit at k
+//   start(q) >= end(k) + evict time of bytes made from k on and idle at q that do not fit at q
 //
-// Why no plan is faster: while op k runs, at most the room minus its working set is on the device
-// of what is idle; the rest of what ops up to q need comes back between op k's end and op q's
-// start. And what is made from k on is on the host no sooner than k has ended, so what of it is not
-// on the device at q has left in between. Intervals in a row do not overlap, so such steps add up
-// to paths, and the longest path is a bound. Steps start at sampled ticks only.
+// Why no plan is faster: while op k runs, the device has room for idle bytes of at most room -
+// working set. The other bytes that ops up to q need come back between the end of k and the start
+// of q. Bytes made from k on reach the host only after k has ended; those that do not fit on the
+// device at q have left between k and q. Intervals in a row do not overlap, so such steps add up to
+// paths, and the longest path is a bound. Steps start at sampled ticks only.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@
 
 namespace fitstep {
 
-// Time of the step from below; at least that of every op once.
+// A lower bound of the step's time; at least the time of every op once.
 int64_t path_bound_ps(const Needs& needs, int64_t room_bytes, const Away& away);
 
 }  // namespace fitstep

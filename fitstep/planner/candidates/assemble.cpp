@@ -38,7 +38,7 @@ std::vector<Residency> make_residencies(const Values& values, const Schedule& sc
   return residencies;
 }
 
-// One wait per other lane, where more of it has to have ended than for the action in front.
+// One wait per other lane, if more of its actions must have ended than for the action before.
 void add_waits(Lane lane, const Ended& ended, Ended& known, Action& action) {
   for (size_t other = 0; other < ended.size(); ++other) {
     if (other == static_cast<size_t>(lane) || ended[other] <= known[other]) continue;
@@ -49,8 +49,7 @@ void add_waits(Lane lane, const Ended& ended, Ended& known, Action& action) {
 
 ResidencyId residency_of(int32_t stay) { return stay == kNone ? ResidencyId() : ResidencyId(stay); }
 
-// What the allocator answers when the kernel asks: the output's own address, or the scratch
-// block's.
+// The allocator's answer to the kernel's request: the address of the output or the scratch block.
 int64_t request_offset(const Request& request, const Form& form, const Run& run,
                        const std::vector<Residency>& residencies, int64_t scratch_bytes) {
   if (request.output.is_none()) return scratch_bytes;

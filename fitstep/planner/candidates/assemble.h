@@ -1,10 +1,10 @@
-// Assembly: schedule, space and layout become a Plan, the data that the runtime obeys.
+// Assembly: turns schedule, space and layout into a Plan, the data that the runtime executes.
 //
 //   stays      --> residencies          instances --> actions of the compute lane
 //   layouts    --> their offsets        ends of stays --> releases
-//   transfers  --> actions of the copy lanes, and who waits for them
+//   transfers  --> actions of the copy lanes, and the actions that wait for them
 //
-// Nothing is decided here.
+// This file decides nothing.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ struct Layouts {
   }
 };
 
-// The plan without hash, policy and the certificate's proofs; peak and height are filled in.
+// The plan. Peak and height are filled in; hash, policy and the certificate's proofs are not.
 Plan assemble_plan(const Values& values, const Schedule& schedule, const Space& space,
                    const Layouts& layouts, const Homes& homes);
 

@@ -46,7 +46,7 @@ Layout host_layout(const Task& task, const Space& space, int32_t passes) {
   return layout;
 }
 
-// What a first layout of the host tier needs beyond its room, where the disk could hold it instead.
+// How many bytes a first layout of the host tier exceeds its room, if the disk could hold them.
 int64_t missing_on_host_bytes(const Task& task, const Space& space) {
   if (space.host_blocks.empty() || offload_room_bytes(task.machine, kDiskTier) == 0) return 0;
   const int64_t room_bytes = offload_room_bytes(task.machine, kHostTier);
@@ -87,8 +87,8 @@ std::optional<Candidate> add_copies(const Task& task, const Candidate& candidate
   return result;
 }
 
-// Where copies have made room, faster forms again: the copies stay in order, so this is as safe.
-// Whether there are any.
+// Uses room that copies have freed for faster forms. Safe, because the order of copies stays.
+// Whether any form changed.
 bool take_faster_forms(const Task& task, int64_t aim_bytes, Candidate& candidate) {
   const bool has_changed = fit_forms(task.values, candidate.space, FormLimit::Load,
                                      aim_bytes - task.homes.bottom_bytes, candidate.schedule);
@@ -98,7 +98,7 @@ bool take_faster_forms(const Task& task, int64_t aim_bytes, Candidate& candidate
   return true;
 }
 
-// Of the exact search in one part, where there are so few blocks that it soon ends.
+// Nodes of the exact search per part: only with so few blocks that the search ends soon.
 int64_t exact_nodes(const Candidate& candidate) {
   constexpr size_t kFewBlocks = 64;
   constexpr int64_t kNodes = 4'000;
@@ -141,7 +141,7 @@ std::optional<Candidate> offload_candidate(const Task& task, const Candidate& ca
   const auto consider = [&](std::optional<Candidate> found) {
     if (found && (!best || found->predicted_ps < best->predicted_ps)) best = std::move(found);
   };
-  // Copies for the sake of fast forms, or slower forms for the sake of fewer copies.
+  // Own: fast forms and more copies. Load: slower forms and fewer copies. Tries both.
   for (const FormLimit limit : {FormLimit::Own, FormLimit::Load}) {
     Candidate base = candidate;
     const int64_t limit_bytes = aim_bytes - task.homes.bottom_bytes;
@@ -155,7 +155,7 @@ std::optional<Candidate> offload_candidate(const Task& task, const Candidate& ca
       copy_forms(task.values, found->schedule, base.schedule);
       measure(task, base);
       consider(
-          add_copies(task, base, aim_bytes, too_slow_ps, hole_bytes));  // With copies for these.
+          add_copies(task, base, aim_bytes, too_slow_ps, hole_bytes));  // Copies for these forms.
     }
     consider(std::move(found));
   }
@@ -163,7 +163,7 @@ std::optional<Candidate> offload_candidate(const Task& task, const Candidate& ca
 }
 
 int32_t layout_passes(const Candidate& candidate) {
-  constexpr int64_t kPlaced = 100'000;  // Blocks in all passes together, at least.
+  constexpr int64_t kPlaced = 100'000;  // Blocks to place in all passes together.
   const auto block_count = static_cast<int64_t>(candidate.space.blocks.size()) + 1;
   return static_cast<int32_t>(std::clamp<int64_t>(kPlaced / block_count, 8, 64));
 }
@@ -183,7 +183,7 @@ void place_candidate(const Task& task, int64_t target_bytes, int32_t passes, Can
   layouts.disk = place_blocks(
       candidate.space.disk_blocks,
       {.alignment_bytes = kDiskAlignmentBytes, .passes = passes, .seed = task.request.seed});
-  // Copies may start a little earlier than offload could know: where nothing lies in the way.
+  // Only the layout shows when a copy's target address is free, so copies may start a bit earlier.
   candidate.predicted_ps =
       simulate(task.program, assemble_candidate(task, candidate), task.machine).total_ps;
 }

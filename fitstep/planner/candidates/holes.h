@@ -1,12 +1,12 @@
-// Holes: bytes that a layout cannot use, because nothing that fits is live there.
+// Holes: free bytes that a layout cannot use, because no live block fits into them.
 //
 //   bytes         limit              b lies above the limit although enough bytes are free below
-//     3 |           +- b -+          it: so as many more must be free at its instances, and gaps
-//     2 |  +- a -+  . . . .          are evicted there, not everywhere. The next layout may leave
-//     1 |  |     |  +- c -+          its holes elsewhere; those are added.
+//     3 |           +- b -+          b. So we evict this many more bytes at the instances of b, and
+//     2 |  +- a -+  . . . .          nowhere else. The next layout may have holes elsewhere; these
+//     1 |  |     |  +- c -+          are added.
 //       +------------------> tick
 //
-// This is how the choice of victims comes to know addresses: selection and layout take turns.
+// Evictions and layout take turns, so that evictions depend on addresses, too.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +18,13 @@
 
 namespace fitstep {
 
-// By instance: how far its highest block lies above the limit.
+// By instance: how far its highest block ends above the limit; 0 if it does not.
 //
 // REQUIRES: the candidate is placed.
 std::vector<int64_t> bytes_above(const Candidate& candidate, int64_t limit_bytes);
 
-// The selection offloaded to as few bytes as a layout within the capacity takes; nothing if none is
-// found that takes less time than `too_slow_ps`.
+// Offloads the selection until its layout is within the capacity; nothing if no such candidate is
+// found that takes less than `too_slow_ps`.
 //
 // REQUIRES: can_offload(task.machine).
 std::optional<Candidate> place_around_holes(const Task& task, const Selection& selection,

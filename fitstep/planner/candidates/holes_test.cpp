@@ -20,8 +20,8 @@ namespace {
 
 constexpr int64_t kVeryLongPs = int64_t{1} << 60;
 
-// Three instances of two ticks each. The second block ends 20 bytes above the limit, and is there
-// from the second instance's last tick on.
+// Three instances of two ticks each. The second block ends 20 bytes above the limit; it is live
+// from the last tick of the second instance on.
 TEST(Holes, AreWhereBlocksLieAboveTheLimit) {
   Candidate candidate;
   candidate.schedule.instances.resize(3);
@@ -43,8 +43,7 @@ Task task_for(const Program& program, const Machine& machine, const Values& valu
           .culprits = {}};
 }
 
-// An hourglass leaves no holes: what fits by its peak fits by its height, and the first layout
-// does.
+// A chain has no holes: the first layout is as high as the peak.
 TEST(Holes, LeaveAChainAsItIs) {
   const Program program = chain_program({.layers = 6});
   Machine machine = unit_machine();
@@ -58,7 +57,7 @@ TEST(Holes, LeaveAChainAsItIs) {
           .has_value());
 }
 
-// With many sizes a layout needs more than its peak; then more is evicted until it fits.
+// With many sizes a layout is higher than its peak. More is evicted until it fits.
 TEST(Holes, MakeALayoutFitWhoseFirstTryIsTooHigh) {
   const Program program = resnet50_program({.batch = 8, .pixels = 64});
   Machine machine = unit_machine();

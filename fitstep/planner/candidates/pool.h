@@ -1,9 +1,9 @@
-// The pool: candidates that nothing beats.
+// The pool: the candidates that no other candidate beats in both bytes and time.
 //
 //   seconds
-//      |                   x        x are kept: what lies right of and above another one is not
+//      |  x  .                      x is kept; . is dropped: it lies right of and above some x
 //      |          x     .
-//      |  x  .
+//      |                   x
 //      +--------------------------> bytes
 #pragma once
 
@@ -23,7 +23,7 @@ class Pool {
   static constexpr int64_t kNoTime = std::numeric_limits<int64_t>::max();
   static constexpr int64_t kNoBytes = std::numeric_limits<int64_t>::max();
 
-  // Whether it was worth it.
+  // Returns false if another candidate beats this one.
   bool add(Candidate candidate) {
     const auto beats = [](const Candidate& a, const Candidate& b) {
       return a.bytes <= b.bytes && a.predicted_ps <= b.predicted_ps;
@@ -39,10 +39,10 @@ class Pool {
     return true;
   }
 
-  // Very many if there are none.
+  // Of the lowest candidate; kNoBytes if there are none.
   int64_t least_bytes() const { return candidates_.empty() ? kNoBytes : candidates_.back().bytes; }
 
-  // Of those within the capacity; very long if there are none.
+  // Of the fastest candidate within the capacity; kNoTime if there are none.
   int64_t least_ps(int64_t capacity_bytes) const {
     for (const Candidate& candidate : candidates_) {
       if (candidate.bytes <= capacity_bytes) return candidate.predicted_ps;
@@ -58,8 +58,8 @@ class Pool {
                                  [&](const Candidate& it) { return it.bytes <= capacity_bytes; });
   }
 
-  // The fastest within the capacity, and up to `most` that need more and take less time, the
-  // nearest first.
+  // The fastest within the capacity, then up to `most` faster ones that need more bytes, lowest
+  // first.
   std::vector<const Candidate*> best_and_above(int64_t capacity_bytes, int32_t most) const {
     std::vector<const Candidate*> found;
     for (const Candidate& candidate : candidates_) {
@@ -71,7 +71,7 @@ class Pool {
     return found;
   }
 
-  // Leaves out what is not the fastest within any of the capacities; the fastest of all stays.
+  // Keeps the fastest of all and the fastest within each capacity; removes all others.
   void keep_best_within(std::span<const int64_t> capacities) {
     std::vector<int64_t> best_ps = {least_ps(kNoBytes)};
     for (const int64_t capacity : capacities) best_ps.push_back(least_ps(capacity));

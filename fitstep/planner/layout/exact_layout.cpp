@@ -22,7 +22,7 @@ constexpr int32_t kNone = -1;
 constexpr int64_t kEndless = std::numeric_limits<int64_t>::max();
 constexpr size_t kFailedSlots = size_t{1} << 18U;
 
-// 1 1 2 1 1 2 4 1 1 2 ...: restarts that lose at most a factor against the best fixed length.
+// Luby's sequence 1 1 2 1 1 2 4 1 1 2 ...: lengths of the attempts between restarts.
 int64_t luby(int32_t i) {
   while (true) {
     const auto next = static_cast<uint32_t>(i) + 1;
@@ -118,7 +118,7 @@ void ExactLayout::start(int64_t capacity_bytes) {
   }
 }
 
-// The first attempts sort by width, crowd or size; then by what chance makes of these.
+// The first attempts sort by width, crowd or size; later ones by random mixtures of the three.
 void ExactLayout::draw_order() {
   constexpr std::array<std::array<double, 3>, 4> kFirst = {
       {{1000, 1, 0}, {0, 1, 1000}, {1, 0, 1000}, {1, 1000, 0}}};
@@ -163,7 +163,7 @@ ExactLayout::Answer ExactLayout::attempt(int64_t node_limit) {
   return solve(0, static_cast<int32_t>(floor_bytes_.size()));
 }
 
-// The stretches between sections where nothing is left to come are independent of each other.
+// Solves each range of sections between finished sections by itself: they are independent.
 ExactLayout::Answer ExactLayout::solve(int32_t begin, int32_t end) {
   const auto is_done = [&](int32_t s) { return to_come_bytes_[static_cast<size_t>(s)] == 0; };
   while (true) {
@@ -218,7 +218,7 @@ ExactLayout::Answer ExactLayout::try_branch(const Branch& branch, int32_t begin,
   return Answer::Impossible;
 }
 
-// In the order of this attempt.
+// The items that can lie on the floor at the section, in the order of this attempt.
 std::vector<int32_t> ExactLayout::candidates_at(int32_t section) const {
   const auto s = static_cast<size_t>(section);
   std::vector<int32_t> candidates;

@@ -1,21 +1,19 @@
-// ExactLayout: looks for a layout within a capacity until there is one, or proves that none exists.
+// ExactLayout: finds a layout within a capacity, or proves that none exists.
 //
-// The space is filled from below. Of every section we know its floor (what is settled below it),
-// the bytes still to come, and the slack that is left for gaps. A stretch of sections whose floor
-// lies lower than on both sides is a valley, and what touches the bottom of a valley lies inside
-// it:
+// The search fills the space from below. For each section it knows the floor (the height settled so
+// far), the bytes still to come, and the slack: bytes that gaps may waste. A valley is a range of
+// sections whose floor is lower than on both sides:
 //
-//   bytes                 capacity   at section s of the valley [4, 8) either one of the items that
-//     3 . . . . . . . . . . . . .    fit into the valley and cross s lies on its floor, or there is
-//     2 |-----|             |----|   a gap above s, as high as the next thing that can hold an item
-//     1 |     |             |    |   up: a side of the valley, or an item beside s. Gaps cost
-//     slack. 0 |     |______s______|    |
-//       0     4             8
+//     3 . . . . . . . . . . . . .    capacity
+//     2 |-----|             |----|   At section s of the valley [4, 8) the search either puts an
+//     1 |     |             |    |   item on the floor that crosses s and fits into the valley, or
+//     0 |     |______s______|    |   leaves a gap up to a side of the valley or an item beside s.
+//       0     4             8        Gaps cost slack.
 //
-// So the search branches at the section with the fewest choices, weighted by how often each section
-// has failed; one choice is no choice, none is the end of a branch. Sections where nothing is left
-// to come cut the problem in two. A hash of each state that failed is kept, for all capacities and
-// attempts. Attempts are restarted (Luby) with other orders of the items.
+// The search branches at the section with the fewest choices, weighted by how often each section
+// has failed. Without any choice the branch ends. Sections where no item is left to come cut the
+// problem in two. Hashes of failed states are kept for all capacities and attempts. Attempts are
+// restarted (Luby's sequence) with other orders of the items.
 #pragma once
 
 #include <cstddef>
@@ -32,11 +30,11 @@ class ExactLayout {
  public:
   enum class Answer { Found, Impossible, GaveUp };
 
-  // Keeps lists of all items that are live together, so it is for some hundreds of items.
+  // For some hundreds of items: lists for each item all items that are live together with it.
   ExactLayout(Part part, uint64_t seed);
 
-  // Looks for a layout whose items end at or below the capacity, padding aside. Gives up after so
-  // many nodes or when the deadline has passed; another call goes on with what was learned.
+  // Looks for a layout whose items end at or below the capacity, padding aside. Gives up after
+  // `node_limit` nodes or at the deadline; another call continues with what this call has learned.
   Answer run(int64_t capacity_bytes, int64_t node_limit, const Deadline& deadline);
 
   // After Found: one per item.
@@ -44,7 +42,7 @@ class ExactLayout {
   int64_t node_count() const { return node_count_; }
 
  private:
-  // A choice: an item for the floor at a section, or (kNone) a gap up to `gap_end_bytes`.
+  // The section at which the search branches: an item on its floor, or a gap to `gap_end_bytes`.
   struct Branch {
     int32_t section = -1;
     int64_t gap_end_bytes = -1;  // -1: there is no room for a gap.
@@ -91,10 +89,10 @@ class ExactLayout {
   Part part_;
   Random random_;
   std::vector<std::vector<int32_t>> crossing_;    // Of each section: its items.
-  std::vector<std::vector<int32_t>> neighbours_;  // Of each item: those live together with it.
+  std::vector<std::vector<int32_t>> neighbours_;  // Of each item: items live together with it.
   std::vector<int32_t> first_item_;               // Of each section: first to begin there or later.
   std::vector<uint64_t> item_hash_;
-  std::vector<double> crowd_;     // Of each item: its fullest section's share of the fullest.
+  std::vector<double> crowd_;     // Of each item: bytes in its fullest section / in the fullest.
   std::vector<int32_t> rank_;     // Of each item: its place in the order of this attempt.
   std::vector<double> weight_;    // Of each section: more for those that failed.
   std::vector<uint64_t> failed_;  // Hashes of states without a solution; a slot is overwritten.

@@ -6,7 +6,7 @@
 #include "fitstep/planner/layout/exact_layout.h"
 #include "fitstep/planner/layout/sections.h"
 
-// The state of the search: what a choice changes, what follows from it, and the way back.
+// The state of ExactLayout: places items, updates floors, and undoes both.
 namespace fitstep {
 namespace {
 
@@ -65,7 +65,7 @@ bool ExactLayout::raise_low(int32_t item, int64_t low_bytes) {
   return low_bytes <= capacity_bytes_ - raised.size_bytes + raised.padding_bytes;
 }
 
-// Where no item can lie on the floor any more, there is a gap up to the lowest that can come.
+// If no item can lie on a section's floor any more, raises the floor to the lowest possible item.
 bool ExactLayout::settle_floors() {
   for (auto s = static_cast<size_t>(touched_begin_); s < static_cast<size_t>(touched_end_); ++s) {
     if (to_come_bytes_[s] == 0) continue;

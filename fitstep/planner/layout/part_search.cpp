@@ -24,10 +24,10 @@ namespace {
 
 constexpr size_t kGuidedRecipes = 48;
 
-// The exact search keeps lists of neighbours, and recurses.
+// More items take too much memory and stack: the exact search lists neighbours and recurses.
 constexpr size_t kMostExactItems = 1000;
 
-// The fullest section that each item lives in, by a sparse table of range maxima.
+// By item: bytes of the fullest section in its lifetime, from a sparse table of range maxima.
 std::vector<int64_t> crowds_of(const std::vector<Item>& items, std::vector<int64_t> full_bytes) {
   std::vector<std::vector<int64_t>> table = {std::move(full_bytes)};
   for (size_t width = 1; 2 * width <= table[0].size(); width *= 2) {
@@ -51,7 +51,7 @@ std::vector<int64_t> crowds_of(const std::vector<Item>& items, std::vector<int64
 
 PartSearch::PartSearch(Part part, uint64_t seed)
     : part_(std::move(part)), skyline_(part_), random_(seed) {
-  int64_t padding_bytes = 0;  // Of the item on top, whichever that is.
+  int64_t padding_bytes = 0;  // At most this much padding is on top: we do not know which item is.
   for (const Item& item : part_.items) {
     padding_bytes = std::max(padding_bytes, item.padding_bytes);
     step_bytes_ = std::gcd(step_bytes_, item.size_bytes);
@@ -62,8 +62,8 @@ PartSearch::PartSearch(Part part, uint64_t seed)
   bound_bytes_ = fullest_bytes_ - padding_bytes;
 }
 
-// score = a * log width + b * log size + c * crowd + d * earliness + noise. No fixed choice is good
-// on every program, so passes try many.
+// score = a * log width + b * log size + c * crowd + d * earliness + noise. No fixed weights are
+// good for every program, so passes try many.
 void PartSearch::learn_features() {
   std::vector<int64_t> full_bytes = live_bytes_of(part_);
   for (size_t i = 0; i < full_bytes.size(); ++i) full_bytes[i] += part_.ground_bytes[i];
@@ -81,8 +81,8 @@ void PartSearch::learn_features() {
   score_.resize(part_.items.size());
 }
 
-// Items of one size on flat ground: each takes the lowest place that is free when it begins, and so
-// there are never more places than items live together.
+// Items of one size on flat ground: each takes the lowest place that is free when it begins. So the
+// number of places equals the most items that are live together.
 bool PartSearch::color_equal_sizes() {
   const int64_t ground_bytes = part_.ground_bytes.front();
   const int64_t size_bytes = part_.items.front().size_bytes;
@@ -116,8 +116,8 @@ bool PartSearch::color_equal_sizes() {
   return true;
 }
 
-// First every feature on its own and with others; then what did best on programs and on sets made
-// like them, guided by slack; then at random, or (two of three) close to the best so far.
+// First every subset of the features; then weights that did best on test programs, guided by slack;
+// then random weights (one of three) or a variation of the best so far (two of three).
 PartSearch::Recipe PartSearch::next_recipe() {
   constexpr size_t kAllSubsets = 16;
   const size_t pass = pass_count_++;
@@ -132,7 +132,7 @@ PartSearch::Recipe PartSearch::next_recipe() {
   return best_.noise.empty() || random_.next() % 3 == 0 ? random_recipe() : varied_recipe();
 }
 
-// Earliness counts against an item in half of them: the skyline then grows from the end of time.
+// With negative earliness (half of the recipes) the skyline grows from the end of time.
 PartSearch::Recipe PartSearch::guided_recipe(size_t number) const {
   constexpr std::array<Weights, 12> kWeights = {{{0, 0, 1, -1},
                                                  {1, 0, 0, -1},
@@ -166,7 +166,7 @@ PartSearch::Recipe PartSearch::random_recipe() {
   return recipe;
 }
 
-// Other weights, or other noise for some of the items.
+// The best recipe with slightly other weights, or with other noise for some of the items.
 PartSearch::Recipe PartSearch::varied_recipe() {
   Recipe recipe = best_;
   const double scale = std::pow(10.0, -3 + 2.5 * random_.uniform());
@@ -181,7 +181,7 @@ PartSearch::Recipe PartSearch::varied_recipe() {
   return recipe;
 }
 
-// Looks at nothing, the sides, or sides and inside; slack is tight below a share of the height.
+// `sections_seen`: 0 looks nowhere, 1 at the sides, 2 also inside. `tight_share`: of the height.
 Skyline::Guide PartSearch::make_guide(size_t sections_seen, double tight_share) const {
   return {.looks_at_sides = sections_seen > 0,
           .looks_inside = sections_seen > 1,
@@ -195,7 +195,7 @@ void PartSearch::fill_once() {
     score_[i] = recipe.noise[i];
     for (size_t k = 0; k < kFeatureCount; ++k) score_[i] += recipe.weights[k] * features_[i][k];
   }
-  // An equal height is taken, too: to drift is better than to stand still.
+  // An equal height is accepted too, so the search can move on from a plateau.
   const bool is_first = offset_bytes_.empty();
   const int64_t limit_bytes = is_first ? Skyline::kAborted : height_bytes_ + 1;
   if (skyline_.fill(score_, limit_bytes, recipe.guide) == Skyline::kAborted) return;
@@ -232,7 +232,7 @@ bool PartSearch::can_improve(int64_t goal_bytes, const Work& work) const {
          (work.exact_nodes > 0 && is_for_exact_search());
 }
 
-// Every offset is a sum of sizes on a ground, and so is every height.
+// Every height is a sum of sizes on a ground, so the next one is a multiple of `step_bytes_`.
 int64_t PartSearch::next_height(int64_t bytes) const {
   return (bytes / step_bytes_ + 1) * step_bytes_;
 }
@@ -242,8 +242,8 @@ void PartSearch::search_exactly(int64_t goal_bytes, int64_t node_limit, const De
   if (exact_ == nullptr) exact_ = std::make_unique<ExactLayout>(part_, random_.next());
   int64_t low_bytes = std::max(goal_bytes, bound_bytes_);
   const int64_t end = exact_->node_count() + node_limit;
-  // A third of the nodes for the goal; the rest half-way up to what is known, again and again: what
-  // is too hard must not keep us from what is easy.
+  // A third of the nodes for the goal, the rest for heights half-way up to the known height. A goal
+  // that is too hard must not use up all nodes.
   int64_t share = node_limit / 3 + 1;
   for (int64_t try_bytes = low_bytes; try_bytes < height_bytes_;) {
     const int64_t left = end - exact_->node_count();
@@ -255,8 +255,7 @@ void PartSearch::search_exactly(int64_t goal_bytes, int64_t node_limit, const De
   }
 }
 
-// True if there is a layout, which is then kept. A capacity that is proven too small lifts the
-// bound.
+// True if a layout was found and kept. A capacity that is proven too small raises the bound.
 bool PartSearch::try_capacity(int64_t capacity_bytes, int64_t node_limit,
                               const Deadline& deadline) {
   switch (exact_->run(capacity_bytes, node_limit, deadline)) {

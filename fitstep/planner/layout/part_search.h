@@ -1,8 +1,8 @@
-// PartSearch: lays out one part of time (sections.h), lower the longer it is asked to.
+// PartSearch: lays out one part of time (sections.h). More work gives a lower layout.
 //
-// Equal sizes are coloured like intervals, which reaches the peak. Otherwise skylines with other
-// scores, of which the best is varied, and, where wanted and the part is small, the exact search:
-// at the goal itself, then half-way between what is proven too low and what is known.
+// If all items have one size, interval colouring reaches the peak. Otherwise the search fills many
+// skylines with different scores and varies the best. In a small part the exact search follows, if
+// wanted: first at the goal, then half-way between the bound and the height known so far.
 //
 //   height known   ----------------    falls with every skyline and every capacity that works
 //   tried                 ....
@@ -25,7 +25,7 @@ namespace fitstep {
 
 class PartSearch {
  public:
-  // How much work there is: skylines, and nodes of the exact search.
+  // How much to do: number of skylines, and nodes of the exact search.
   struct Work {
     int64_t passes = 0;
     int64_t exact_nodes = 0;
@@ -48,7 +48,7 @@ class PartSearch {
  private:
   static constexpr size_t kFeatureCount = 4;
   using Weights = std::array<double, kFeatureCount>;
-  // How a pass scores, and what decides before the score does.
+  // How one pass chooses items: by the guide first, then by score = weights x features + noise.
   struct Recipe {
     Weights weights{};
     std::vector<double> noise;

@@ -31,7 +31,7 @@ int64_t most_live_bytes(std::span<const Block> blocks, const Sections& sections)
   return peak_bytes;
 }
 
-// Height of every section's fixed blocks, at least the bottom.
+// By section: where its highest fixed block ends, at least the bottom.
 std::vector<int64_t> ground_of(std::span<const Block> blocks, const Sections& sections,
                                const PlaceOptions& options) {
   const int64_t bottom_bytes = align_up(options.bottom_bytes, options.alignment_bytes);
@@ -66,7 +66,8 @@ std::vector<Item> items_of(std::span<const Block> blocks, const Sections& sectio
   return items;
 }
 
-// Works on the highest part, as the others do not matter until it is lower, in turns that double.
+// Works on the highest part only: it alone sets the height. Each turn on a part does twice the
+// work.
 class Search {
  public:
   Search(std::vector<Part> parts, int64_t low_bytes, const PlaceOptions& options)
@@ -120,7 +121,7 @@ class Search {
 
   PlaceOptions options_;
   Deadline deadline_;
-  int64_t low_bytes_ = 0;  // What lies outside the parts ends here.
+  int64_t low_bytes_ = 0;  // Where the blocks outside all parts end.
   std::vector<Turn> parts_;
 };
 

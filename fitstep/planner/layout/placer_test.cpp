@@ -167,7 +167,7 @@ TEST(PlaceBlocks, ReachThePeakOfEveryPart) {
   EXPECT_EQ(find_placement(blocks, options).layout.offset_bytes, placement.layout.offset_bytes);
 }
 
-// Intervals of one size: as many places as are live together, whatever the passes.
+// Blocks of one size reach the peak with any number of passes.
 TEST(PlaceBlocks, ReachThePeakOfEqualSizes) {
   Random random(14);
   const std::vector<Block> blocks = random_blocks(random, 500, 200, 1);

@@ -14,10 +14,10 @@
 namespace fitstep {
 namespace {
 
-// Parts nest at most so deep before we leave the rest to the search: each level reads all items.
+// Parts are split at most this many times; each level reads all items.
 constexpr int kMaxDepth = 64;
 
-// The stretches of sections that items cross without a break, in order.
+// Splits the part wherever no item crosses from one section to the next; in order.
 std::vector<Part> cut_where_empty(Part whole) {
   std::vector<Part> parts;
   int32_t begin = 0;
@@ -43,8 +43,8 @@ std::vector<Part> cut_where_empty(Part whole) {
   return parts;
 }
 
-// Puts the items that live as long as the part on its ground, if that is flat. True if any did.
-// Padding had better be on top, so items with padding stay.
+// Puts the items that live as long as the part on its ground, if the ground is flat. True if there
+// were any. Items with padding are left out: padding is best on top.
 bool settle_longest(Part& part, std::vector<Settled>& settled) {
   const auto count = static_cast<int32_t>(part.ground_bytes.size());
   int64_t height_bytes = part.ground_bytes.front();

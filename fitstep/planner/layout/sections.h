@@ -1,16 +1,16 @@
-// Sections: time as the placer sees it, and its parts.
+// Sections and parts: how the placer divides time.
 //
-// Within a section nothing is born after something has died, so that all of a section's blocks are
-// live together; nothing else about ticks matters. Here a1 dies at tick 3 and a2 is born at tick 4:
+// All blocks of a section are live together: within a section no block is born after another one
+// has died. The placer needs nothing else of ticks. Here a1 dies at tick 3, a2 is born at tick 4:
 //
 //   a0  |--------------|              |-- a3 --|
 //   a1  |----|    |-a2-|
 //       0    3    4    6              9        12  tick
 //       [ section 0 ][ 1 ]            [   2    ]
 //
-// Where no block crosses from one section to the next, time falls into parts, and each part can be
-// laid out on its own. A block that lives as long as its part goes to the bottom of it: any layout
-// can be changed so, by moving up what was below. Then the part may fall apart further.
+// Where no block crosses from one section to the next, time falls into parts. Each part is laid out
+// by itself. A block that lives as long as its part goes to the bottom: in any layout one can move
+// up the blocks below such a block. Without this block the part may fall into smaller parts.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@
 
 namespace fitstep {
 
-// The sections of all blocks; a block's `begin` and `end` come out in its order.
+// The sections of all blocks; `begin` and `end` are in the order of the blocks.
 struct Sections {
   int32_t count = 0;
   std::vector<int32_t> begin;
@@ -37,13 +37,13 @@ struct Item {
   int32_t begin = 0;  // Sections [begin, end).
   int32_t end = 0;
   int64_t size_bytes = 0;     // Aligned.
-  int64_t padding_bytes = 0;  // What alignment has added: need not lie below the height.
+  int64_t padding_bytes = 0;  // Added by alignment; may lie above the height.
 };
 
-// A stretch of time that can be laid out on its own.
+// A range of sections that can be laid out on its own.
 struct Part {
   std::vector<Item> items;            // In order of begin; sections count from the part's first.
-  std::vector<int64_t> ground_bytes;  // Of each section: what lies below the items.
+  std::vector<int64_t> ground_bytes;  // Of each section: where the items start.
 };
 
 struct Settled {
@@ -61,7 +61,7 @@ struct Parts {
 // REQUIRES: items in order of begin; sizes are positive.
 Parts split_into_parts(std::vector<Item> items, std::vector<int64_t> ground_bytes);
 
-// Of each section: the bytes of its items, without ground.
+// By section: the sum of its items' bytes, without the ground.
 std::vector<int64_t> live_bytes_of(const Part& part);
 
 // Where the fullest section ends, ground included: no layout of the aligned sizes is lower.

@@ -24,8 +24,9 @@ TEST(Sections, BeginWhereABirthFollowsADeath) {
   EXPECT_EQ(sections.end, (std::vector<int32_t>{2, 1, 2, 3}));
 }
 
-// The same as items. Two parts; in the first, block 0 lives throughout and goes to the bottom, and
-// then blocks 1 and 2 are parts of their own that live throughout. Block 3 is alone.
+// The same blocks as items. Two parts. In the first, block 0 lives throughout and goes to the
+// bottom; then blocks 1 and 2 are parts of their own, and each lives throughout its part. Block 3
+// is alone.
 TEST(Parts, SettleWhatLivesThroughout) {
   const Parts parts = split_into_parts({{.block = 0, .begin = 0, .end = 2, .size_bytes = 5},
                                         {.block = 1, .begin = 0, .end = 1, .size_bytes = 3},
@@ -40,8 +41,8 @@ TEST(Parts, SettleWhatLivesThroughout) {
   EXPECT_EQ(offset_bytes, (std::vector<int64_t>{0, 5, 5, 10}));
 }
 
-// Two items that overlap without either living throughout: one part. On a step in the ground, what
-// lives throughout is not put at the bottom, as it may belong on top of something.
+// Two items that overlap, neither living throughout: one part. On uneven ground an item that lives
+// throughout is not put at the bottom: its best place may be on top of another item.
 TEST(Parts, StayWholeWhereItemsCross) {
   const std::vector<Item> crossing = {{.block = 0, .begin = 1, .end = 3, .size_bytes = 5},
                                       {.block = 1, .begin = 2, .end = 4, .size_bytes = 3}};
@@ -59,7 +60,7 @@ TEST(Parts, StayWholeWhereItemsCross) {
   EXPECT_EQ(stepped.parts.size(), 1U);
 }
 
-// Padding may lie above the height, so a padded item had better be on top.
+// Padding may lie above the height, so a padded item is best on top.
 TEST(Parts, DoNotSettlePadding) {
   const Parts parts = split_into_parts(
       {{.block = 0, .begin = 0, .end = 1, .size_bytes = 64, .padding_bytes = 3}}, {0});

@@ -14,9 +14,9 @@
 namespace fitstep {
 namespace {
 
-constexpr int32_t kManyChoices = 8;  // Not worth to be told from more.
+constexpr int32_t kManyChoices = 8;  // This many or more choices count as equal.
 
-// For each section: the first of the sorted `places` that is there or later.
+// By section: index of the first entry of the sorted `places` at this section or later.
 std::vector<int32_t> first_at(std::span<const int32_t> places, size_t sections) {
   std::vector<int32_t> first(sections + 2, static_cast<int32_t>(places.size()));
   for (size_t i = places.size(); i-- > 0;) {
@@ -89,7 +89,7 @@ void Skyline::start(std::span<const double> score) {
   }
 }
 
-// Without a limit and a guide nobody asks for slack.
+// Without a limit and a guide slack is not used.
 void Skyline::start_slack() {
   aim_bytes_ = fullest_bytes_;
   has_slack_ = limit_bytes_ != kAborted || guide_.looks_at_sides || guide_.looks_inside;
@@ -117,7 +117,7 @@ int64_t Skyline::right_side(const Segment& segment) const {
   return after.exists ? after.height_bytes : kAborted;
 }
 
-// To be called for each segment that is new or has a new neighbour. Entries from before are void.
+// Call this for each segment that is new or has a new neighbour. Older entries become invalid.
 void Skyline::note_valley(int32_t begin) {
   Segment& segment = segments_[static_cast<size_t>(begin)];
   segment.stamp = ++last_stamp_;
@@ -140,15 +140,15 @@ void Skyline::note_valley(int32_t begin) {
                  .stamp = segment.stamp});
 }
 
-// A section with less slack than this had better not be raised.
+// A section with less slack than this should get an item instead of being raised.
 int64_t Skyline::tight_bytes(const Segment& segment) const {
   const int64_t side = std::min(left_side(segment), right_side(segment));
   return side == kAborted ? guide_.tight_bytes
                           : std::min(guide_.tight_bytes, side - segment.height_bytes);
 }
 
-// Joins the segment with its lower neighbour, or with both where they are equally high. False if
-// its sections then are sure to reach the limit.
+// Joins the segment with its lower neighbour, or with both if they are equally high. False if a
+// section is now sure to reach the limit.
 bool Skyline::raise_segment(int32_t begin) {
   const Segment segment = segments_[static_cast<size_t>(begin)];
   const int64_t left = left_side(segment);
@@ -194,7 +194,7 @@ void Skyline::place(int32_t item, int32_t segment_begin) {
     link_segment(segment_begin, begin, before, segment.height_bytes);
     before = segment_begin;
   } else if (before >= 0 && segments_[static_cast<size_t>(before)].height_bytes == top_bytes) {
-    begin = before;  // As high as the neighbour: one segment.
+    begin = before;  // Equally high as the neighbour: joins both to one segment.
     before = segments_[static_cast<size_t>(begin)].before;
   }
   if (end < segment.end) {
@@ -222,7 +222,7 @@ void Skyline::remove_item(int32_t item) {
   for (node /= 2; node >= 1; node /= 2) nodes_[node] = join(nodes_[2 * node], nodes_[2 * node + 1]);
 }
 
-// Looks at the better child first and leaves out what cannot fit or cannot win.
+// Visits the child with the better score first; skips nodes that cannot fit or cannot win.
 void Skyline::search(int32_t node, int32_t node_begin, int32_t node_end) {
   if (node_end <= query_.begin || query_.end <= node_begin) return;
   const Node& here = nodes_[static_cast<size_t>(node)];
@@ -278,7 +278,7 @@ int32_t Skyline::count_at_end(int32_t end, int32_t earliest_begin) const {
   return count;
 }
 
-// The item for this valley; -1 for none.
+// The item to place in this valley; -1 if none fits.
 int32_t Skyline::choose(int32_t begin) {
   const Segment& segment = segments_[static_cast<size_t>(begin)];
   const int32_t end = segment.end;

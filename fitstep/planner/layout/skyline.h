@@ -1,15 +1,15 @@
 // One skyline: fills the sections from below, always into a valley (a segment that is lower than
 // its neighbours).
 //
-//   height          the lowest valley, [4, 8), takes the block with the best score that fits into
-//     2 |----|      it (segment tree over begins: ends and best score of a range); when none fits,
-//     1 |    |---|  it is raised to its lower neighbour and merged with it
+//   height          The lowest valley, [4, 8), takes the block with the best score that fits into
+//     2 |----|      it (found in a segment tree over begins). If no block fits, the valley is
+//     1 |    |---|  raised to its lower neighbour and merged with it.
 //     0 |        |----|
 //       0    2   4    8
 //
-// What lies under a raised segment is lost to its sections, and how much they can lose is known:
-// their slack below the height that is aimed at. A guided fill looks where slack is scarce, and
-// puts there what crosses the scarcest section, valleys with the fewest choices first.
+// Raising a segment wastes the bytes below it. Slack is how many bytes a section may waste before
+// it exceeds the height that we aim at. A guided fill starts with the valleys that have the fewest
+// choices, and puts there blocks that cross the section with the least slack.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ class Skyline {
  public:
   static constexpr int64_t kAborted = std::numeric_limits<int64_t>::max();
 
-  // Where slack of less than `tight_bytes` decides before the score does.
+  // Sections with slack below `tight_bytes` decide which item comes next, before the score does.
   struct Guide {
     bool looks_at_sides = false;  // The first and the last section of a valley.
     bool looks_inside = false;    // The section with the least slack.
@@ -36,9 +36,9 @@ class Skyline {
 
   explicit Skyline(const Part& part);
 
-  // Places all items, those of high score first where there is a choice; ties go to the earlier
-  // item. Returns the height above which nothing lies but padding, or kAborted as soon as it is
-  // sure to reach `limit_bytes`. Offsets are then in offset_bytes(), one per item.
+  // Places all items; of several that fit, the one of highest score, on ties the earlier one.
+  // Returns the height, padding on top left out, and fills offset_bytes(), one offset per item.
+  // Returns kAborted as soon as the height is sure to reach `limit_bytes`.
   int64_t fill(std::span<const double> score, int64_t limit_bytes, const Guide& guide);
 
   const std::vector<int64_t>& offset_bytes() const { return offset_bytes_; }
@@ -48,17 +48,17 @@ class Skyline {
     int32_t end = 0;
     int32_t before = -1;  // Begin of the segment to the left; -1 for none.
     int64_t height_bytes = 0;
-    int64_t stamp = 0;  // Of its entry among the valleys.
+    int64_t stamp = 0;  // The stamp of the segment's valid entry in `valleys_`.
     bool exists = false;
   };
   struct Valley {
-    int32_t choices = 0;  // Fewest first.
+    int32_t choices = 0;  // Valleys with the fewest choices come first.
     int64_t height_bytes = 0;
     int32_t begin = 0;
     int64_t stamp = 0;
     bool operator>(const Valley& other) const;
   };
-  // What may be placed: items with begin in [begin, end) of the items' order that end where asked.
+  // Which items may be placed: items [begin, end) of the list that end within the two limits.
   struct Query {
     int32_t begin = 0;
     int32_t end = 0;
@@ -76,7 +76,7 @@ class Skyline {
   int64_t right_side(const Segment& segment) const;
   bool raise_segment(int32_t begin);
   void place(int32_t item, int32_t segment_begin);
-  // A node of the segment tree over items: what there is below it.
+  // A node of the segment tree over items: a summary of the items below the node.
   struct Node {
     int32_t least_end = std::numeric_limits<int32_t>::max();
     int32_t most_end = -1;
@@ -107,7 +107,7 @@ class Skyline {
   int64_t last_stamp_ = 0;
   Guide guide_;
   int64_t limit_bytes_ = 0;
-  int64_t aim_bytes_ = 0;  // Slack is below this; raised where it is exceeded.
+  int64_t aim_bytes_ = 0;  // Slack is counted up to this height, which rises when exceeded.
   bool has_slack_ = false;
   SlackTree slack_;
 

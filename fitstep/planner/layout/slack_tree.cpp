@@ -10,7 +10,7 @@ namespace fitstep {
 namespace {
 
 constexpr int64_t kPlenty =
-    std::numeric_limits<int64_t>::max() / 4;  // Of places that are not there.
+    std::numeric_limits<int64_t>::max() / 4;  // In unused leaves, which must never be the least.
 
 }  // namespace
 

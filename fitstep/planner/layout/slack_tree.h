@@ -1,5 +1,5 @@
-// SlackTree: numbers in a row, with "add to a range" and "where is the least of a range", each in
-// logarithmic time.
+// SlackTree: an array of numbers with two operations in logarithmic time: add to a range, and find
+// the least number of a range.
 #pragma once
 
 #include <cstddef>
@@ -20,11 +20,11 @@ class SlackTree {
 
   int64_t at(int32_t place) const;
   int64_t least() const { return least_[1]; }
-  // Where the least of [begin, end) is, the leftmost of equal ones; -1 if none is below the limit.
+  // Index of the least number in [begin, end), leftmost on ties; -1 if none is below the limit.
   int32_t least_below(int32_t begin, int32_t end, int64_t limit_bytes) const;
 
  private:
-  // A node, and the places below it.
+  // A node, and the range of places below it.
   struct Node {
     size_t index = 1;
     int32_t begin = 0;
@@ -41,8 +41,8 @@ class SlackTree {
                   Least& best) const;
 
   int32_t leaf_count_ = 1;
-  std::vector<int64_t> least_;  // Of the places below a node, without what was added above it.
-  std::vector<int64_t> added_;  // To all places below a node.
+  std::vector<int64_t> least_;  // By node: least below it, without additions to its ancestors.
+  std::vector<int64_t> added_;  // By node: added to all places below it.
 };
 
 }  // namespace fitstep

@@ -33,7 +33,7 @@ class Cutter {
  private:
   static size_t index(int32_t i) { return static_cast<size_t>(i); }
 
-  // Of the same storage as the stay that is cut. Its lifetime comes from instances or moments.
+  // Adds a stay of the same storage as the stay that is cut. Its lifetime is set later.
   int32_t add_stay(const Gap& gap, TierId tier) {
     const StorageId storage = result_.stays[index(gap.stay)].storage;
     result_.stays.push_back({.storage = storage, .tier = tier});
@@ -56,12 +56,12 @@ class Cutter {
     }
   }
 
-  // The piece of the stay that an instance uses: that behind the last gap in front of it.
+  // The piece of the stay that an instance uses: it begins after the last gap before the instance.
   int32_t piece(int32_t stay, int32_t position) const {
     if (index(stay) + 1 >= first_gap_.size()) return stay;
     int32_t found = stay;
     for (int32_t i = first_gap_[index(stay)]; i < first_gap_[index(stay) + 1]; ++i) {
-      if (gaps_[index(i)].after > position) break;  // So never the last one's.
+      if (gaps_[index(i)].after > position) break;  // A gap of kind Last always ends here.
       found = back_[index(i)];
     }
     return found;
@@ -115,7 +115,7 @@ class Cutter {
   const Timing& timing_;
   Schedule result_;
   std::vector<int32_t> first_gap_;  // By stay, and one more.
-  std::vector<int32_t> back_;       // By gap: the stay behind it.
+  std::vector<int32_t> back_;       // By gap: the stay on the device after it.
   std::vector<int32_t> below_;      // By gap: the stay on the tier below.
 };
 

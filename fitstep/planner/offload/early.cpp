@@ -17,7 +17,7 @@
 namespace fitstep {
 namespace {
 
-constexpr int64_t kInstances = 400'000;  // Timed in all tries together.
+constexpr int64_t kInstances = 400'000;  // Limit for the sum over all tries.
 constexpr int64_t kMostTries = 64;
 constexpr size_t kRuns[] = {1, 2, 4, 8};  // Copies in a row that begin early together.
 
@@ -40,7 +40,7 @@ class Hurry {
  private:
   static size_t index(int32_t i) { return static_cast<size_t>(i); }
 
-  // The first copy in the lane that an op has waited for, and was not looked at.
+  // The first copy in the lane for which an op has waited and which was not tried yet.
   std::optional<size_t> next_late(Lane lane) const {
     const std::vector<TimedCopy>& copies = timed_.timing.lane(lane);
     const auto is_late = [&](const TimedCopy& copy) {
@@ -51,7 +51,7 @@ class Hurry {
     return static_cast<size_t>(found - copies.begin());
   }
 
-  // With as many in front of it as help: where the lane is busy, these keep it waiting.
+  // Makes the copy early, with up to 7 copies before it: a busy lane delays the copy.
   void hurry(Lane lane, size_t late) {
     was_tried_[index(timed_.timing.lane(lane)[late].gap)] = 1;
     for (const size_t length : kRuns) {
@@ -59,7 +59,7 @@ class Hurry {
     }
   }
 
-  // Early copies for `length` positions of the lane up to `end`. Whether that is faster.
+  // Makes the copies at `length` positions of the lane before `end` early. Whether that is faster.
   bool try_run(Lane lane, size_t end, size_t length) {
     std::vector<Gap> gaps = timed_.gaps;
     bool has_changed = false;
@@ -77,12 +77,12 @@ class Hurry {
     return true;
   }
 
-  // If there is a use that the copy can run beside, and an op behind it, or itself, that can wait.
+  // Possible if the copy can run during a use, and this use or a later op can wait for the copy.
   static bool make_early(Moment left_at, std::vector<Gap>& gaps, size_t i) {
     Gap& gap = gaps[i];
-    const int32_t waits = left_at / 2 - 1;  // In front of the first that has the room.
+    const int32_t waits = left_at / 2 - 1;  // The op before the first one that gets the room.
     if (gap.kind != Gap::Kind::Idle || gap.evict_beside != kNone) return false;
-    // What was on another tier before is here again for certain once an op has used it.
+    // A value that came back from a tier below is surely here once an op has used it.
     const bool came_back = i > 0 && gaps[i - 1].stay == gap.stay;
     const int32_t there = came_back ? std::max(gap.written, gaps[i - 1].after) : gap.written;
     if (there >= gap.before || waits < gap.before || gap.after - waits < 2) return false;

@@ -1,12 +1,12 @@
-// Early evictions: copies down that run beside the last use, not behind it.
+// Early evictions: a copy down runs during the last use, not after it.
 //
 //   compute    | w |   use   | r |     | n |     n needs the room
-//   evict                    |==== a ====|       behind the use, n stalls
-//   evict          |==== a ====|                 beside it, r waits and gives the bytes free
+//   evict                    |==== a ====|       after the use: n stalls
+//   evict          |==== a ====|                 during the use: r waits for the copy, frees a
 //
-// A use that only reads may run beside a copy of what it reads. What gives bytes free has to end
-// behind both, so it is an op that waits for the copy. Which one costs nothing is seen where the
-// copy ended before: the one in front of the op that would have had to wait.
+// An op that only reads a may run while the copy of a runs. The bytes of a may be freed when both
+// have ended, so a later op r waits for the copy and then frees them. r is the op before the first
+// one that stalled (n): with an early copy, r hardly ever has to wait.
 #pragma once
 
 #include <vector>
@@ -17,15 +17,15 @@
 
 namespace fitstep {
 
-// Gaps and how they were timed.
+// Gaps and the timing of their copies.
 struct TimedGaps {
   std::vector<Gap> gaps;
   Timing timing;
 };
 
-// The same gaps, some of them with early evictions, where that is faster.
+// Changes some gaps of `timed` to early evictions, if the step is then faster.
 //
-// REQUIRES: `timed` is of `task`, whose gaps are not looked at.
+// REQUIRES: `timed` was made for `task`. The gaps of `task` are not read.
 void evict_early(const TimingTask& task, const Machine& machine, TimedGaps& timed);
 
 }  // namespace fitstep

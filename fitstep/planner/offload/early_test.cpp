@@ -14,7 +14,7 @@
 namespace fitstep {
 namespace {
 
-constexpr int64_t kUnit = 64;  // Which copies take 1 s for.
+constexpr int64_t kUnit = 64;  // A copy of this many bytes takes 1 s.
 constexpr int64_t kSecond = kPicosecondsPerSecond;
 
 // w writes a, use reads it, n needs its room; b reads it again.
@@ -78,7 +78,8 @@ TEST_F(Early, IsLeftAloneWhereNobodyWaits) {
   EXPECT_EQ(found.gaps[0].evict_beside, kNone);
 }
 
-// a is on the disk first: 1 x is long enough for both ways. 2 and 3 read it, 5 needs its room.
+// a is on the disk first: op 1 (x) is long enough for both copies. Ops 2 and 3 read a, op 5 needs
+// its room.
 TEST_F(Early, IsNotWhatHasYetToComeBackFromAnotherTier) {
   const std::vector<int64_t> duration_ps = {kSecond, 20 * kSecond, 4 * kSecond, 4 * kSecond,
                                             kSecond, kSecond,      kSecond,     kSecond};

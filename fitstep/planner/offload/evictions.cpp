@@ -62,7 +62,7 @@ class Chooser {
     below_.add(it);
   }
 
-  // From the first instance to the last; where too much lies, the open gap of the best rank goes.
+  // From the first instance to the last: above the limit, evicts the open gap of the best rank.
   void sweep() {
     std::vector<int32_t> by_begin(task_.gaps.size());
     std::iota(by_begin.begin(), by_begin.end(), 0);
@@ -114,7 +114,7 @@ class Chooser {
     }
   }
 
-  // What was chosen last may not be needed any more by what was chosen before it.
+  // Removes chosen gaps that turn out unnecessary, last chosen first.
   void prune() {
     for (size_t i = order_.size(); i-- > 0;) {
       const Gap& it = gap(order_[i]);

@@ -12,7 +12,7 @@
 namespace fitstep {
 namespace {
 
-// Two gaps across instance 1, of 4 and of 2 bytes, where 1 byte is too much.
+// Two gaps across instance 1, of 4 and of 2 bytes; the load there is 1 byte above the limit.
 class Evictions : public testing::Test {
  protected:
   Evictions() = default;

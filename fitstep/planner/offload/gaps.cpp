@@ -11,7 +11,7 @@
 namespace fitstep {
 
 std::vector<Gap> find_gaps(const Values& values, const Schedule& schedule) {
-  std::vector<Gap> open(schedule.stays.size());  // By stay: the gap that its last use may begin.
+  std::vector<Gap> open(schedule.stays.size());  // By stay: the gap since its last use so far.
   std::vector<char> is_open(schedule.stays.size(), 0);
   std::vector<Gap> gaps;
   const auto use = [&](int32_t operand, int32_t position, bool is_write) {

@@ -1,6 +1,5 @@
-// Bytes by instance, with the two questions that offload asks: how much is it at most in a range,
-// and what if a range held more or less. Both in O(log n): a segment tree whose nodes hold the most
-// of their children, plus what was added to them as a whole.
+// LoadTree: bytes by instance, with two operations in O(log n): the maximum of a range, and add to
+// a range. A segment tree: each node holds the maximum of its children plus what was added to it.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +22,7 @@ class LoadTree {
     for (size_t node = leaves_ - 1; node > 0; --node) update(node);
   }
 
-  // Of [begin, end); very low where that is empty.
+  // The maximum of [begin, end); a very low number if the range is empty.
   int64_t most(int32_t begin, int32_t end) const {
     if (begin >= end) return kNothing;
     return most(1, 0, leaves_, static_cast<size_t>(begin), static_cast<size_t>(end));
@@ -35,7 +34,7 @@ class LoadTree {
   }
 
  private:
-  // Far from the ends of the range, so that sums with it stay low.
+  // Far above the least int64_t, so that sums with it do not overflow.
   static constexpr int64_t kNothing = std::numeric_limits<int64_t>::min() / 4;
 
   void update(size_t node) {

@@ -26,7 +26,7 @@
 namespace fitstep {
 namespace {
 
-// Whether links lead all the way there.
+// Whether links connect all tiers from the device down to this one.
 bool is_within_reach(const Machine& machine, TierId tier) {
   const auto has_link = [&](int32_t upper) {
     return std::ranges::count(machine.links, TierId(upper), &Link::upper) > 0;
@@ -37,8 +37,8 @@ bool is_within_reach(const Machine& machine, TierId tier) {
   return true;
 }
 
-// The load, and in front of each arrival from a home below and behind each departure to one the
-// bytes on their way, as long as a copy takes: what evicts for these leaves room for them.
+// The load plus bytes on their way from and to homes below: before each arrival and after each
+// departure, for as long as a copy takes. Evictions for this load leave room for these copies.
 std::vector<int64_t> with_ways(std::span<const int64_t> load_bytes, std::span<const Gap> gaps,
                                const EvictionTask& task) {
   const auto count = static_cast<int32_t>(load_bytes.size());
@@ -72,13 +72,13 @@ std::vector<int64_t> with_ways(std::span<const int64_t> load_bytes, std::span<co
   return result;
 }
 
-// What is live during the instances and in the pauses in front of them.
+// Bytes live during the instances and in the pauses before them.
 struct Load {
   std::vector<int64_t> live_bytes;
   std::vector<int64_t> boundary_bytes;
 };
 
-// Holes count as if something were in them. In a pause only those count that stay.
+// Counts holes as used bytes. A pause counts only bytes that are holes before and after the pause.
 Load with_holes(const Space& space, std::span<const int64_t> hole_bytes) {
   Load load{.live_bytes = space.live_bytes, .boundary_bytes = space.boundary_bytes};
   int64_t before_bytes = 0;
@@ -90,7 +90,7 @@ Load with_holes(const Space& space, std::span<const int64_t> hole_bytes) {
   return load;
 }
 
-// The chosen ones of the idle gaps, and all others.
+// The chosen idle gaps, and all gaps of homes.
 std::vector<Gap> with_homes(std::span<const Gap> gaps, std::span<const int32_t> chosen) {
   std::vector<Gap> result;
   int32_t idle = 0;
@@ -105,7 +105,7 @@ std::vector<Gap> with_homes(std::span<const Gap> gaps, std::span<const int32_t> 
   return result;
 }
 
-// Finds the fastest of all choices.
+// Tries all eviction rules and tier rules, and keeps the fastest result.
 class Chooser {
  public:
   Chooser(const Values& values, const Machine& machine, const Schedule& schedule,
@@ -152,7 +152,7 @@ class Chooser {
   }
 
   void try_tiers(std::vector<Gap> gaps) {
-    std::optional<std::vector<TierId>> before;  // None of a schedule without gaps are timed, too.
+    std::optional<std::vector<TierId>> before;  // Optional: a first empty list must be timed, too.
     for (int32_t rule = 0; rule < (has("tier rules") ? kTierRules : 1); ++rule) {
       if (!choose_tiers(limits_.below, machine_, start_ps_, TierRule{rule}, gaps)) continue;
       std::vector<TierId> tiers;

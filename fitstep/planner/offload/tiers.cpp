@@ -20,8 +20,8 @@ namespace {
 
 LoadTree nothing_at(size_t instances) { return LoadTree(std::vector<int64_t>(instances, 0)); }
 
-// The gap's bytes on a tier, with the time in which they only wait there: what is still right below
-// from the gap before on the same tier, or for the gap behind, stays there in between.
+// The gap, with the time in which its bytes stay on the tier. If nothing writes the value between
+// two gaps on one tier, the bytes below stay valid and stay there in between.
 Gap with_neighbours(std::span<const Gap> gaps, std::span<const char> is_placed, size_t index,
                     TierId tier) {
   Gap whole = gaps[index];
@@ -66,7 +66,7 @@ void LoadBelow::add(const Gap& gap, TierId tier) {
   (tier == kDiskTier ? disk_ : host_).add(gap.before, gap.after, bytes_on(tier, gap));
 }
 
-// With the rest of its last unit of alignment; a host alone is filled to the brim.
+// Rounded up to the tier's alignment if there is a disk. Without a disk, sizes are not rounded.
 int64_t LoadBelow::bytes_on(TierId tier, const Gap& gap) const {
   if (!has_disk_) return gap.size_bytes;
   const int64_t unit_bytes = tier == kDiskTier ? kDiskAlignmentBytes : kAlignmentBytes;
@@ -80,7 +80,7 @@ void LoadBelow::add(const Gap& gap) {
 bool choose_tiers(const RoomBelow& room, const Machine& machine, std::span<const int64_t> start_ps,
                   TierRule rule, std::span<Gap> gaps) {
   for (Gap& gap : gaps) gap.tier = kHostTier;
-  if (room.disk_bytes == 0) return true;  // Whoever chose them has seen to the host.
+  if (room.disk_bytes == 0) return true;  // The caller has checked the room on the host.
   std::vector<int64_t> rank_ps;
   int64_t sum_bytes = 0;
   for (const Gap& gap : gaps) {

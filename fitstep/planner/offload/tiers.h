@@ -1,10 +1,10 @@
-// Tiers below: which of the chosen gaps are spent on the host, and which on the disk.
+// Tiers below: which of the chosen gaps go to the host, and which to the disk.
 //
-//   host room   . . . . . . . . .        Whatever the host can hold goes there, short gaps first,
-//   as host          |-a2-|  |-a3-|         more of them share the same bytes; what has no room
-//   goes to disk        |------- a1 -------|     the disk, whose slower copies a long gap can hide.
+//   host          |-a2-|  |-a3-|       Short gaps go to the host first: several of them can use the
+//   host room   . . . . . . . . . . .  same bytes one after another. Gaps without room there go to
+//   disk            |------ a1 ------| the disk: a long gap can hide its slower copies.
 //
-// A home below is on the host, and so is what a stay spends there.
+// Homes below are on the host, and gaps of a storage with such a home need no other bytes.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@
 
 namespace fitstep {
 
-// Bytes that blocks may have at once on the tiers below; 0 for what cannot be used.
+// Most bytes of blocks at the same time on the tiers below; 0 for a tier that cannot be used.
 struct RoomBelow {
   int64_t host_bytes = 0;
   int64_t disk_bytes = 0;
@@ -28,20 +28,20 @@ struct RoomBelow {
   int64_t sum_bytes() const { return host_bytes + disk_bytes; }
 };
 
-// Time of both copies, with nothing else on their way.
+// Time of the copies down and back, with no other copy running.
 int64_t round_trip_ps(const Machine& machine, TierId lower, int64_t size_bytes);
 
-// What lies below, by instance.
+// By instance: the bytes on the tiers below.
 class LoadBelow {
  public:
   LoadBelow(const RoomBelow& room, size_t instances);
 
   bool fits(const Gap& gap, TierId tier) const;
-  // Whether any tier can hold the gap's bytes. Homes have their room.
+  // Whether any tier can hold the gap's bytes. A gap with a home always has room.
   bool has_room(const Gap& gap) const;
 
   void add(const Gap& gap, TierId tier);
-  // To the first that can hold them. REQUIRES: has_room(gap).
+  // Adds to the first tier that can hold the bytes. REQUIRES: has_room(gap).
   void add(const Gap& gap);
 
  private:
@@ -50,16 +50,16 @@ class LoadBelow {
   const RoomBelow room_;
   LoadTree host_;
   bool has_disk_ = false;
-  LoadTree disk_;  // Of no instances without one.
+  LoadTree disk_;  // Empty if there is no disk.
 };
 
 enum class TierRule {
-  ShortestToHost,    // By time.
-  LeastSlackToHost,  // By time, less what the copies to the disk and back take.
+  ShortestToHost,    // The gaps of least time go to the host first.
+  LeastSlackToHost,  // The same, by time less the time of a copy to the disk and back.
 };
 inline constexpr int32_t kTierRules = 2;
 
-// Gives each gap its tier. False, and any tiers, if they are too small for that rule.
+// Gives each gap its tier. False if this rule finds no room; then the gaps' tiers are not valid.
 bool choose_tiers(const RoomBelow& room, const Machine& machine, std::span<const int64_t> start_ps,
                   TierRule rule, std::span<Gap> gaps);
 

@@ -13,7 +13,7 @@
 namespace fitstep {
 namespace {
 
-constexpr int64_t kUnit = kDiskAlignmentBytes;  // Which each gap has, and copies take 1 s for.
+constexpr int64_t kUnit = kDiskAlignmentBytes;  // Of each gap; a copy of a unit takes 1 s.
 
 // Ten instances of 1 s.
 //
@@ -49,7 +49,7 @@ TEST_F(Tiers, AreTheHostWhereItHoldsEverything) {
             (std::vector<TierId>{kHostTier, kHostTier, kHostTier}));
 }
 
-// b and c take turns on the host; a would keep it from both.
+// b and c can use the same bytes of the host one after another; a would leave no room for both.
 TEST_F(Tiers, AreTheDiskForLongGapsWhereTheHostIsSmall) {
   EXPECT_EQ(tiers({.host_bytes = kUnit, .disk_bytes = 100 * kUnit}),
             (std::vector<TierId>{kDiskTier, kHostTier, kHostTier}));
@@ -65,7 +65,7 @@ TEST_F(Tiers, AreNoneWhereBothAreTooSmall) {
   EXPECT_FALSE(choose_tiers(room, machine_, start_ps_, TierRule::ShortestToHost, gaps_));
 }
 
-// a's 5 units take 10 s to the disk and back, and its gap has 8 s; b's take 2 s of 2.
+// The 5 units of a take 10 s to the disk and back, but its gap lasts 8 s; b takes 2 s of 2 s.
 TEST_F(Tiers, MayBeTheHostForWhatTheDiskCannotHide) {
   gaps_ = {gap(0, 0, 9), gap(1, 1, 4)};
   gaps_[0].size_bytes = 5 * kUnit;
@@ -74,8 +74,8 @@ TEST_F(Tiers, MayBeTheHostForWhatTheDiskCannotHide) {
   EXPECT_EQ(tiers(room, TierRule::LeastSlackToHost), (std::vector<TierId>{kHostTier, kDiskTier}));
 }
 
-// Between two gaps of one stay that is only read, its bytes stay where they are; so a third gap in
-// between finds no room on the host.
+// Between two gaps of a stay that is only read, its bytes stay on the host. So a third gap in
+// between finds no room there.
 TEST_F(Tiers, KeepRoomForWhatIsStillRightBelow) {
   gaps_ = {gap(0, 0, 2), gap(0, 5, 7), gap(1, 2, 5)};
   EXPECT_EQ(tiers({.host_bytes = kUnit, .disk_bytes = 100 * kUnit}),

@@ -20,7 +20,7 @@
 namespace fitstep {
 namespace {
 
-// One tier's pair of lanes.
+// The pair of copy lanes of one tier.
 struct Way {
   TierId tier;
   Lane down = Lane::Evict;
@@ -28,16 +28,16 @@ struct Way {
   std::vector<int32_t> evict_order = {};
   std::vector<int32_t> release_order = {};
   std::vector<int32_t> prefetch_order = {};
-  std::vector<int32_t> needed = {};  // By instance: prefetches that have ended when it starts.
-  std::vector<int32_t> gone = {};    // By instance: evictions that have, if it gives bytes free.
-  std::vector<int32_t> prefetched_at_end = {};  // By instance: ended when it ends.
+  std::vector<int32_t> needed = {};  // By instance: prefetches that must end before it starts.
+  std::vector<int32_t> gone = {};    // By instance: evictions that must end, if it frees bytes.
+  std::vector<int32_t> prefetched_at_end = {};  // By instance: prefetches ended when it ends.
   int32_t evicted = 0;
-  int32_t evicted_at_start = 0;  // When the instance that runs started.
+  int32_t evicted_at_start = 0;  // Evictions ended when the current instance started.
   int32_t prefetched = 0;
   size_t evict_head = 0;
   size_t release_head = 0;
   size_t prefetch_head = 0;
-  bool is_evicting = false;  // Before the clock moves on.
+  bool is_evicting = false;  // Set by move_on() before it moves the clock.
   bool is_prefetching = false;
 };
 
@@ -72,10 +72,10 @@ class Replay {
       for (Way& way : ways_) start_evict(way);
       for (Way& way : ways_) start_prefetch(way);
     } while (move_on());
-    FITSTEP_CHECK(next_ == count(), "an offload that waits for itself");
+    FITSTEP_CHECK(next_ == count(), "timing of offload: an op waits forever");
     for (const Way& way : ways_) {
       FITSTEP_CHECK(way.prefetched == std::ssize(way.prefetch_order),
-                    "an offload that waits for itself");
+                    "timing of offload: a prefetch waits forever");
     }
     timing_.total_ps = clock_.now_ps();
     if (timing_.total_ps >= task_.too_slow_ps) return std::nullopt;
@@ -89,10 +89,10 @@ class Replay {
   bool is_op_running() const { return clock_.is_busy(Lane::Compute); }
   std::vector<TimedCopy>& copies(Lane lane) { return timing_.copies.at(static_cast<size_t>(lane)); }
 
-  // Now: the instance that runs, or the pause before the next.
+  // The current instance if one runs, otherwise the pause before the next.
   Moment now() const { return is_op_running() ? moment_of(next_ - 1) : pause_before(next_); }
 
-  // Only where a gap goes there: most plans have no use for the disk.
+  // Adds the lanes of a tier only if some gap goes there: most plans do not use the disk.
   void add_way(Way way) {
     const auto is_its = [&](const Gap& it) { return it.tier == way.tier; };
     if (std::ranges::any_of(task_.gaps, is_its)) ways_.push_back(std::move(way));
@@ -173,11 +173,11 @@ class Replay {
     ++next_;
   }
 
-  // Ops that have ended.
+  // Number of ops that have ended.
   int32_t done() const { return next_ - (is_op_running() ? 1 : 0); }
 
   void start_evict(Way& way) {
-    // Clean bytes leave without a copy, at the end of their last use: end_op() has seen to it.
+    // Clean bytes leave without a copy when their last use ends: see end_op().
     while (way.evict_head < way.evict_order.size() &&
            is_clean(task_.gaps, index(way.evict_order[way.evict_head]))) {
       ++way.evict_head;
@@ -189,7 +189,8 @@ class Replay {
     ++way.evict_head;
     TimedCopy copy{.gap = leaving, .moment = pause_before(from)};
     copy.ended[static_cast<size_t>(Lane::Compute)] = from;
-    // What was prefetched when the instance in front ended: its bytes below may be taken now.
+    // The copy may overwrite bytes below that prefetches have read, so it waits for them: those
+    // that had ended when the instance before ended.
     if (from > 0) copy.ended[static_cast<size_t>(way.up)] = way.prefetched_at_end[index(from - 1)];
     copies(way.down).push_back(copy);
     clock_.start(way.down, copy_of(way, leaving, Direction::Evict));
@@ -210,7 +211,7 @@ class Replay {
     early_bytes_ += it.size_bytes;
     TimedCopy copy{.gap = coming, .moment = now(), .step = step_};
     copy.ended[static_cast<size_t>(Lane::Compute)] = done();
-    // Whoever left by any way has made room for it; its own bytes have left by this one.
+    // Evictions of every tier have made room for this copy. Its own bytes left through this tier.
     for (const Way& other : ways_) {
       copy.ended[static_cast<size_t>(other.down)] = runs ? other.evicted_at_start : other.evicted;
     }
@@ -226,7 +227,7 @@ class Replay {
             .route = {.upper = kDeviceTier, .lower = way.tier, .direction = direction}};
   }
 
-  // To the next end. Copies end in front of an op that ends at the same time.
+  // Moves the clock to the next end of an action. Copies end before an op that ends at that time.
   bool move_on() {
     const bool was_op = is_op_running();
     for (Way& way : ways_) {
@@ -249,9 +250,9 @@ class Replay {
   void end_evict(Way& way, bool was_op) {
     const int32_t left = copies(way.down).back().gap;
     evict_position_[index(left)] = ++way.evicted;
-    if (gap(left).evict_beside != kNone) return;  // Who waits for it gives the bytes free.
+    if (gap(left).evict_beside != kNone) return;  // The op that waits for the copy frees the bytes.
     timing_.left_at[index(left)] = pause_before(next_);
-    const bool is_in_pause = !was_op && next_ < count();  // Nothing comes behind the last op.
+    const bool is_in_pause = !was_op && next_ < count();  // After the last op there is no pause.
     timing_.left_step[index(left)] = is_in_pause ? ++step_ : 0;
     leaving_bytes_ -= gap(left).size_bytes;
     has_left_[index(left)] = 1;
@@ -279,13 +280,13 @@ class Replay {
   LaneClock clock_;
   std::vector<Way> ways_;
   std::vector<int64_t> load_;            // By instance, with the gaps' bytes away.
-  std::vector<int64_t> boundary_;        // In the pause before it, the same.
-  std::vector<int64_t> arriving_;        // By instance: bytes of the gaps that it ends.
-  std::vector<int32_t> evict_position_;  // By gap: evictions of its way that end with its own.
+  std::vector<int64_t> boundary_;        // The same in the pause before the instance.
+  std::vector<int64_t> arriving_;        // By instance: bytes of the gaps that end with it.
+  std::vector<int32_t> evict_position_;  // By gap: evictions of its tier up to and with its own.
   std::vector<char> has_left_;           // By gap.
-  LoadTree tree_;                        // The load, and what was prefetched early.
+  LoadTree tree_;                        // load_, and bytes that were prefetched early.
   Timing timing_;
-  int64_t remaining_ps_ = 0;   // Of instances not yet started, with nothing in their way.
+  int64_t remaining_ps_ = 0;   // Of instances not yet started, without stalls.
   int32_t next_ = 0;           // Instance to start.
   int32_t step_ = 0;           // Evictions that have ended in this pause; 0 beside an instance.
   int64_t early_bytes_ = 0;    // Prefetched, or being prefetched, for an instance not yet started.

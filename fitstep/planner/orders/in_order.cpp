@@ -36,10 +36,10 @@
 namespace fitstep {
 namespace {
 
-// A request with everything that follows from it before a search.
+// Plans for one request: chooses homes, runs a search for each set of homes, keeps the best.
 class Planning {
  public:
-  // In the first of the orders; bounds are for all of them.
+  // Plans in the first of the orders. The bounds hold for all orders.
   Planning(const Program& program, std::span<const std::vector<OpId>> orders,
            const Machine& machine, const PlanRequest& request)
       : program_(program),
@@ -61,16 +61,16 @@ class Planning {
   int64_t floor_bytes() const { return floor_bytes_; }  // Proven, wherever homes are.
   const std::vector<Culprit>& culprits() const { return culprits_; }
   TimeBound bound_at(int64_t capacity_bytes) const { return bounds_.at(capacity_bytes); }
-  // For what to offload: a published policy has decided it.
+  // Whether to search for evictions: a published policy decides them itself.
   bool may_search() const { return moves_.offload && find_policy(request_.policy) == nullptr; }
 
-  // Candidates, all placed: bytes fall, time rises. More homes go below as long as that helps;
-  // then, in a small program, single ones go there or come back. Where none is within the capacity,
-  // the last one says what would be; there is none where no search finds any plan.
+  // Candidates, all placed: bytes fall, time rises. Moves more homes below as long as it helps; in
+  // a small program then moves single homes. If no candidate is within the capacity, the last one
+  // says which capacity works. Empty if no search finds any plan.
   std::vector<Candidate> run() {
     std::vector<std::vector<StorageId>> levels(1);
     if (is_free_) levels = home_levels(values_);
-    // A whole frontier takes long for each: nothing below, and all that is worth it.
+    // A whole frontier takes long per set of homes, so it tries two: none below, and the largest.
     const bool is_frontier = request_.capacity_bytes <= 0;
     if (is_frontier && levels.size() > 2) levels.erase(levels.begin() + 1, levels.end() - 1);
     level_count_ = levels.size();
@@ -108,17 +108,17 @@ class Planning {
   int64_t capacity_bytes() const {
     return request_.capacity_bytes > 0 ? request_.capacity_bytes : Pool::kNoBytes;
   }
-  // Where a search takes no time, or much may be faster.
+  // Whether a search is quick, or a much faster plan may exist.
   bool is_worth_more() const { return effort_.is_medium() || !is_within(Effort::kFar); }
   bool has_answer() const { return pool_.least_ps(capacity_bytes()) < Pool::kNoTime; }
-  // Of the bound, in thousandths.
+  // Whether the best time is at most `share` thousandths of the bound.
   bool is_within(int64_t share) const {
     return bound_.has_value() && pool_.least_ps(capacity_bytes()) <= bound_->ps / 1000 * share;
   }
   bool has_worked_enough() const { return Effort::is_enough_of_homes(work_); }
   bool is_good() const { return is_within(Effort::kGood); }
 
-  // That the first of these sets of homes is searched with now, and then, probably, the others.
+  // Tells ahead_: the first of these sets of homes is searched now, the others probably after it.
   void expect(std::span<const std::vector<StorageId>> sets) {
     if (ahead_.threads() == 1) return;
     std::vector<Task> tasks;
@@ -138,7 +138,7 @@ class Planning {
     return is_better;
   }
 
-  // `is_last`: even if the floor says that it is in vain, for an answer to what would be possible.
+  // With `is_last` searches even if the floor is above the capacity, to learn what is possible.
   Found search_with(const std::vector<StorageId>& below, bool is_last) {
     const Task& task = add_task(below);
     if (!has_room_below(task)) return Found::OutOfReach;
@@ -152,7 +152,7 @@ class Planning {
     return is_better ? Found::Better : Found::NothingBetter;
   }
 
-  // On a whole ladder the two moves together may miss what one alone finds.
+  // For a whole frontier, offload alone may find plans that both moves together miss.
   bool is_two_ways(const Task& task) const {
     return task.homes.any_below() && request_.policy == "auto" && request_.capacity_bytes <= 0;
   }
@@ -165,8 +165,8 @@ class Planning {
     return task.homes.host_bottom_bytes <= offload_room_bytes(machine_, kHostTier);
   }
 
-  // Without an answer: what capacity would have one, with as many homes below as there is room for.
-  // What a search finds beside its target is no answer, because nobody would find it again.
+  // Without an answer: raises the capacity until there is a plan, with as many homes below as fit.
+  // Drops plans above the tried capacity: a later request for that capacity would not find them.
   void climb() {
     if (has_answer() || !may_search() || capacity_bytes() == Pool::kNoBytes) return;
     constexpr int32_t kMostSteps = 100;
@@ -191,7 +191,7 @@ class Planning {
     }
   }
 
-  // With the time that is left, for the homes of the best so far.
+  // Uses the time that is left to search on with the homes of the best plan so far.
   void improve() {
     if (request_.time_limit_s <= 0 || !has_answer() || deadline_.has_passed()) return;
     Task& task = tasks_[static_cast<size_t>(pool_.best(capacity_bytes()).level)];
@@ -199,8 +199,7 @@ class Planning {
     add_all(search(task));
   }
 
-  // More is evicted where layouts are too high: for the best, and for those that are just too
-  // large.
+  // Evicts more where layouts are too high: for the best candidate and the next larger ones.
   void fill_holes() {
     constexpr int32_t kMostAbove = 4;
     if (!has("holes") || !may_search() || request_.capacity_bytes <= 0 || !has_answer()) return;
@@ -216,7 +215,7 @@ class Planning {
     }
   }
 
-  // Local moves: the largest homes first, each to the other tier, as long as that helps.
+  // Moves one home at a time to the other tier, largest first, and keeps each move that helps.
   void flip_homes() {
     if (!is_free_ || request_.capacity_bytes <= 0 || !has_answer()) return;
     if (!effort_.is_medium() && is_within(Effort::kNear)) return;
@@ -234,7 +233,7 @@ class Planning {
     }
   }
 
-  // The homes below of the best so far, with one of them on the other tier.
+  // The homes below of the best candidate, with `flipped` on the other tier.
   std::vector<StorageId> best_with_flipped(const std::vector<StorageId>& homes,
                                            StorageId flipped) const {
     const Candidate& best = pool_.best(capacity_bytes());
@@ -256,7 +255,7 @@ class Planning {
               .deadline = deadline_,
               .culprits = {}};
     task.request.progress = nullptr;
-    if (is_free_ && ahead_.threads() > 1) task.request.threads = 1;  // Others have other homes.
+    if (is_free_ && ahead_.threads() > 1) task.request.threads = 1;  // Others try other homes.
     task.floor_bytes = floor_of(program_, task.homes, &task.culprits);
     if (bound_ && !effort_.is_large()) task.good_ps = bound_->ps / 1000 * Effort::kFar;
     return task;
@@ -284,8 +283,8 @@ class Planning {
   const OrderBounds bounds_;
   const Deadline deadline_;
   const Effort effort_;
-  Ahead ahead_;           // Behind all that its searches read.
-  bool is_free_ = false;  // To choose where homes are.
+  Ahead ahead_;           // Declared after all members that its searches read.
+  bool is_free_ = false;  // Whether the planner may choose where homes are.
   size_t level_count_ = 1;
   int64_t work_ = 0;        // Of all searches, in squares of homes below times ticks.
   std::deque<Task> tasks_;  // One per set of homes that was tried.
@@ -314,7 +313,7 @@ Plan Planning::make_certified_plan(const Candidate& candidate, int64_t capacity_
   FITSTEP_CHECK(certificate.predicted_ps == candidate.predicted_ps,
                 fmt::format("simulated {} ps, selected by {} ps", certificate.predicted_ps,
                             candidate.predicted_ps));
-  // A frontier's plans are compared without.
+  // Plans of a frontier are compared without codes.
   if (moves_.offload && request_.capacity_bytes > 0) put_codes(program_, machine_, request_, plan);
   const std::vector<Fault> faults = verify(
       program_, plan,
@@ -341,12 +340,12 @@ Frontier frontier_in_order(const Program& program, std::span<const std::vector<O
     point.height_bytes = point.plan.certificate.height_bytes;
     point.predicted_ps = point.plan.certificate.predicted_ps;
     frontier.points.push_back(std::move(point));
-    candidate = Candidate();  // Whose parts are the plan's now.
+    candidate = Candidate();  // Frees its memory: the plan has all parts now.
   }
   return frontier;
 }
 
-// As frontier_in_order and choose, but only the chosen plan is assembled and verified.
+// Like frontier_in_order and choose, but assembles and verifies only the chosen plan.
 Outcome plan_in_order(const Program& program, std::span<const std::vector<OpId>> orders,
                       const Machine& machine, const PlanRequest& request) {
   Planning planning(program, orders, machine, request);

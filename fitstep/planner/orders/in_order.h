@@ -1,6 +1,5 @@
-// The planner for the first of some orders of ops, with bounds for all of them, and for programs
-// of which every op has to run. What make_plan
-// and make_frontier ask, once or more often (packing.h).
+// In order: plans a program in the first of several orders of its ops, with bounds for all of them.
+// Every op has to run: packing.h reduces programs with optional ops before it calls this.
 #pragma once
 
 #include <cstdint>
@@ -15,16 +14,16 @@
 
 namespace fitstep {
 
-// As make_plan and make_frontier.
+// Like make_plan and make_frontier, for one order.
 //
-// REQUIRES: no op is optional; there is an order, and each is_valid_order().
+// REQUIRES: no op is optional; `orders` is not empty, and each is_valid_order().
 Outcome plan_in_order(const Program& program, std::span<const std::vector<OpId>> orders,
                       const Machine& machine, const PlanRequest& request);
 Frontier frontier_in_order(const Program& program, std::span<const std::vector<OpId>> orders,
                            const Machine& machine, const PlanRequest& request);
 
-// What holds of every plan, whichever optional ops it runs: of any order, and of these within
-// the capacity.
+// Bounds of every plan, whichever optional ops it runs. The floor holds for any order, the time
+// bound for these orders within the capacity.
 struct Floor {
   int64_t bytes = 0;
   std::vector<Culprit> culprits;

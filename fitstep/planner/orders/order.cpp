@@ -24,7 +24,7 @@ bool is_small_kind(OpKind kind) {
          kind == OpKind::Other;
 }
 
-// Updates, and ops of small kinds whose results go nowhere but to updates.
+// Updates, and ops of small kinds whose results only updates or other eager ops read.
 std::vector<char> find_eager(const Program& program, const Dependences& dependences) {
   std::vector<char> is_eager(program.ops.size(), 0);
   for (size_t i = program.ops.size(); i-- > 0;) {
@@ -50,7 +50,7 @@ bool frees_nothing(const Program& program, const Op& op) {
   });
 }
 
-// For each eager op, the last op that is not eager in front of which it cannot run; kNone for none.
+// For each eager op, the last op that is not eager and that must run before it; kNone for none.
 std::vector<int32_t> find_anchors(const std::vector<char>& is_eager,
                                   const Dependences& dependences) {
   std::vector<int32_t> anchor(is_eager.size(), kNone);
@@ -64,13 +64,13 @@ std::vector<int32_t> find_anchors(const std::vector<char>& is_eager,
   return anchor;
 }
 
-// An update that needs no gradient (weight decay, a step count) could run at once, but would end
-// the old version of its parameter long before it must, and nothing that reads it could run again.
-// It waits for what all that follow it wait for, or stays behind the op in front of it.
+// An update that needs no gradient (weight decay, a step count) could run at once. But it would end
+// the old version of its parameter early, and ops that read that version could not be recomputed.
+// So it waits until its followers can run, or stays after the op before it.
 void delay_early(const Program& program, const std::vector<char>& is_eager,
                  Dependences& dependences) {
   const size_t count = program.ops.size();
-  std::vector<int32_t> in_front(count, kNone);  // The op in front that is not eager.
+  std::vector<int32_t> in_front(count, kNone);  // The last op before it that is not eager.
   for (size_t i = 1; i < count; ++i) {
     in_front[i] = is_eager[i - 1] != 0 ? in_front[i - 1] : static_cast<int32_t>(i) - 1;
   }
@@ -148,8 +148,8 @@ int32_t take(ReadyQueue& queue) {
   return op;
 }
 
-// The first ready op in the given order; but where it takes more than it frees, a ready op close
-// behind it that frees more than it takes.
+// The first ready op in the given order. If it takes more than it frees: the first of the next
+// ready ops that frees more than it takes, if there is one.
 int32_t take_freeing(const Program& program, const Balance& balance, ReadyQueue& ready) {
   constexpr size_t kLookahead = 12;
   const auto must_not_move = [&](int32_t op) {
@@ -171,7 +171,7 @@ int32_t take_freeing(const Program& program, const Balance& balance, ReadyQueue&
   return chosen;
 }
 
-// Eager ops that are ready run first, then the others.
+// Lists the ops in an order: ready eager ops always come first.
 std::vector<OpId> list_order(const Program& program, bool frees_first) {
   Dependences dependences = find_dependences(program);
   const std::vector<char> is_eager = find_eager(program, dependences);
@@ -202,8 +202,8 @@ std::vector<OpId> list_order(const Program& program, bool frees_first) {
   return order;
 }
 
-// What an order needs with all kept: the peak first, then bytes x time of all blocks. With equal
-// peaks the one that holds gradients for less time leaves more room, and more time for copies.
+// Rank of an order with everything kept: the peak, then the sum of live bytes x time. At equal
+// peaks, holding gradients for less time leaves more room and more time for copies.
 std::pair<int64_t, double> needs_of(const Program& program, const std::vector<OpId>& order) {
   const Values values(program, order);
   const std::optional<Schedule> schedule = make_schedule(values, keep_all(values));

@@ -49,7 +49,7 @@ end calls 0 storages 5 ops 4
   EXPECT_EQ(names_of(program, make_order(program)), "b2 u2 b1 u1 ");
 }
 
-// b reads the weight, so the update must stay behind it although its gradient is there before.
+// b reads the weight, so the update must stay after b, although its gradient is ready before b.
 TEST(MakeOrder, KeepsAReadInFrontOfTheNextWrite) {
   const Program program = program_of(R"(fitstep program 1
 storage 0 "x" 4 input start
@@ -103,8 +103,8 @@ end calls 0 storages 7 ops 6
   EXPECT_EQ(names_of(program, make_order(program)), "a g weight d u y ");
 }
 
-// Weight decay of w needs no gradient. In front of "b" it would end version 0 of w, and "a" could
-// not run again for b; so it comes with its update, not as soon as it can.
+// Weight decay of w needs no gradient. Before "b" it would end version 0 of w, and "a" could not be
+// recomputed for b. So weight decay runs with its update, not as soon as it can.
 TEST(MakeOrder, DoesNotEndAParameterLongBeforeItsUpdate) {
   const Program program = program_of(R"(fitstep program 1
 storage 0 "x" 4 input start
@@ -157,8 +157,8 @@ TEST(IsValidOrder, RefusesEachWrongOrder) {
   const Program program = chain_program({.layers = 2, .with_weights = true});
   const std::vector<OpId> given = given_order(program);
   EXPECT_TRUE(is_valid_order(program, given));
-  // Every op of a chain reads what the one in front of it wrote, so no swap of neighbours is right;
-  // but the two updates at the end are free.
+  // Every op of a chain reads what the op before it wrote, so no swap of neighbours is valid,
+  // except for the two updates at the end.
   for (size_t i = 0; i + 1 < given.size(); ++i) {
     std::vector<OpId> swapped = given;
     std::swap(swapped[i], swapped[i + 1]);

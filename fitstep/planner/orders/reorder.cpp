@@ -17,7 +17,7 @@
 namespace fitstep {
 namespace {
 
-constexpr size_t kFarthest = 16;  // Places that an op may move at once.
+constexpr size_t kFarthest = 16;  // An op moves at most this many places at once.
 
 class Reorder {
  public:
@@ -46,7 +46,7 @@ class Reorder {
   }
 
  private:
-  // Whether the op had a better place.
+  // Moves the op to its best place. Returns whether that place is better.
   bool move(OpId op) {
     const auto from = static_cast<size_t>(std::ranges::find(order_, op) - order_.begin());
     const double before = least_;

@@ -1,13 +1,12 @@
-// Reorder: an order near another one in which less lies above a limit, for small programs.
+// Reorder: changes an order of a small program so that fewer bytes are above a limit, for less
+// time.
 //
-//   limit   . . .+-+ . . .        . . . . . . .       what lies above has to be made again or
-//   copied,
-//             +--+ |         -->   +--+ +--+          so the less, the shorter, the better
+//   limit   . . .+-+ . . .        . . . . . . .       bytes above the limit have to be recomputed
+//             +--+ |         -->   +--+ +--+          or copied
 //          +--+    +--+         +--+  +-+  +--+
 //
-// One op at a time moves to where that falls most, as far as what it depends on lets it go, until
-// no move is left that helps. Rules (order.h) know the shape of training steps; here nothing has to
-// be known.
+// Moves one op at a time to the best place that its dependences allow, until no move helps. order.h
+// has rules for the shape of training steps; this search needs no such rules.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +17,9 @@
 
 namespace fitstep {
 
-// The order itself where no move helps, and of a program that is not small.
+// The better order; `order` itself if no move helps or the program is not small.
 //
-// `limit_bytes`: of what is live with everything kept, what has a place of its own left out.
+// `limit_bytes`: for the bytes live with everything kept, without storages in their own place.
 std::vector<OpId> reorder(const Program& program, std::vector<OpId> order, int64_t limit_bytes);
 
 }  // namespace fitstep

@@ -33,7 +33,7 @@ end calls 0 storages 5 ops 4
 
 std::vector<OpId> given_order() { return {OpId(0), OpId(1), OpId(2), OpId(3)}; }
 
-// In the given order `late` lies beside `a` and `b`: 4 + 8 + 4. Made behind `b` it does not.
+// In the given order `late` is live with `a` and `b`: 4 + 8 + 4. Made after `b` it is not.
 TEST(Reorder, MakesLateWhatIsReadLate) {
   const Program program = program_of(kBranches);
   const std::vector<OpId> order = reorder(program, given_order(), 12);

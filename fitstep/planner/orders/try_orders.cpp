@@ -32,15 +32,15 @@ int64_t time_of(const Outcome& outcome) {
   return certificate == nullptr ? std::numeric_limits<int64_t>::max() : certificate->predicted_ps;
 }
 
-// Whether another order may bring more than it costs to plan in it.
+// Whether another order may give a much better plan.
 bool is_worth_more(const Outcome& outcome) {
-  if (std::holds_alternative<TooSmall>(outcome)) return false;  // In any order.
+  if (std::holds_alternative<TooSmall>(outcome)) return false;  // The floor holds for any order.
   const Certificate* certificate = certificate_of(outcome);
   return certificate == nullptr ||
          certificate->predicted_ps > certificate->bound_ps / 1000 * Effort::kFar;
 }
 
-// What holds for more orders.
+// Takes the other certificate's bound if it is lower: it holds for more orders.
 void lower_bound(const Certificate& other, Outcome& best) {
   Certificate& certificate = std::get<Fits>(best).plan.certificate;
   if (other.bound_ps >= certificate.bound_ps) return;

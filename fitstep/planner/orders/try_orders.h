@@ -1,9 +1,9 @@
-// Trying orders: the best plan of those in several orders of the same ops.
+// Try orders: plans in several orders of the ops, and returns the fastest plan.
 //
 //   order.h, the best one first --> plan --> far above its bound, or none, and a small program?
 //                                               --> plan in the others, and in one near the best
 //
-// The bound of the answer is the least over all of them.
+// The bound of the answer is the least over all orders.
 #pragma once
 
 #include <functional>

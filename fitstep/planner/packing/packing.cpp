@@ -28,7 +28,7 @@
 namespace fitstep {
 namespace {
 
-// One program with optional ops and one request.
+// Plans one program with optional ops for one request.
 class Packing {
  public:
   Packing(const Program& program, const Machine& machine, const PlanRequest& request)
@@ -53,7 +53,7 @@ class Packing {
     std::optional<Plan> best;
     int64_t least_bytes = kNoBytes;
     for (size_t i = 0; i < reduced_.size(); ++i) {
-      // Hardly anything can be faster.
+      // At most 0.4 % to gain: stop.
       if (best && best->certificate.predicted_ps <= bound.ps / 1000 * Effort::kGood) break;
       if (best && deadline_.has_passed()) break;
       Outcome outcome = plan_for(i, request_.capacity_bytes);
@@ -102,7 +102,7 @@ class Packing {
     return std::pair(a.predicted_ps, a.height_bytes) < std::pair(b.predicted_ps, b.height_bytes);
   }
 
-  // Each of the plans has an equal share of time and progress.
+  // Each of the reduced programs gets an equal share of time and progress.
   PlanRequest request_for(size_t which, int64_t capacity_bytes) const {
     const auto count = static_cast<double>(reduced_.size());
     PlanRequest request = request_;
@@ -116,7 +116,8 @@ class Packing {
     return request;
   }
 
-  // Without packs as make_plan does it, so that the answer is never slower for having them.
+  // Without packs the program is planned as make_plan does it, so packing never gives a slower
+  // plan.
   Outcome plan_for(size_t which, int64_t capacity_bytes) const {
     const Reduced& reduced = reduced_[which];
     const PlanRequest request = request_for(which, capacity_bytes);
@@ -128,8 +129,8 @@ class Packing {
                      : try_orders(reduced.program, request, plan);
   }
 
-  // With the least capacity for which one of the reduced programs has a plan: a request for it
-  // finds the same. Programs whose own floor is above the capacity have not been planned for yet.
+  // The answer names the least capacity for which one of the reduced programs has a plan; a request
+  // for that capacity finds it. Programs whose floor is above the capacity are first planned here.
   Outcome give_up(int64_t least_bytes) const {
     for (size_t i = 0; i < reduced_.size() && request_.says_least; ++i) {
       const int64_t floor_bytes =
@@ -161,11 +162,11 @@ class Packing {
     });
   }
 
-  // What was proven holds for the whole program, whichever of its optional ops run.
+  // Replaces floor and bound by those of the whole program: they hold whichever optional ops run.
   void certify(const TimeBound& bound, Plan& plan) const {
     Certificate& certificate = plan.certificate;
     certificate.floor_bytes = floor_.bytes;
-    if (bound.ps <= certificate.bound_ps) {  // Else another order's was found, and holds too.
+    if (bound.ps <= certificate.bound_ps) {  // Otherwise the lower one, of another order, holds.
       certificate.bound_ps = bound.ps;
       certificate.bound = bound.name;
     }

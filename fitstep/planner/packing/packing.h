@@ -1,14 +1,14 @@
-// Packing: which values a plan holds in fewer bytes while nobody needs all of them.
+// Packing: which values a plan holds in packed form, with fewer bytes, for the ops that can read
+// it.
 //
 //   tick            f    g   ...  w   pack  d    b
-//   y               |=============|====|             needed whole by g and w
-//   m                                  |=========|   what b reads instead: 1/32 of the bytes
+//   y               |=============|====|             g and w need all of y
+//   m                                  |=========|   b reads m instead: 1/32 of the bytes
 //
-// One bit of an element of y is enough for b, so between w and b a plan may hold m. What that costs
-// is known before (an op more, another form of b), and what it saves too: the bytes of y but for
-// those of m, from the pack to b. The planner plans twice, as for programs of their own
-// (reduced.h): once with no optional op and once with all of them. The fastest plan is the answer,
-// so packing never makes a plan slower.
+// b needs one bit per element of y, so between w and b a plan may hold m. That costs one more op,
+// and saves the bytes of y less those of m, from the pack to b. The planner plans two programs
+// (reduced.h): one with no optional op, and one with all of them. It takes the faster plan, so
+// packing never makes a plan slower.
 #pragma once
 
 #include "fitstep/machine/machine.h"
@@ -19,7 +19,7 @@ namespace fitstep {
 
 bool has_optional_ops(const Program& program);
 
-// As make_plan and make_frontier, for programs with optional ops. Only "auto" packs.
+// Like make_plan and make_frontier, for programs with optional ops. Only policy "auto" packs.
 Outcome plan_with_packing(const Program& program, const Machine& machine,
                           const PlanRequest& request);
 Frontier frontier_with_packing(const Program& program, const Machine& machine,

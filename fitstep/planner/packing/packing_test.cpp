@@ -27,7 +27,7 @@ constexpr int64_t kUnit = 64;
 
 Machine test_machine() { return {.name = "unit", .tiers = {{.name = "device"}}}; }
 
-// In this order only: in another one, w and d in front of f, the value fits.
+// In the given order only: with w and d before f the value would fit.
 Program fixed_program() {
   Program program = program_of(kPacked);
   for (Op& op : program.ops) op.must_not_move = !op.is_optional;
@@ -76,9 +76,9 @@ TEST(Packing, RunsNothingThatNobodyReadsWhereAllFits) {
   EXPECT_EQ(fits->plan.certificate.predicted_ps, 4 * kPicosecondsPerSecond);
 }
 
-// In 13 units, of which w's scratch takes 12, b has no room for y (10) with its scratch, so it
-// reads the code; y, or its code, has to be made again behind w. z's is dear to make, and has room.
-// Reading s (4) from a code that takes 50 s to make gains nothing; the plan with all packs does so.
+// 13 units; the scratch of w takes 12. b has no room for y (10) beside its own scratch, so b reads
+// the code; y or its code has to be recomputed after w. z takes 100 s to recompute, and has room.
+// The code of s (4) takes 50 s to make: reading it gains nothing.
 constexpr const char* kCodesAgain = R"(fitstep program 1
 storage 0 "y" 640 temporary
 storage 1 "code" 64 temporary
@@ -142,7 +142,7 @@ TEST(Packing, IsAMoveOfAutoAlone) {
   }
 }
 
-// f makes 4 units, w makes 4, b needs the code and nothing else: 5 when pack runs.
+// f makes 4 units, w makes 4, b needs only the code. The largest working set is of pack: 5.
 TEST(Packing, MakesTheFloorThatOfTheLeastForms) {
   EXPECT_EQ(floor_bytes(fixed_program(), {}, nullptr), 4 * kUnit);
   const Outcome outcome = make_plan(fixed_program(), test_machine(), {.capacity_bytes = 4 * kUnit});

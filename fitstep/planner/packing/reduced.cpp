@@ -33,7 +33,7 @@ std::vector<int32_t> optional_makers(const Program& program) {
 
 bool reads_bytes(const Read& read) { return read.kind != ReadKind::ShapeOnly; }
 
-// How many of its reads optional ops make; kNobody where one of these does not run.
+// How many of the form's reads are outputs of optional ops; kNobody if one of these does not run.
 int32_t packed_reads(const Form& form, const std::vector<int32_t>& maker,
                      const std::vector<char>& runs) {
   int32_t count = 0;
@@ -46,7 +46,7 @@ int32_t packed_reads(const Form& form, const std::vector<int32_t>& maker,
   return count;
 }
 
-// The forms that read most of what runs; first one that may be the op's first run.
+// The forms that read most outputs of running optional ops; those for a first run come first.
 std::vector<int32_t> most_packed(const Op& op, const std::vector<int32_t>& maker,
                                  const std::vector<char>& runs) {
   const auto may_be_first = [&](const Form& form) {
@@ -96,7 +96,7 @@ bool ends_input_of(const Form& packer, const Form& form) {
   });
 }
 
-// Where in `order` the optional op belongs.
+// The position in `order` for the optional op: see order_with_optional().
 size_t place_for(const Program& program, const std::vector<OpId>& order, const Op& packer) {
   size_t place = 0;
   for (size_t i = 0; i < order.size(); ++i) {

@@ -36,7 +36,7 @@ class Finder {
   }
 
  private:
-  // Two for each phase; what lies outside of all phases is no part.
+  // Each phase has two parts, even numbers are forward; instances outside of phases have none.
   static constexpr int32_t kOutside = -1;
   static bool is_forward(int32_t part) { return part != kOutside && part % 2 == 0; }
 
@@ -57,7 +57,8 @@ class Finder {
     return kOutside;
   }
 
-  // Gradients of a layer's weights and of its inputs may be ops of their own, updates between them.
+  // The gradients of a layer's weights and inputs may be separate ops, with updates in between. The
+  // backward layer ends with the last of these ops.
   void find_neighbours() {
     is_last_.assign(schedule_.instances.size(), 0);
     int32_t next = kNone;
@@ -88,7 +89,7 @@ class Finder {
     }
   }
 
-  // What a copy puts together, as a concatenation does, feeds what its result feeds.
+  // The inputs of a copy, for example of a concatenation, feed what the copy's result feeds.
   void find_fed() {
     feeds_convolution_.assign(schedule_.stays.size(), 0);
     feeds_pool_.assign(schedule_.stays.size(), 0);
@@ -127,7 +128,7 @@ class Finder {
   const std::vector<Phase> phases_;
   std::vector<int32_t> parts_;           // By instance.
   std::vector<int32_t> layer_of_;        // By instance.
-  std::vector<char> is_last_;            // By instance: of those that name one layer.
+  std::vector<char> is_last_;            // By instance: whether it is its layer's last naming op.
   std::vector<char> feeds_convolution_;  // By stay.
   std::vector<char> feeds_pool_;
   Layers layers_;

@@ -1,14 +1,13 @@
 // Layers: a step as published systems see it, one layer after another forward, then backward.
 //
-//   forward    | conv1 | relu1 | conv2 add | pool |            a layer begins with the op that
-//   names backward   | d pool | d add d conv2 | d relu1 | d conv1 |  it, in the backward part it
-//   ends so
+//   forward    | conv1 | relu1 | conv2 add | pool |                  begins with its naming op
+//   backward   | d pool | d add d conv2 | d relu1 | d conv1 |        ends with its naming op
 //
-//   saved      conv1's output, as relu1 leaves it: conv2 uses it last, d conv2 first
+//   saved      the output of conv1 after relu1 in place: last used by conv2, needed by d conv2
 //
-// A program has ops and no layers. What names one is a convolution, a matrix product, attention, a
-// pool, an activation or a normalisation; everything else belongs to the one before it, in the
-// backward part to the one behind it.
+// A program has ops and no layers. An op names a layer if it is a convolution, a matrix product,
+// attention, a pool, an activation or a normalisation. Every other op belongs to the layer before
+// it, in the backward part to the layer after it.
 #pragma once
 
 #include <cstddef>
@@ -23,17 +22,17 @@
 namespace fitstep {
 
 struct Layer {
-  int32_t begin = 0;  // Instances.
+  int32_t begin = 0;  // Instances [begin, end).
   int32_t end = 0;
   OpKind kind = OpKind::Other;  // Of the op that names it; Other for none.
   bool is_forward = false;
 };
 
-// What the forward part leaves for the backward part.
+// A value that the forward part saves for the backward part.
 struct Saved {
   Gap gap;
-  int32_t layer = 0;      // That uses it last in front of the gap,
-  int32_t needed_by = 0;  // and first behind it.
+  int32_t layer = 0;      // The layer that uses it last before the gap.
+  int32_t needed_by = 0;  // The layer that uses it first after the gap.
   bool feeds_convolution = false;
   bool feeds_pool = false;
 };
@@ -44,11 +43,11 @@ struct Layers {
 
   const Layer& operator[](int32_t layer) const { return layers[static_cast<size_t>(layer)]; }
   int32_t count() const { return static_cast<int32_t>(layers.size()); }
-  // Of the forward part.
+  // How many layers of the forward part are of this kind.
   int32_t count_of(OpKind kind) const;
 };
 
-// `schedule` keeps everything.
+// REQUIRES: `schedule` keeps everything.
 Layers find_layers(const Values& values, const Schedule& schedule);
 
 }  // namespace fitstep

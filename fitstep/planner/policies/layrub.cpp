@@ -17,7 +17,7 @@
 namespace fitstep {
 namespace {
 
-// Away from the end of its layer to the layer in front of the one that needs it.
+// The gap lasts from the end of the value's layer to the layer before the one that needs the value.
 Gap from_layer_to_layer(const Layers& layers, const Saved& saved) {
   Gap gap = saved.gap;
   wait_in_layer(layers[saved.layer], gap);

@@ -42,7 +42,7 @@ std::vector<Candidate> cheap_policy(const Task& task) {
   const bool recomputes = candidate && candidate->schedule.recompute_count > 0;
   if (!recomputes) candidate = schedule_candidate(task, keep_all(task.values));
   FITSTEP_CHECK(candidate.has_value(), "a program that keeps everything can be scheduled");
-  candidate->says = recomputes ? "makes what cheap ops made again"
+  candidate->says = recomputes ? "recomputes what cheap ops make"
                                : "keeps everything: nothing saved comes from a cheap op";
   place_candidate(task, task.request.capacity_bytes, 8 * layout_passes(*candidate), *candidate);
   return {std::move(*candidate)};

@@ -1,7 +1,7 @@
-// Policies: what published systems decide, as plans of ours. The verifier, the simulator and the
-// runtime know nothing of them.
+// Policies: the decisions of published systems, as plans of ours. Verifier, simulator and runtime
+// do not know which policy made a plan.
 //
-//   task --> [ one file per system ] --> candidate     which values leave, and when
+//   task --> [ one file per system ] --> candidate     which values are evicted, and when
 //
 //   vdnn-none-p vdnn-conv-m vdnn-conv-p vdnn-all-m vdnn-all-p vdnn-dyn     vdnn.h
 //   vdnn++-conv-m ... vdnn++-dyn vdnn++-alternate-m vdnn++-alternate-p     the same, waits deferred
@@ -9,7 +9,7 @@
 //   layrub-intra layrub-inter layrub                                       layrub.h
 //   recompute-cheap                                                        recompute_cheap.h
 //
-// A policy is what it is: it does not search, and where its plan is too large it says how large.
+// A policy does not search. If its plan exceeds the capacity, the candidate says how large it is.
 #pragma once
 
 #include <span>
@@ -22,17 +22,17 @@ namespace fitstep {
 
 struct Policy {
   const char* name;
-  bool offloads;                                     // Else it recomputes, or keeps everything.
-  std::vector<Candidate> (*plan)(const Task& task);  // Placed; never empty.
-  bool encodes = false;                              // What it copies to the disk.
+  bool offloads;                                     // False: it recomputes or keeps everything.
+  std::vector<Candidate> (*plan)(const Task& task);  // All placed; never empty.
+  bool encodes = false;                              // Whether it compresses copies to the disk.
 };
 
 std::span<const Policy> published_policies();
 
-// None for another name.
+// Null if no published policy has this name.
 const Policy* find_policy(const std::string& name);
 
-// Whether plans of a policy, published or not, may copy to the disk in codes.
+// Whether plans of this policy, published or ours, may compress copies to the disk.
 bool may_code(const std::string& name);
 
 }  // namespace fitstep

@@ -98,8 +98,8 @@ Program pairs(int32_t count) {
   return layer_program(layers);
 }
 
-//   compute   |--- f1 7 ---|f2|.....|--- f3 7 ---|     layer 2 ends when y1 has gone, at 11
-//   evict                  |-- y1 --|-- y2 --|          y1 leaves beside layer 2, y2 beside layer 3
+//   compute   |--- f1 7 ---|f2|.....|--- f3 7 ---|     layer 2 ends when y1 is evicted, at 11
+//   evict                  |-- y1 --|-- y2 --|          y1 during layer 2, y2 during layer 3
 TEST(Vdnn, EndsALayerWhenItsCopyHasEnded) {
   const Program program = pairs(1);
   const Plan plan = plan_of(program, "vdnn-all-p");
@@ -108,7 +108,7 @@ TEST(Vdnn, EndsALayerWhenItsCopyHasEnded) {
 }
 
 //   compute   |--- f1 7 ---|f2|--- f3 7 ---|            nothing waits for y1
-//   evict                     |-- y1 --|   |-- y2 --|   each leaves behind its last use
+//   evict                     |-- y1 --|   |-- y2 --|   each after its last use
 TEST(VdnnPlusPlus, LetsOpsRunAheadOfCopies) {
   const Program program = pairs(1);
   const Plan plan = plan_of(program, "vdnn++-all-p");
@@ -127,8 +127,8 @@ TEST(VdnnPlusPlus, SavesWhatEachQuickLayerWaits) {
   EXPECT_GT(seconds(by_layer), seconds(deferred) + 10);
 }
 
-// Copies of 2 s cannot keep up with layers of 1 s, so each second that the first begins sooner is
-// one less in the end: beside the layer that uses its map.
+// Copies of 2 s cannot keep up with layers of 1 s. If the first copy begins a second earlier,
+// during the layer that uses its map, the step is a second shorter.
 //
 //   compute   |f1|f2|f3|f4|f5|f6|....
 //   evict        |- y1 -|- y2 -|- y3 -|
@@ -141,7 +141,7 @@ TEST(VdnnPlusPlus, BeginsCopiesBesideTheLayerThatUsesAMap) {
   EXPECT_EQ(forward(program, plan).back(), "f6@5");
 }
 
-// With the least room that it can do with, ops wait for what copies have not freed yet.
+// With the least room that works, ops wait for bytes that copies have not freed yet.
 TEST(VdnnPlusPlus, WaitsForRoomWhereThePoolIsFull) {
   const Program program = pairs(5);
   const Outcome too_small = outcome_of(program, "vdnn++-conv-p", 9);
@@ -152,8 +152,8 @@ TEST(VdnnPlusPlus, WaitsForRoomWhereThePoolIsFull) {
   EXPECT_GT(seconds(tight), seconds(plan_of(program, "vdnn++-conv-p")));
 }
 
-// Five convolutions of 1 second and 1 unit. Layer 5 reads y4, which leaves last and comes back
-// first; each layer fetches for the next one and for none behind it.
+// Five convolutions of 1 second and 1 unit. Layer 5 reads y4, which is evicted last and prefetched
+// first. Each layer prefetches for the next layer only.
 //
 //   compute    |dw5|dx5|dw4|dx4|dw3|dx3| ...
 //   prefetch   |y3 |   |y2 |   |y1 |
@@ -199,7 +199,7 @@ TEST(Vdnn, MemoryOptimalFormsAreSlowAndPerformanceOptimalOnesLarge) {
   EXPECT_EQ(peak_units(fast) - peak_units(small), 10);
 }
 
-// Everything with the fastest forms, as long as that fits; then less and less, and at last nothing.
+// The first trial keeps everything with the fastest forms; later trials keep less and less.
 TEST(Vdnn, DynTakesTheFirstTrialThatFits) {
   const LayerOfTest layer{.seconds = 2, .units = 4, .scratch_units = 4};
   const Program program = layer_program({layer, layer, layer, layer, layer, layer});
@@ -265,8 +265,8 @@ TEST(Layrub, WritesGradientsOverActivations) {
   EXPECT_EQ(peak_units(plan_of(program, "layrub-intra")), 4 + 1 + 1 + 1);  // With y1.
 }
 
-// What pools make is made again, what convolutions make is kept.
-TEST(RecomputeCheap, MakesOnlyCheapThingsAgain) {
+// The results of pools are recomputed, the results of convolutions are kept.
+TEST(RecomputeCheap, RecomputesOnlyCheapOps) {
   const LayerOfTest pool{.kind = OpKind::Pool};
   const Program program = layer_program({{}, pool, {}, pool, {}, pool, {}});
   const Plan plan = plan_of(program, "recompute-cheap");

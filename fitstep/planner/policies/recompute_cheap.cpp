@@ -19,7 +19,7 @@ bool is_cheap(OpKind kind) {
          kind == OpKind::Elementwise || kind == OpKind::Pool || kind == OpKind::Copy;
 }
 
-// By tick: the forward part of a phase, or the backward part of one of its stretches.
+// By tick: the number of the part: a phase's forward part, or the backward part of one segment.
 std::vector<int32_t> stretches(const Values& values, const std::vector<Phase>& phases) {
   std::vector<int32_t> scope(static_cast<size_t>(values.tick_count()), -1);
   for (const Phase& phase : phases) {
@@ -32,8 +32,8 @@ std::vector<int32_t> stretches(const Values& values, const std::vector<Phase>& p
   return scope;
 }
 
-// Whether it can be made again by cheap ops alone, from what is still there at its last use.
-// `is_dropped`: of the values made before it.
+// Whether cheap ops alone can recompute the value, from values that still exist at its last use.
+// `is_dropped`: decided for the values made before it.
 bool is_cheap_again(const Values& values, const Value& value, const std::vector<char>& is_dropped) {
   const int32_t form = values.recompute_form(value.made);
   const Op& op = values.op_at(value.made);
@@ -49,7 +49,7 @@ bool is_cheap_again(const Values& values, const Value& value, const std::vector<
 }  // namespace
 
 Selection drop_cheap(const Values& values) {
-  constexpr Tick kWindow = 2;  // What was used so lately is still there.
+  constexpr Tick kWindow = 2;  // A value used at most so many ticks ago is still there.
   const std::vector<Phase> phases = find_phases(values);
   Selection selection = keep_all(values);
   selection.name = "cheap";

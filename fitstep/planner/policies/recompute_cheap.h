@@ -1,8 +1,8 @@
-// Recompute of cheap ops only: what people switch on first. Convolutions, matrix products and
-// attention are kept; what activations, normalisations, pools and other elementwise ops make of
-// them goes, and is made again in front of the layers that need it.
+// Recompute of cheap ops only: what people switch on first. Results of convolutions, matrix
+// products and attention are kept. Results of activations, normalisations, pools and other
+// elementwise ops are dropped, and recomputed before the layers that need them.
 //
-//   conv -> y   kept        bn, relu -> z   made again from y for d bn, d relu and d conv
+//   conv -> y   kept        bn, relu -> z   recomputed from y for d bn, d relu and d conv
 #pragma once
 
 #include "fitstep/planner/schedule.h"
@@ -10,7 +10,7 @@
 
 namespace fitstep {
 
-// Keeps everything where nothing is cheap.
+// Drops the results of cheap ops; keeps everything if no op is cheap.
 Selection drop_cheap(const Values& values);
 
 }  // namespace fitstep

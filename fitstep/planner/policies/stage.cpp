@@ -35,7 +35,7 @@ RoomBelow room_below(const Task& task) {
 
 Stage::Stage(const Task& task, FormRule forms, Inputs inputs) : task_(task), inputs_(inputs) {
   std::optional<Candidate> kept = schedule_candidate(task, keep_all(task.values));
-  FITSTEP_CHECK(kept.has_value(), "a program that keeps everything needs nothing made again");
+  FITSTEP_CHECK(kept.has_value(), "a program that keeps everything can be scheduled");
   base_ = std::move(*kept);
   if (forms == FormRule::LeastScratch) fit_to(task, 0, base_);
   layers_ = find_layers(task.values, base_.schedule);
@@ -56,7 +56,7 @@ bool Stage::fits(const Candidate& candidate) const {
   return task_.request.capacity_bytes <= 0 || candidate.bytes <= task_.request.capacity_bytes;
 }
 
-// What crosses into the backward part, or comes back for it, goes with the layer that uses it last.
+// A stay made in the forward part, or prefetched, ends with the backward layer that uses it last.
 void Stage::hold_inputs(Schedule& schedule) const {
   std::vector<int32_t> layer_of(schedule.instances.size());
   for (int32_t i = 0; i < layers_.count(); ++i) {
@@ -100,7 +100,7 @@ Candidate Stage::keep(std::string says) const {
 }
 
 std::optional<Candidate> Stage::play(std::vector<Gap> gaps, std::string says, Evicts evicts) const {
-  constexpr int32_t kMostRounds = 6;  // In each of which the limit falls by what was too much.
+  constexpr int32_t kMostRounds = 6;  // Each round lowers the limit by the bytes in excess.
   if (gaps.empty()) return keep(std::move(says));
   Candidate result = base_;
   result.says = std::move(says);

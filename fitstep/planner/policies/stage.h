@@ -1,8 +1,8 @@
-// Stage: where a policy's decisions become a candidate. It decides nothing.
+// Stage: turns a policy's decisions into a candidate. It decides nothing itself.
 //
-//   keep all -> forms -> layers -> [ policy: which gaps leave, and when ] -> timing -> layout
+//   keep all -> forms -> layers -> [ policy: which gaps are used, and when ] -> timing -> layout
 //
-// So plans of a policy differ from others in what they move and when, and in nothing else.
+// So plans of two policies differ only in which values they copy and when.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +20,10 @@ enum class FormRule { LeastScratch, Fastest };  // vDNN's (m) and (p).
 
 enum class Inputs {
   FreedByLastUse,
-  HeldByLayer,  // The input of a layer stays until all of its backward part is done.
+  HeldByLayer,  // The input of a layer stays until the layer's backward part has ended.
 };
 
-// When copies down begin, where a gap does not say: a use that only reads may run beside one.
+// When copies down begin, unless the gap says. A copy may run beside a use that only reads.
 enum class Evicts { BehindLastUse, BesideLastUse };
 
 class Stage {
@@ -35,19 +35,19 @@ class Stage {
   const std::vector<int64_t>& load_bytes() const { return base_.space.live_bytes; }
   const std::vector<int64_t>& duration_ps() const { return duration_ps_; }
 
-  // Of blocks, in the capacity of the request; very much without one.
+  // The capacity of the request without homes; a very large number if there is no capacity.
   int64_t limit_bytes() const;
 
-  // The candidate in which these gaps leave, placed: within the capacity, or else as low as copies
-  // in their order allow. Nothing if the tiers below have no room for them. `says`: what the policy
-  // did, for the certificate.
+  // The placed candidate in which the values of these gaps are evicted: within the capacity if
+  // possible, otherwise as low as the copies in their order allow. Nothing if the tiers below have
+  // no room for them. `says`: what the policy did, for the certificate.
   std::optional<Candidate> play(std::vector<Gap> gaps, std::string says,
                                 Evicts evicts = Evicts::BehindLastUse) const;
 
-  // The candidate in which nothing leaves, placed.
+  // The placed candidate that evicts nothing.
   Candidate keep(std::string says) const;
 
-  // The candidate with faster forms where they fit; nothing if there are none.
+  // The candidate with faster forms where they fit; nothing if no form changes.
   std::optional<Candidate> with_faster_forms(const Candidate& candidate) const;
 
   // Whether it is within the capacity.

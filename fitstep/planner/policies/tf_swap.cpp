@@ -22,7 +22,8 @@
 namespace fitstep {
 namespace {
 
-// What leaves so that at most `limit_bytes` are there at any time, copies on their way left out.
+// The gaps to use so that at most `limit_bytes` are live at any time; copies in flight do not
+// count.
 std::vector<Gap> choose(std::vector<Saved> saved, std::span<const int64_t> load_bytes,
                         int64_t limit_bytes) {
   std::ranges::stable_sort(saved, std::greater(), [](const Saved& it) { return it.gap.before; });
@@ -40,7 +41,7 @@ std::vector<Gap> choose(std::vector<Saved> saved, std::span<const int64_t> load_
   return leaves;
 }
 
-// The copy back ends, by its own, when its bytes are used.
+// Starts the copy back so that it ends, if no other copy runs, when its bytes are needed.
 void add_trigger(const Machine& machine, std::span<const int64_t> start_ps, Gap& gap) {
   const int64_t copy_ps = copy_alone_ps(machine, gap.tier, Direction::Prefetch, gap.size_bytes);
   const int64_t latest_ps = start_ps[static_cast<size_t>(gap.after)] - copy_ps;
@@ -58,7 +59,7 @@ std::vector<Candidate> plan_by_threshold(const Task& task) {
   const std::vector<Saved>& saved = stage.layers().saved;
   int64_t threshold_bytes = stage.limit_bytes();
   std::optional<Candidate> result;
-  // Copies on their way and the layout need room too: so the threshold may have to be lower.
+  // Copies in flight and the layout need room too, so the threshold may have to be lower.
   constexpr int32_t kMostRounds = 12;
   for (int32_t round = 0; round < kMostRounds; ++round) {
     std::vector<Gap> gaps = choose(saved, stage.load_bytes(), threshold_bytes);
@@ -76,7 +77,7 @@ std::vector<Candidate> plan_by_threshold(const Task& task) {
   }
   if (result) return {std::move(*result)};
   result = stage.play({}, "keeps everything: the tiers below have no room for more");
-  FITSTEP_CHECK(result.has_value(), "a plan without copies that the tiers below have no room for");
+  FITSTEP_CHECK(result.has_value(), "a plan without copies needs no room below");
   return {std::move(*result)};
 }
 

@@ -1,11 +1,11 @@
-// TF-swap (Meng et al., NIPS 2017 workshop on ML systems): a threshold, and the oldest leave.
+// TF-swap (Meng et al., NIPS 2017 workshop on ML systems): above a threshold the oldest leave.
 //
-//   forward     f0   f1   f2   f3 | loss      from the loss backwards everything stays, as long as
-//   stays                 a2   a3 |           that is within the threshold: what was made last is
-//   leaves      a0   a1           |           needed first, so it lives for the shortest time
+//   forward     f0   f1   f2   f3 | loss      Values made last are needed first, so they live for
+//   stays                 a2   a3 |           the shortest time. From the loss backward, values
+//   leaves      a0   a1           |           stay as long as their sum is within the threshold.
 //
-// A copy back is triggered by an op: the last one from whose start there is time for the copy,
-// estimated from the times of the ops on the critical path, which is all of them on one lane.
+// An op triggers each copy back: the last op whose start leaves enough time for the copy. The time
+// is estimated from the times of the ops on the critical path: all ops, as there is one lane.
 #pragma once
 
 #include <vector>

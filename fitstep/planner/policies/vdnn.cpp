@@ -37,8 +37,8 @@ std::vector<Saved> leaving(const Layers& layers, Maps maps) {
   return every_second;
 }
 
-// Each layer of the backward part fetches for the nearest one behind it that has something below
-// and not yet on its way, but never past a convolution; else a layer fetches for itself.
+// Each backward layer prefetches for the nearest layer after it with values below that are not yet
+// on their way, but never past a convolution. What is still missing a layer prefetches for itself.
 void look_ahead(const Layers& layers, Waits waits, std::vector<Saved>& leaving) {
   std::vector<char> is_on_its_way(leaving.size(), 0);
   const auto fetch = [&](int32_t for_layer, int32_t beside) {
@@ -91,7 +91,7 @@ std::string say(const Layers& layers, Maps maps, Waits waits, size_t count) {
                      waits == Waits::ByLayer ? "at the end of each layer" : "where it must");
 }
 
-// Keeps everything instead where the tiers below are too small for what should go there.
+// If the tiers below are too small for the policy's values, keeps everything instead.
 Candidate play(const Stage& stage, Maps maps, Waits waits) {
   Moved moved = move_maps(stage.layers(), maps, waits);
   const Evicts evicts = waits == Waits::Deferred ? Evicts::BesideLastUse : Evicts::BehindLastUse;
@@ -121,7 +121,7 @@ Moved move_maps(const Layers& layers, Maps maps, Waits waits) {
     for (Saved& saved : found) wait_in_layer(layers[saved.layer], saved.gap);
   }
   look_ahead(layers, waits, found);
-  // A map that would come back at once stays.
+  // A map that would come back at once is not evicted.
   std::erase_if(found, [](const Saved& it) { return it.gap.after - it.gap.before < 2; });
   Moved moved{.gaps = {}, .says = say(layers, maps, waits, found.size())};
   for (const Saved& saved : found) moved.gaps.push_back(saved.gap);

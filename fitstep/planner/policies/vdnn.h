@@ -1,19 +1,19 @@
-// vDNN (Rhu et al., MICRO 2016): the inputs of layers leave while the layer runs.
+// vDNN (Rhu et al., MICRO 2016): evicts the input of a layer while the layer runs.
 //
 //   compute    | conv1   |...| conv2   | ...  | d conv2  | d conv1 |     ...: waits for the copy
 //   evict      |-- x1 -------|-- x2 -|
-//   prefetch                                  |- x1 -|                   beside the layer before
+//   prefetch                                  |- x1 -|                   during the layer before
 //
-//   none   nothing leaves           (m)  each op in its form of least scratch
-//   conv   inputs of convolutions   (p)  each op in its fastest form
-//   all    and of pools
-//   dyn    the first of all (m) as a trial, none (p), conv (p), all (p), conv and then all with
-//          slower forms where that is needed, all (m)
+//   none   evicts nothing             (m)  each op in its form of least scratch
+//   conv   inputs of convolutions     (p)  each op in its fastest form
+//   all    and inputs of pools
+//   dyn    if all (m) fits: the first that fits of none (p), conv (p), all (p), conv and then all
+//          with the fastest forms that fit, all (m)
 //
-// In the backward part a layer looks for what comes next, as far as the next convolution, and
-// waits for it at its end. vDNN++ shares what leaves and what is looked for; its copies begin
-// beside the layer's use of the map where that makes a step faster (early.h), and else behind it,
-// and nobody waits for them but who needs the room.
+// In the backward part a layer prefetches for the layers after it, up to the next convolution, and
+// waits for the copies at its end. vDNN++ evicts and prefetches the same maps. Its copies down
+// begin beside the layer's use of the map if this makes a step faster (early.h), otherwise after
+// it. Only ops that need the room wait for them.
 #pragma once
 
 #include <cstdint>
@@ -29,29 +29,28 @@ namespace fitstep {
 
 enum class Maps {
   None,
-  Convolutions,           // What convolutions read.
-  AlternateConvolutions,  // What every second of them reads.
+  Convolutions,           // The inputs of convolutions.
+  AlternateConvolutions,  // The input of every second convolution.
   ConvolutionsAndPools,
 };
 
 enum class Waits {
-  ByLayer,   // A layer ends when the copies that began beside it have ended.
-  Deferred,  // An op waits for bytes or room that it needs, and for nothing else.
+  ByLayer,   // A layer ends when the copies that began during it have ended.
+  Deferred,  // An op waits only for bytes or room that it needs.
 };
 
-// What a policy of the family does with the step on the stage.
+// The gaps that a policy of this family uses, and its words for the certificate.
 struct Moved {
   std::vector<Gap> gaps;
   std::string says;
 };
 Moved move_maps(const Layers& layers, Maps maps, Waits waits);
 
-// Lets the copy of the gap start beside the layer that uses the map last, and that layer's last op
-// wait for it; where there is none behind the use, the next layer's first.
+// Lets the copy of the gap start during the layer that uses the map last. The layer's last op waits
+// for the copy; if the use is the last op, the next layer's first op waits.
 void wait_in_layer(const Layer& layer, Gap& gap);
 
-// Of one static policy, or of the first trial of `dyn` that fits. One candidate, or, where it is
-// too large, perhaps two.
+// The candidate of one static policy, or of the first trial of `dyn` that fits.
 std::vector<Candidate> plan_maps(const Task& task, FormRule forms, Maps maps, Waits waits);
 std::vector<Candidate> plan_dynamically(const Task& task, Waits waits);
 

@@ -17,7 +17,7 @@ namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
-// Time of the op, and of those in front of it that have to run again for it.
+// Time of the op, and of the ops that have to run again before it.
 double chain_of(const Values& values, const Phase& phase, const Drops& drops, Tick tick) {
   const Form& form = values.op_at(tick).forms[static_cast<size_t>(values.recompute_form(tick))];
   auto sum_ps = static_cast<double>(form.time_ps);
@@ -74,7 +74,7 @@ std::vector<double> price_levels(const Values& values, const Phase& phase, int32
     most = std::max(most, price);
   }
   if (most == 0) return {};
-  most *= 4;  // Chains of dear ops.
+  most *= 4;  // A chain costs more than one op.
   std::vector<double> prices;
   std::vector<int64_t> dropped_bytes;
   for (int i = 0; i <= kSteps; ++i) {

@@ -15,8 +15,8 @@ namespace {
 
 constexpr size_t kMostSegments = 80;
 
-// Storages whose last content goes to an update: gradients, also those that several backward parts
-// add to. Gradients that wait all end together; they would hide the turn.
+// Storages whose last content an update reads: gradients, also accumulated ones. They are left out
+// of the pyramid: gradients that wait for updates all end together and would hide the turn.
 std::vector<char> find_gradients(const Values& values) {
   const std::vector<Storage>& storages = values.program().storages;
   const std::vector<int32_t> last = last_versions(values.program());
@@ -30,8 +30,8 @@ std::vector<char> find_gradients(const Values& values) {
   return is_gradient;
 }
 
-// Bytes by tick of values that live for long and are no gradients: a pyramid for each phase, its
-// top at the turn.
+// By tick: bytes of values that live for long and are not gradients. Each phase is a pyramid with
+// its top at the turn.
 std::vector<int64_t> pyramids(const Values& values) {
   const Tick least_length = std::max<Tick>(2, values.tick_count() / 200);
   const std::vector<char> is_gradient = find_gradients(values);
@@ -49,7 +49,8 @@ std::vector<int64_t> pyramids(const Values& values) {
   return bytes;
 }
 
-// Bytes that later ops of the forward part need, by tick: what crosses a cut in front of it.
+// By tick: bytes that cross a cut before this tick, because later ops of the forward part read
+// them.
 std::vector<int64_t> crossing_bytes(const Values& values, const Phase& phase) {
   std::vector<int64_t> bytes(static_cast<size_t>(phase.turn - phase.begin) + 2, 0);
   for (size_t i = 0; i < values.size(); ++i) {
@@ -64,12 +65,12 @@ std::vector<int64_t> crossing_bytes(const Values& values, const Phase& phase) {
   return bytes;
 }
 
-// The narrowest place of every stretch; stretches make about equally many bytes, and the many tiny
-// ops of a program count little.
+// Splits the forward part into stretches that make about equally many bytes, so that many tiny ops
+// count little. Returns the narrowest place of every stretch.
 std::vector<Tick> find_cuts(const Values& values, const Phase& phase) {
   const std::vector<int64_t> crossing = crossing_bytes(values, phase);
   const auto ticks = static_cast<size_t>(phase.turn + 1 - phase.begin);
-  std::vector<double> made(ticks + 1, 0);  // In front of each tick; one byte for the op itself.
+  std::vector<double> made(ticks + 1, 0);  // Bytes made before each tick, and one byte per op.
   for (size_t i = 0; i < values.size(); ++i) {
     const Value& value = values[ValueId(i)];
     if (!phase.is_forward(value.made)) continue;
@@ -93,8 +94,8 @@ std::vector<Tick> find_cuts(const Values& values, const Phase& phase) {
   return cuts;
 }
 
-// For each cut the tick at which fewest bytes are read on the wrong side: values made above the cut
-// behind it, values made below in front of it. On ties the latest.
+// For each cut the tick t with the fewest bytes read on the wrong side: values made after the cut
+// should be read before t, values made before the cut at t or later. On ties the latest t.
 std::vector<Tick> find_backward(const Values& values, const Phase& phase) {
   struct Use {
     Tick tick = 0;
@@ -115,7 +116,7 @@ std::vector<Tick> find_backward(const Values& values, const Phase& phase) {
   std::vector<Tick> backward(phase.cuts.size(), phase.end);
   backward.back() = phase.turn + 1;
   for (size_t i = phase.cuts.size() - 1; i-- > 1;) {
-    int64_t wrong_bytes = 0;  // Less what is wrong whatever the tick.
+    int64_t wrong_bytes = 0;  // Relative to the first possible tick.
     int64_t least_bytes = 0;
     Tick best = backward[i + 1];
     for (const Use& use : uses) {
@@ -129,16 +130,16 @@ std::vector<Tick> find_backward(const Values& values, const Phase& phase) {
   return backward;
 }
 
-// Splits the ticks at the bottoms of valleys. A valley lies between two tops that are both at least
-// twice as high as its bottom; lower hills on the way are the waves of one pyramid.
+// Splits the ticks at the bottoms of valleys. Both tops beside a valley are at least twice as high
+// as its bottom; smaller waves belong to one pyramid.
 std::vector<Phase> find_tops(const std::vector<int64_t>& height) {
-  constexpr int64_t kIgnored = 50;  // Hills below this part of the highest are none.
+  constexpr int64_t kIgnored = 50;  // A top below 1/50 of the highest top is no phase.
   const int64_t least_bytes = height.empty() ? 0 : *std::ranges::max_element(height) / kIgnored + 1;
   std::vector<Phase> phases;
   Tick begin = 0;
   Tick top = 0;
   Tick bottom = 0;
-  bool is_falling = false;  // The top is certain; looking for the bottom behind it.
+  bool is_falling = false;  // The top is certain; looking for the bottom after it.
   for (Tick tick = 0; tick < static_cast<Tick>(height.size()); ++tick) {
     const auto at = [&](Tick of) { return height[static_cast<size_t>(of)]; };
     if (!is_falling) {

@@ -5,8 +5,8 @@
 //     |  f f f f  |  f f f f  |  f f f f |  b b b b b b  |  b b b b b b |  b b b b  |
 //     '-segment 0-'-segment 1-'-segment 2'- backward 2 --'- backward 1 -'backward 0-'
 //
-// Cuts are places in the forward part where few bytes cross. What lies between two of them is a
-// segment; its backward part is where most of what it saved is read.
+// A cut is a place in the forward part that few bytes cross. A segment is the ops between two cuts.
+// A segment's backward part is where most of its saved bytes are read.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +20,10 @@ namespace fitstep {
 struct Phase {
   Tick begin = 0;
   Tick turn = 0;  // Last tick of the forward part.
-  Tick end = 0;   // First tick behind the backward part.
-  // Cut i is in front of tick cuts[i]. The first is `begin`, the last `turn` + 1.
+  Tick end = 0;   // First tick after the backward part.
+  // Cut i is before tick cuts[i]. The first is `begin`, the last `turn` + 1.
   std::vector<Tick> cuts;
-  // The backward part of what lies below cut i starts at this tick. Falls with i; the last is
+  // At tick backward[i] the backward part of the ops before cut i starts. Falls with i; the last is
   // `turn` + 1, the first `end`.
   std::vector<Tick> backward;
 
@@ -31,7 +31,7 @@ struct Phase {
   bool is_forward(Tick tick) const { return begin <= tick && tick <= turn; }
 };
 
-// In order of ticks; they do not overlap. Ticks outside all of them save little.
+// All phases in order of ticks; they do not overlap. Ops outside of all phases save few bytes.
 std::vector<Phase> find_phases(const Values& values);
 
 // Last tick at most `limit` at which the value is made or read.

@@ -16,7 +16,7 @@
 namespace fitstep {
 namespace {
 
-constexpr size_t kMostCuts = 16;  // Held at once; with more, segments are as good.
+constexpr size_t kMostCuts = 16;  // Held at once; with more cuts segments.h is as good.
 constexpr size_t kMostValues = std::numeric_limits<int8_t>::max();  // One scope each.
 
 class Reversal {
@@ -50,7 +50,7 @@ class Reversal {
 
   Step& step(size_t held, size_t first, size_t last) { return steps_[held][first * cuts_ + last]; }
 
-  // By number of cuts held and pair of cuts, in order of width.
+  // Fills steps_ by number of cuts held and pair of cuts, narrow pairs first.
   void find_steps() {
     for (size_t i = 0; i + 1 < cuts_; ++i) {
       before_ps_.push_back(before_ps_.back());
@@ -68,7 +68,7 @@ class Reversal {
     }
   }
 
-  // The segment worked off first needs no cut: what it starts from is what its ops use anyway.
+  // The last segment runs backward first and needs no cut: its ops hold its inputs anyway.
   Step best_step(size_t held, size_t first, size_t last) {
     Step best{.time_ps = std::numeric_limits<int64_t>::max()};
     for (size_t split = held == 0 ? last - 1 : first + 1; split < last; ++split) {
@@ -81,7 +81,7 @@ class Reversal {
     return best;
   }
 
-  // Works off what lies between two cuts, from tick `begin` on.
+  // Runs the ops between two cuts backward, from tick `begin` on: notes when each cut is held.
   void reverse(size_t first, size_t last, size_t held, Tick begin) {
     while (last - first > 1) {
       const size_t split = step(held, first, last).split;
@@ -92,7 +92,7 @@ class Reversal {
     }
   }
 
-  // The first cut behind the value, and the first that it does not cross.
+  // The first cut after the value, and the first cut that the value does not cross.
   std::pair<size_t, size_t> crossed(const Value& value) const {
     const auto first = std::ranges::upper_bound(phase_.cuts, value.made);
     const auto last = std::ranges::upper_bound(phase_.cuts, last_touch(value, phase_.turn));
@@ -105,13 +105,13 @@ class Reversal {
     selection.name = "reversal";
     for (const ValueId id : droppable_) {
       std::vector<int32_t> part(static_cast<size_t>(values_.tick_count()));
-      // The forward part is one: what is held from there on has the same number.
+      // All ticks of the forward part have one number. Values held from there on keep this number.
       for (size_t tick = 0; tick < part.size(); ++tick) {
         part[tick] = static_cast<int32_t>(std::max(static_cast<Tick>(tick), phase_.turn));
       }
       const auto hold = [&](Interval ticks) {
-        if (ticks.begin >= ticks.end) return;  // It may begin behind the last tick.
-        // An interval that overlaps what is held already goes on with it.
+        if (ticks.begin >= ticks.end) return;  // It may begin after the last tick.
+        // An interval that overlaps one held already takes its number, so nothing is recomputed.
         const int32_t number = part[static_cast<size_t>(ticks.begin)];
         for (Tick tick = ticks.begin; tick < ticks.end; ++tick) {
           part[static_cast<size_t>(tick)] = number;
@@ -122,7 +122,7 @@ class Reversal {
         if (cut + 1 == cuts_) continue;
         for (const Interval& ticks : held_[cut]) hold(ticks);
       }
-      // While the segments that make and use it are worked off.
+      // The value is held while the segments that make and use it run backward.
       const size_t behind = std::min(last, cuts_ - 1);
       const Tick begin = behind + 1 == cuts_ ? phase_.begin : phase_.backward[behind];
       hold({.begin = begin, .end = phase_.backward[first - 1]});
@@ -136,7 +136,7 @@ class Reversal {
   const Phase& phase_;
   size_t cuts_;
   std::vector<ValueId> droppable_;
-  std::vector<int64_t> before_ps_ = {0};  // By cut: ops in front of it, again.
+  std::vector<int64_t> before_ps_ = {0};  // By cut: time to rerun all ops before it.
   std::vector<std::vector<Step>> steps_;
   std::vector<std::vector<Interval>> held_;  // By cut: when it is held.
 };

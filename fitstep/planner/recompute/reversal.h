@@ -1,14 +1,14 @@
 // Reversal: selections for tight budgets, where parts of the forward pass run many times.
 //
-// With room for few cuts, the best way to work a chain off backwards keeps one cut, works off what
-// lies behind it with one less, and then what lies in front of it with all of them again:
+// With memory for c cuts, the best way to run a chain backward is: hold one cut m, run the part
+// after m backward with c - 1 cuts, then run the part before m backward with all c cuts:
 //
 //   cut     0         m              r
-//           |<- then -|<--- first ---|       cut m is held from when `first` begins until `then`
-//           has |         +-- held ------|       worked off the segment that ends at it
+//           |<- then -|<--- first ---|       cut m is held from the begin of `first` until `then`
+//                     +-- held ------|       has run the segment that ends at m backward
 //
-// On equal segments the times are the binomial numbers. Segments (segments.h) know the first few
-// repetitions and weigh bytes; this knows any number of them, for every number of cuts.
+// On equal segments the times are binomial numbers. segments.h weighs bytes but repeats a segment
+// only a few times; this file repeats any number of times, for every number of cuts.
 //
 // Griewank and Walther, "Algorithm 799: Revolve" (2000).
 #pragma once
@@ -21,8 +21,8 @@
 
 namespace fitstep {
 
-// One for every small number of cuts held at once, fewest first; none where the phase has too many
-// values that can be made again.
+// One selection for every small number of cuts held at once, fewest first; none if the phase has
+// too many values that can be recomputed.
 std::vector<Selection> reversals(const Values& values, const Phase& phase);
 
 }  // namespace fitstep

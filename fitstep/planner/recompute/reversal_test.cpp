@@ -29,7 +29,7 @@ std::vector<int32_t> recompute_counts(int32_t layers) {
   return counts;
 }
 
-// Nothing held: for b7 .. b2 layers 1 .. i - 1 run again, 6 + 5 + 4 + 3 + 2 + 1.
+// With no cut held, layers 1 .. i - 1 run again for each of b7 .. b2: 6 + 5 + 4 + 3 + 2 + 1.
 TEST(Reversal, RunsLessAgainTheMoreIsHeld) {
   const std::vector<int32_t> counts = recompute_counts(8);
   ASSERT_GE(counts.size(), 7U);

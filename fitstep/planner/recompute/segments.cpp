@@ -18,9 +18,9 @@
 namespace fitstep {
 namespace {
 
-constexpr int32_t kLevels = 6;     // Of prices, without the first that drops nothing.
-constexpr int32_t kDepths = 3;     // How often a segment may be run again.
-constexpr int64_t kShelves = 128;  // Of states per cut, by kept bytes; 256 find no better plans.
+constexpr int32_t kLevels = 6;     // Levels of price, without level 0, which drops nothing.
+constexpr int32_t kDepths = 3;     // A segment may run again at most this many times.
+constexpr int64_t kShelves = 128;  // Shelves per cut, see offer(); 256 find no better plans.
 constexpr int64_t kNoCost = std::numeric_limits<int64_t>::max();
 
 }  // namespace
@@ -41,8 +41,8 @@ SegmentTable::SegmentTable(const Values& values, const Phase& phase,
   fill_runs();
 }
 
-// What stays from forward to backward: saved values dearer than the level, and what crosses the
-// segment's last cut.
+// Bytes kept from forward to backward: saved values more expensive than the level, and values that
+// cross the segment's last cut.
 void SegmentTable::fill_kept(const Values& values) {
   const auto count = static_cast<int32_t>(phase_.cuts.size());
   kept_bytes_.assign(drops_.size(),
@@ -51,14 +51,14 @@ void SegmentTable::fill_kept(const Values& values) {
     const Value& value = values[ValueId(i)];
     if (value.size_bytes == 0 || !phase_.is_forward(value.made)) continue;
     const Tick last = last_touch(value, phase_.turn);
-    // It lies in the segment in front of cut `next`, and crosses all cuts up to `last`.
+    // The value is made in the segment before cut `next`, and crosses all cuts up to `last`.
     const auto next = static_cast<int32_t>(
         std::upper_bound(phase_.cuts.begin(), phase_.cuts.end(), value.made) - phase_.cuts.begin());
     for (size_t level = 0; level < drops_.size(); ++level) {
       const bool is_kept = is_saved(value, phase_) && drops_[level].is_dropped[i] == 0;
       for (int32_t k = next; k < count; ++k) {
         if (!is_kept && phase_.cuts[static_cast<size_t>(k)] > last) break;
-        // Later sums over first cuts turn this into: made at or behind the first cut.
+        // The sums over first cuts below turn this into: bytes made after the first cut.
         kept_bytes_[level][at(next - 1, k)] += value.size_bytes;
       }
     }
@@ -70,8 +70,8 @@ void SegmentTable::fill_kept(const Values& values) {
   }
 }
 
-// By tick of the forward part, what the level spends on making its results again. Where all is
-// dropped each op runs again once; else each dropped value is made for itself, with its chain.
+// By tick of the forward part: time that the level spends on recomputing its results. If all is
+// dropped, each op runs again once; otherwise each dropped value is recomputed with its own chain.
 std::vector<int64_t> SegmentTable::op_costs(const Values& values, size_t level) const {
   const Drops& drops = drops_[level];
   const bool drops_all = level + 1 == drops_.size();
@@ -101,7 +101,7 @@ std::vector<int64_t> SegmentTable::op_costs(const Values& values, size_t level) 
 void SegmentTable::fill_costs(const Values& values) {
   const auto count = static_cast<int32_t>(phase_.cuts.size());
   cost_ps_.assign(drops_.size(), std::vector<int64_t>(kept_bytes_[0].size(), 0));
-  // The last cut keeps what crosses it, so an op all of whose results do need not run again.
+  // Values that cross the last cut are kept. An op with only such results need not run again.
   std::vector<Tick> least_last(static_cast<size_t>(phase_.turn + 1 - phase_.begin), phase_.turn);
   for (size_t i = 0; i < least_last.size(); ++i) {
     const Tick tick = phase_.begin + static_cast<Tick>(i);
@@ -169,8 +169,8 @@ void SegmentTable::fill_inner(const Values& values, const std::vector<int64_t>& 
   }
 }
 
-// Run again d times, a segment needs the least over its first parts: while the rest is worked off
-// (again d times) the cut between them is kept; then the first part is, d - 1 times.
+// Depth d splits a segment at a cut. The cut is kept while the second part runs backward with depth
+// d; then the first part runs backward with depth d - 1. Takes the split that needs fewest bytes.
 void SegmentTable::fill_runs() {
   const auto count = static_cast<int32_t>(phase_.cuts.size());
   const std::vector<int64_t>& crossing = kept_bytes_.back();
@@ -195,7 +195,7 @@ void SegmentTable::fill_runs() {
   }
 }
 
-// A cut's states lie on shelves by kept bytes; each holds the fastest of its range.
+// The states of a cut are sorted into shelves by kept bytes; each shelf keeps its fastest state.
 void SegmentTable::offer(const State& state, int64_t target_bytes, std::vector<State>& shelves) {
   if (state.kept_bytes > target_bytes) return;
   const auto shelf = static_cast<double>(state.kept_bytes) /
@@ -213,7 +213,7 @@ void SegmentTable::extend(const State& state, int32_t from_cut, int32_t from_sta
   for (int32_t cut = from_cut + 1; cut < count; ++cut) {
     const size_t pair = at(from_cut, cut);
     const int64_t room_bytes = target_bytes - state.kept_bytes;
-    if (need_bytes_[pair] > room_bytes) break;  // Only grows with the segment.
+    if (need_bytes_[pair] > room_bytes) break;  // Longer segments need even more.
     for (int32_t level = 0; level < levels; ++level) {
       const auto l = static_cast<size_t>(level);
       const int64_t kept_bytes = kept_bytes_[l][pair];
@@ -247,7 +247,7 @@ std::optional<std::vector<Segment>> SegmentTable::choose(int64_t target_bytes) c
     int64_t least_ps = kNoCost;
     for (size_t shelf = 0; shelf < states[cut].size(); ++shelf) {
       const State& state = states[cut][shelf];
-      if (state.cost_ps >= least_ps) continue;  // One with fewer bytes is as fast.
+      if (state.cost_ps >= least_ps) continue;  // A state with fewer bytes is as fast.
       least_ps = state.cost_ps;
       extend(state, static_cast<int32_t>(cut), static_cast<int32_t>(shelf), target_bytes, states);
     }
@@ -270,7 +270,7 @@ std::optional<std::vector<Segment>> SegmentTable::choose(int64_t target_bytes) c
 Segment SegmentTable::make_segment(int32_t first_cut, int32_t last_cut, int32_t level,
                                    int32_t depth) const {
   Segment segment{.first_cut = first_cut, .last_cut = last_cut, .level = level, .parts = {}};
-  // The first part is run again one time less than the rest, which is split further.
+  // The first part runs again one time less than the rest; the rest is split further.
   int32_t first = first_cut;
   while (depth > 1) {
     const Run& run = runs_[static_cast<size_t>(depth) - 1][at(first, last_cut)];

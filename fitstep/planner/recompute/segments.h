@@ -1,10 +1,10 @@
-// Segments: which cuts of a phase are kept, by dynamic programme.
+// Segments: which cuts of a phase are kept, by dynamic programming.
 //
-// Between two kept cuts everything that is dropped is made again at once, when its backward part
-// starts; so a segment costs its forward time once more and, while it is worked off, the bytes of
-// all that it saves. How much of a segment is dropped is its level (by price: recompute seconds per
-// byte); how often a segment is run again is its depth: a deeper one keeps cuts of its own while it
-// is worked off and runs its parts once more.
+// A segment is the ops between two kept cuts. When its backward part starts, all its dropped values
+// are recomputed at once. So a segment costs its forward time once more, and its backward part
+// needs the bytes of all that the segment saves. The level of a segment is how much of it is
+// dropped, by price. The depth is how often it runs again: a segment of depth 2 keeps cuts of its
+// own during its backward part and runs its parts once more.
 //
 //   bytes
 //     4 |           +------+                  target: kept cuts + one segment at a time
@@ -28,23 +28,23 @@ namespace fitstep {
 struct Segment {
   int32_t first_cut = 0;
   int32_t last_cut = 0;
-  int32_t level = 0;           // Of drops(); 0 drops nothing, the last all that can be made again.
-  std::vector<Segment> parts;  // Of a segment that is run again more than once.
+  int32_t level = 0;           // Index of drops(); 0 drops nothing, the last all it can recompute.
+  std::vector<Segment> parts;  // If the segment runs again more than once; else empty.
 };
 
 class SegmentTable {
  public:
-  // `live_bytes`: by tick, with all kept; homes included.
+  // `live_bytes`: by tick, with everything kept; homes included.
   SegmentTable(const Values& values, const Phase& phase, const std::vector<int64_t>& live_bytes);
 
-  // The segments of least recompute time whose estimate is within the target; nothing if there are
-  // none. Estimates ignore what recomputing itself needs for a moment.
+  // The segments of least recompute time whose estimated bytes are within the target; nothing if
+  // there are none. The estimate leaves out bytes that are needed only while recomputing.
   std::optional<std::vector<Segment>> choose(int64_t target_bytes) const;
 
-  // The least target for which choose() has an answer, about.
+  // About the least target for which choose() has an answer.
   int64_t least_target_bytes() const;
 
-  // Cuts at most as wide as half of all cuts are; the two ends left out.
+  // The narrower half of the cuts, without the two ends.
   std::vector<int32_t> narrow_cuts() const;
 
   const Phase& phase() const { return phase_; }
@@ -53,14 +53,14 @@ class SegmentTable {
 
  private:
   struct State {
-    int64_t kept_bytes = 0;                                 // Below the cut.
+    int64_t kept_bytes = 0;                                 // Of values made before the cut.
     int64_t cost_ps = std::numeric_limits<int64_t>::max();  // For "not reached".
     int32_t from_cut = -1;
     int32_t from_state = -1;
     int32_t level = 0;
     int32_t depth = 0;
   };
-  struct Run {  // A segment run again as a whole, at most `depth` times.
+  struct Run {  // A segment that runs again at most `depth` times.
     int64_t inner_bytes = 0;
     int32_t split = -1;  // First part ends at this cut; -1 if it has no parts.
   };
@@ -84,8 +84,8 @@ class SegmentTable {
   std::vector<std::vector<int64_t>> kept_bytes_;
   std::vector<std::vector<int64_t>> cost_ps_;
   // By pair of cuts.
-  std::vector<int64_t> inner_bytes_;    // All that the segment saves, and what its ops need.
-  std::vector<int64_t> need_bytes_;     // What its ops need.
+  std::vector<int64_t> inner_bytes_;    // Peak of its backward part, with all its saved values.
+  std::vector<int64_t> need_bytes_;     // Peak of its ops alone, without idle saved values.
   std::vector<std::vector<Run>> runs_;  // By depth - 1 and pair of cuts.
 };
 

@@ -20,7 +20,7 @@ namespace {
 
 constexpr int8_t kFineScope = 0;
 constexpr int8_t kFirstDepth = 1;
-constexpr size_t kScopeCount = 6;  // The fine one, and one per nesting of segments.
+constexpr size_t kScopeCount = 6;  // The fine scope, and one per nesting depth of segments.
 constexpr Tick kWindow = 2;
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
@@ -45,7 +45,7 @@ class Applier {
   }
 
  private:
-  // A value that is needed at or behind this tick of the forward part belongs to this scope.
+  // A value that the forward part still needs at this tick or later belongs to this scope.
   struct Edge {
     Tick tick = 0;
     int8_t scope = 0;
@@ -53,13 +53,13 @@ class Applier {
 
   Tick cut_tick(int32_t cut) const { return phase_.cuts[static_cast<size_t>(cut)]; }
 
-  // `edges`: from the outermost segment to this one.
+  // `edges`: one per segment around this one, outermost first.
   void apply(const Segment& segment, int8_t depth, std::vector<Edge>& edges) {
     if (segment.level == 0) return;
     const auto first = static_cast<size_t>(segment.first_cut);
     const auto last = static_cast<size_t>(segment.last_cut);
     std::vector<int32_t>& scope = selection_.scopes[static_cast<size_t>(depth)];
-    // Ticks are never negative, so these numbers are nobody else's.
+    // The number of a part is a tick and never negative; -1 stands for ticks outside of segments.
     std::fill(scope.begin() + phase_.backward[last], scope.begin() + phase_.backward[first],
               static_cast<int32_t>(phase_.backward[last]));
     for (const Segment& part : segment.parts) {
@@ -86,7 +86,8 @@ class Applier {
     }
   }
 
-  // Dropped, or not saved and so gone anyway unless it is held for what is made again from it.
+  // A saved value goes if the level drops it. A value that is not saved goes if it can be
+  // recomputed: otherwise it would stay live for recomputing others.
   bool may_go(const Drops& drops, ValueId value) const {
     if (is_saved(values_[value], phase_)) return drops.is_dropped[value.index()] != 0;
     return drops.chain_ps[value.index()] < kInfinite;
@@ -126,7 +127,7 @@ void Selector::add_prices(const Phase& phase) {
     if (!is_saved(value, phase) || none.chain_ps[i] == kInfinite) continue;
     price_[i] = none.chain_ps[i] / static_cast<double>(value.size_bytes);
     least_price_ = least_price_ == 0 ? price_[i] : std::min(least_price_, price_[i]);
-    most_price_ = std::max(most_price_, 8 * price_[i]);  // Of chains.
+    most_price_ = std::max(most_price_, 8 * price_[i]);  // A chain costs more than one op.
   }
 }
 
@@ -134,7 +135,7 @@ Selection Selector::start(const char* name) const {
   Selection selection = keep_all(values_);
   selection.name = name;
   selection.window = kWindow;
-  // Outside of segments all ticks are one part: what is dropped there is still there.
+  // All ticks outside of segments are one part: there a value counts as still in memory.
   selection.scopes.assign(kScopeCount,
                           std::vector<int32_t>(static_cast<size_t>(values_.tick_count()), -1));
   selection.scopes[kFineScope] = fine_scope_;

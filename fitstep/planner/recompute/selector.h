@@ -1,10 +1,9 @@
-// The selector makes Selections: candidates for a target, by two ways that need each other.
+// The selector makes Selections for a target of bytes, in two ways.
 //
-//   by segments  the dynamic programme over narrow cuts of every phase: some cuts are kept, each
-//                segment between them drops all, nothing, or what is cheap
-//   by price     everything at most so dear is dropped, wherever it is; finer than the levels of
-//                the segments, and right for programs without narrow cuts. On equal layers it drops
-//                all or nothing, and gains nothing there
+//   by segments  dynamic programming over narrow cuts of every phase: some cuts are kept; each
+//                segment between them drops all, nothing, or the cheap values
+//   by price     drops every value up to a price, in all phases. Finer than by segments, and works
+//                without narrow cuts; but in a program of equal layers it drops all or nothing
 #pragma once
 
 #include <algorithm>
@@ -26,29 +25,30 @@ class Selector {
 
   bool has_phases() const { return !tables_.empty(); }
 
-  // Below this by_segments() always gives the same.
+  // For every target below this by_segments() returns the same selection.
   int64_t least_target_bytes() const {
     return *std::min_element(least_target_bytes_.begin(), least_target_bytes_.end());
   }
 
-  // Of least estimated recompute time for the target; below the least target that is possible, the
-  // selection for that.
+  // The selection of least estimated recompute time for the target, or for the least possible
+  // target if that is higher.
   Selection by_segments(int64_t target_bytes) const;
 
-  // Drops what is at most so dear.
+  // Drops every saved value whose price is at most this.
   Selection by_price(double most_ps_per_byte) const;
 
   // The range of prices in which by_price() changes.
   double least_price() const { return least_price_; }
   double most_price() const { return most_price_; }
 
-  // Keeps every k-th narrow cut of n, k = sqrt(n), and drops all else but the last segment.
+  // Keeps every k-th of n narrow cuts, k = sqrt(n), and drops all values between, except in the
+  // last segment.
   Selection every_sqrt_cut() const;
 
   // The saved values that can be dropped, largest first.
   std::vector<ValueId> droppable() const;
 
-  // The selection with this value dropped where it was kept, or kept where it was dropped.
+  // The selection with this value dropped if it was kept, or kept if it was dropped.
   Selection flipped(Selection selection, ValueId value) const;
 
   // The saved values that the selection drops.
@@ -63,10 +63,10 @@ class Selector {
   const Values& values_;
   std::vector<SegmentTable> tables_;         // One per phase.
   std::vector<int64_t> least_target_bytes_;  // By phase.
-  std::vector<double> price_;                // By value; of its phase, with nothing else dropped.
+  std::vector<double> price_;                // By value, if nothing else is dropped.
   double least_price_ = 0;
   double most_price_ = 0;
-  std::vector<int32_t> fine_scope_;  // By tick: forward part, or backward part of one stretch.
+  std::vector<int32_t> fine_scope_;  // By tick: part number of forward or one segment's backward.
 };
 
 }  // namespace fitstep

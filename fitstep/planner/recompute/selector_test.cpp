@@ -68,7 +68,7 @@ std::string dropped_names(const Values& values, const Selection& selection) {
   return names;
 }
 
-// load f1 .. f8 | loss b8 .. b1: the turn is the last op in front of the loss, or the loss.
+// load f1 .. f8 | loss b8 .. b1: the turn is the last op before the loss, or the loss.
 TEST(FindPhases, FindsTheTurnOfAChain) {
   const Case chain(chain_program({.layers = 8}));
   const std::vector<Phase> phases = find_phases(chain.values);
@@ -83,8 +83,8 @@ TEST(FindPhases, FindsTheTurnOfAChain) {
   EXPECT_EQ(phases[0].backward.back(), phases[0].turn + 1);
 }
 
-// 64 equal layers: 67 units with all kept. Dropping all equal values at once gains nothing, keeping
-// every 8th does: 18 units, each op between kept ones once more.
+// 64 equal layers: 67 units with everything kept. Dropping all values gains nothing. Keeping every
+// 8th value takes 18 units; each op between kept ones runs once more.
 TEST(BySegments, KeepsEveryFewthCutOfAUniformChain) {
   const Case chain(chain_program({.layers = 64}));
   const Selector selector(chain.values, chain.live_bytes);
@@ -103,7 +103,7 @@ TEST(BySegments, TakesLessBytesForMoreTimeAsTheTargetFalls) {
   int32_t last_extra = 0;
   for (const int64_t target : {43, 30, 20, 14, 11, 8}) {
     const Measured found = measure(chain, selector.by_segments(target * kUnit));
-    EXPECT_LE(found.units, target + 4) << target;  // What recomputing needs for a moment.
+    EXPECT_LE(found.units, target + 4) << target;  // 4: bytes needed only while recomputing.
     EXPECT_GE(found.extra, last_extra) << target;
     last_extra = found.extra;
   }
@@ -120,10 +120,10 @@ TEST(EverySqrtCut, MakesAboutEveryLayerAgainOnce) {
 }
 
 // Each layer: a matmul of 8 s, then a gelu of 1 s; the backward op reads both results. At a price
-// between them only the results of gelu go.
+// between 1 s and 8 s only the results of gelu are dropped.
 //
 //   m1 e1 m2 e2 m3 e3 loss | b3 b2 b1
-TEST(ByPrice, DropsWhatIsCheapAndKeepsWhatIsDear) {
+TEST(ByPrice, DropsCheapValuesAndKeepsExpensiveOnes) {
   const Case net(program_of(R"(fitstep program 1
 storage 0 "x" 64 input start
 storage 1 "m1" 64 temporary

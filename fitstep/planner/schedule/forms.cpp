@@ -39,11 +39,11 @@ std::vector<std::pair<Operand, StorageId>> sorted_writes(const Form& form) {
   return writes;
 }
 
-// One way to run an instance where it is.
+// One form for an instance, with its cost at that place in the schedule.
 struct Option {
   int32_t form = 0;
   int64_t load_bytes = 0;  // Most bytes live during it.
-  int64_t own_bytes = 0;   // Of these, in operands and scratch.
+  int64_t own_bytes = 0;   // Of these bytes: the instance's operands and scratch.
   int64_t time_ps = 0;
 };
 
@@ -106,8 +106,7 @@ class Options {
     return sum_bytes;
   }
 
-  // Whether the output's bytes are added in the instance: it neither lies in an input nor was
-  // there.
+  // Whether the instance adds the output's bytes: the output is new and does not lie in an input.
   bool is_born(size_t position, int32_t stay) const {
     const Instance& instance = schedule_.instances[position];
     const Stay& output = schedule_.stays[static_cast<size_t>(stay)];
@@ -123,7 +122,7 @@ class Options {
     return request == form.requests.end() ? 0 : Sequence(form).live(*request).begin;
   }
 
-  // Most bytes of outputs and scratch inside the instance, if it ran in this form.
+  // Peak of the bytes of new outputs and scratch if the instance ran in this form.
   int64_t inside_bytes(size_t position, const Form& form) const {
     const Instance& instance = schedule_.instances[position];
     const std::vector<Write>& writes = form_of(instance, instance.form).writes;
@@ -151,7 +150,7 @@ class Options {
   const Space& space_;
 };
 
-// Those that nothing faster beats in bytes, fastest first.
+// The options that need fewer bytes than every faster option; fastest first.
 std::vector<Option> worth_trying(const std::vector<Option>& options) {
   std::vector<Option> worth;
   for (const Option& option : options) {
@@ -160,7 +159,7 @@ std::vector<Option> worth_trying(const std::vector<Option>& options) {
   return worth;
 }
 
-// Puts the stays where the new form has its operands.
+// Changes the form and reorders the instance's stays to match the operands of the new form.
 void change_form(const Values& values, int32_t form, Instance& instance, Schedule& schedule) {
   const std::vector<Form>& of_op = values.op_at(instance.tick).forms;
   const Form& from = of_op[static_cast<size_t>(instance.form)];
@@ -198,7 +197,7 @@ bool have_equal_operands(const Form& a, const Form& b) {
 std::vector<FormPoint> form_points(const Values& values, const Schedule& schedule,
                                    const Space& space) {
   if (!values.has_alternatives()) return {{space.peak_bytes, schedule.op_ps}};
-  // A step: below this load the next form is taken, which costs so much more.
+  // A step: below this load the instance takes its next form, which costs more time.
   struct Step {
     int64_t load_bytes = 0;
     int64_t more_ps = 0;

@@ -1,18 +1,17 @@
-// Forms: which way each op runs in a schedule, time against scratch.
+// Forms: chooses for each instance in a schedule the fastest form whose workspace fits.
 //
-// Between the same stays an op may run in any form that reads and writes the same; only its time
-// and what it needs inside differ. Scratch is there during one instance only, so each instance
-// decides for itself: the fastest form that fits under the limit.
+// Example: `fast` takes 2 units of workspace (called scratch here) and 1 s; `slow` takes 1 unit and
+// 3 s. With limit 3, f1 runs fast. At b1 more is live, so b1 runs slow:
 //
-//   bytes          fast: 2 units of scratch, 1 s      limit 3: f1 fast; at b1 fast is too large
+//   bytes
 //     4 |                    .....
-//     3 |      .....         #####  <- slow: 1 unit, 3 s
+//     3 |      .....         #####  <- slow
 //     2 |      #####    +----#####
 //     1 +------#####----+    #####----+
 //         f0    f1   f2   b2   b1   b0
 //
-// Forms that read other values than the default are the scheduler's choice, because they change how
-// long stays last.
+// Scratch is live during one instance only, so each instance decides for itself. All these forms
+// read and write the same values. Forms that read other values change stays: the scheduler chooses.
 #pragma once
 
 #include <cstdint>
@@ -24,30 +23,30 @@
 
 namespace fitstep {
 
-// Whether one form may replace the other in a schedule without changing it otherwise.
+// Whether one form may replace the other in a schedule without any other change.
 bool have_equal_operands(const Form& a, const Form& b);
 
-// What a schedule takes when its forms are chosen for a limit: bytes fall, time rises.
+// Peak and time of a schedule after its forms were chosen for a limit. Bytes fall, time rises.
 struct FormPoint {
   int64_t peak_bytes = 0;
-  int64_t time_ps = 0;  // Of all ops.
+  int64_t time_ps = 0;  // Sum over all ops.
 };
 
-// First the schedule with its fastest forms, last with the least scratch. `space`: of `schedule`.
+// First the point with the fastest forms, last with the least scratch. `space` is of `schedule`.
 std::vector<FormPoint> form_points(const Values& values, const Schedule& schedule,
                                    const Space& space);
 
 enum class FormLimit {
-  Load,  // Of all bytes live during the instance.
-  Own,   // Of those of the instance alone: what else is there may be elsewhere meanwhile.
+  Load,  // Limits all bytes live during the instance.
+  Own,   // Limits the instance's own operands and scratch: all other bytes may be offloaded.
 };
 
-// Gives each instance the fastest form within the limit; where none is, that of the least bytes.
-// Whether that changes any; then `space` is no longer the schedule's.
+// Gives each instance the fastest form within the limit; if none fits, the form of the least bytes.
+// Returns whether any form changed. After a change `space` no longer belongs to the schedule.
 bool fit_forms(const Values& values, const Space& space, FormLimit kind, int64_t limit_bytes,
                Schedule& schedule);
 
-// Gives the instances of `to` the forms of those of `from`.
+// Gives each instance of `to` the form that it has in `from`.
 //
 // REQUIRES: both schedules come from the same selection, with copies or without.
 void copy_forms(const Values& values, const Schedule& from, Schedule& to);

@@ -136,14 +136,14 @@ TEST_F(Forms, OfAPlanAreTheFastestThatFit) {
   }
 }
 
-// Other operands: nothing is there yet that the fast form would read beside a.
+// The fast form reads another value beside a, which does not exist yet.
 TEST_F(Forms, ThatReadWhatIsNotThereAreLeftOut) {
   program_.storages.push_back({.name = "c", .size_bytes = kUnitBytes});
   Form& f = program_.ops[0].forms[0];
   f.writes.push_back({id(2), 1, {}});
   program_.ops[1].forms[1].reads.push_back({id(2), 1});
   EXPECT_EQ(form_at_capacity(5, "recompute"), "fast");
-  // h overwrites c in front of g.
+  // h overwrites c before g.
   Form h{.call = CallId(0), .reads = {{id(2), 1}}, .writes = {{id(2), 2, {}}}};
   program_.ops.insert(program_.ops.begin() + 1, {.name = "h", .must_not_move = true, .forms = {h}});
   program_.ops[2].must_not_move = true;

@@ -19,7 +19,7 @@
 namespace fitstep {
 namespace {
 
-constexpr int32_t kMostDepth = 8000;  // Of values made again for values made again.
+constexpr int32_t kMostDepth = 8000;  // Of recomputing inputs in order to recompute; saves stack.
 
 class Walk {
  public:
@@ -74,8 +74,8 @@ class Walk {
     }
   }
 
-  // Where the storage is read and written by all its ops: its own place, or, where that is below,
-  // its one stay on the device; kNone if it is an ordinary one.
+  // The stay that all ops of this storage use: its own place on the device or outside, or its one
+  // stay on the device if its home is below; kNone for an ordinary storage.
   int32_t place_of(StorageId storage) {
     int32_t& stay = own_stay_[storage.index()];
     if (stay == kNone || schedule_.stays[index(stay)].tier != kHostTier) return stay;
@@ -86,7 +86,7 @@ class Walk {
     return stay;
   }
 
-  // The stay that holds the value now; kNone on failure.
+  // The stay that holds the value now, recomputed if necessary; kNone on failure.
   int32_t ensure(ValueId value) {
     place_of(values_[value].storage);
     const int32_t stay = stay_of_[value.index()];
@@ -116,7 +116,7 @@ class Walk {
                        [&](const Values::Choice& choice) { return is_ready(tick, choice.form); });
   }
 
-  // Whether all is there that the form reads and the default form does not.
+  // Whether all values are there that this form reads and the default form does not read.
   bool is_ready(Tick tick, int32_t form) const {
     return std::ranges::all_of(form_at(tick, form).reads, [&](const Read& read) {
       if (read.kind == ReadKind::ShapeOnly) return true;
@@ -153,7 +153,7 @@ class Walk {
     return is_done ? stay_of_[value.index()] : kNone;
   }
 
-  // What the form reads there must be nobody else's, because the form overwrites it.
+  // The form will overwrite the stay, so no other op under way may use the same stay.
   int32_t ensure_exclusive(ValueId value) {
     const int32_t stay = ensure(value);
     if (stay == kNone || pins_[index(stay)] == 0) return stay;
@@ -229,7 +229,7 @@ class Walk {
     return save;
   }
 
-  // A save is asked for after the draw; only now is it put in front of it.
+  // The walk finds out after a draw that its generator state is needed. Here the saves are put in.
   void insert_saves() {
     std::vector<Instance> instances;
     instances.reserve(schedule_.instances.size());
@@ -258,9 +258,9 @@ class Walk {
   int32_t depth_ = 0;
   std::vector<int32_t> stay_of_;  // By value: the stay that holds it; kNone if none does.
   std::vector<Tick> touched_;     // By value: when it was last read or made.
-  std::vector<int32_t> pins_;     // By stay: by how many ops under way it is needed.
+  std::vector<int32_t> pins_;     // By stay: how many ops under way need it.
   std::vector<int32_t> save_of_tick_;
-  std::vector<int32_t> own_stay_;  // By storage; one below until it is used.
+  std::vector<int32_t> own_stay_;  // By storage, see place_of(); a home below until the first use.
 };
 
 }  // namespace

@@ -1,19 +1,18 @@
 // The scheduler turns values and a selection into op instances and stays.
 //
-// It walks the program once. In front of each op it makes sure that every value the op reads is
-// there; what the selection has dropped is made again on the spot, with whatever that needs. A stay
-// is one storage in one piece of memory: it lasts from the first to the last instance that uses
-// it, so nothing has to be decided about its end.
+// It walks the program once. Before each op it recomputes the values that the op reads and that the
+// selection has dropped; a recomputed op may need further recomputed values first. A stay is one
+// storage in one piece of memory. It lasts from the first to the last instance that uses it:
 //
 //   selection drops a1            instances  f0 f1 f2 b2 f1' b1 b0
 //                                 stays of a1    |--|    |---|
 //
-// An op that draws random numbers is made again from a copy of the generator's state, taken right
-// in front of the original draw.
+// To recompute an op that draws random numbers, the schedule saves a copy of the generator's state
+// directly before the original draw.
 //
-// Offload adds copies: a stay then begins or ends with one, beside the instances, and has a
-// counterpart on a tier below (offload.h). What has its home there is one stay on the device from
-// its first to its last use, which only copies can begin and end: such a schedule is no plan yet.
+// Offload (offload.h) adds copies later: a copy begins or ends a stay and runs beside instances. A
+// storage with its home below gets one stay on the device from its first to its last use. Only
+// copies can begin and end this stay, so such a schedule is no plan before offload.
 #pragma once
 
 #include <algorithm>
@@ -32,52 +31,52 @@ namespace fitstep {
 
 inline constexpr int32_t kNone = -1;
 
-// Where bytes come and go beside instances: moment 2q is the pause in front of instance q, in which
-// there may be a stall; moment 2q + 1 is instance q itself. Evictions that end in a pause cut it
-// into steps, so that what comes may lie where something has left.
+// When copies begin and end: moment 2q is the pause before instance q, in which the device may
+// stall; moment 2q + 1 is instance q itself. Each eviction that ends in a pause starts a new step
+// of the pause, so a prefetch in a later step may use the address that the eviction freed.
 using Moment = int32_t;
 constexpr Moment pause_before(int32_t instance) { return 2 * instance; }
 constexpr Moment moment_of(int32_t instance) { return 2 * instance + 1; }
 
-// How many actions of each lane have ended for sure when an action starts.
+// By lane: how many of its actions have certainly ended when an action starts.
 using Ended = std::array<int32_t, kLaneCount>;
 
 struct Instance {
   enum class Kind { Op, OpAgain, SaveGenerator } kind = Kind::Op;
-  Tick tick = 0;                // Which op.
-  int32_t form = 0;             // Of that op.
+  Tick tick = 0;                // Of the op in the order.
+  int32_t form = 0;             // Index into the op's forms.
   std::vector<int32_t> reads;   // Stays, in the order of the form's reads; kNone if shape-only.
   std::vector<int32_t> writes;  // Stays. For a saved generator: one source, one target.
 };
 
 struct Stay {
   StorageId storage;
-  bool has_own_place = false;  // The home or external residency: there before and after.
-  int32_t home = kNone;        // The stay that is its home on the host tier.
-  int32_t first = kNone;       // Instances that use it; kNone if none does.
+  bool has_own_place = false;  // A home or external: exists before and after the step.
+  int32_t home = kNone;        // The stay that is this storage's home on the host tier.
+  int32_t first = kNone;       // First instance that uses it; kNone if none does.
   int32_t last = kNone;
   TierId tier = kDeviceTier;
-  Moment begin = kNone;    // Where a copy makes it; else its first instance does.
-  Moment end = kNone;      // Where a copy ends it; else its last instance does.
-  int32_t begin_step = 0;  // Within these: a pause has a step behind each eviction ending in it.
-  int32_t end_step = 0;
+  Moment begin = kNone;    // If a copy begins the stay; kNone: its first instance does.
+  Moment end = kNone;      // If a copy ends the stay; kNone: its last instance does.
+  int32_t begin_step = 0;  // The step of the pause `begin`.
+  int32_t end_step = 0;    // The step of the pause `end`.
 };
 
-// A copy beside the instances, from stay to stay.
+// A copy from stay to stay, on a copy lane.
 struct Transfer {
   int32_t source = kNone;
   int32_t target = kNone;
-  bool ends_source = false;  // Nobody needs the source afterwards.
+  bool ends_source = false;  // No later action uses the source.
   Ended ended{};
 };
 
 struct Schedule {
   std::vector<Instance> instances;
-  std::vector<Stay> stays;  // First one per storage that has its own place.
+  std::vector<Stay> stays;  // First come those with their own place, one per storage.
   std::array<std::vector<Transfer>, kLaneCount> transfers;  // By lane.
   std::vector<Ended> ended;                                 // By instance; empty without transfers.
   int64_t op_ps = 0;                                        // Sum of the forms' times.
-  int64_t recompute_ps = 0;                                 // Of that, for ops made again.
+  int64_t recompute_ps = 0;                                 // Of op_ps, for recomputed ops.
   int32_t recompute_count = 0;
 
   const std::vector<Transfer>& lane(Lane which) const {
@@ -89,13 +88,13 @@ struct Schedule {
   }
 };
 
-// Which instances use each stay; only of stays that instances use.
+// Sets `first` and `last` of every stay.
 void find_lifetimes(Schedule& schedule);
 
-// Nothing if a dropped value is needed when it cannot be made again any more, or if recomputing
-// would multiply the program beyond reason; both are the selection's fault.
+// Returns nothing if the selection is bad: an op needs a dropped value that can no longer be
+// recomputed, or recomputing would need more instances than Effort::instances().
 //
-// `is_below` is by storage: what has its home on the host tier; empty if nothing has.
+// `is_below`: by storage, whether its home is on the host tier; empty if none is.
 std::optional<Schedule> make_schedule(const Values& values, const Selection& selection,
                                       std::span<const char> is_below = {});
 

@@ -91,16 +91,16 @@ TEST(MakeSchedule, KeepsTheProgramWhereNothingIsDropped) {
   EXPECT_EQ(sequence_of(program_of(kChain), {}), "f0 f1 f2 b2 b1 b0");
 }
 
-TEST(MakeSchedule, MakesAValueAgainInFrontOfItsUse) {
+TEST(MakeSchedule, RecomputesAValueBeforeItsUse) {
   EXPECT_EQ(sequence_of(program_of(kChain), {"a1"}), "f0 f1 f2 b2 f1' b1 b0");
 }
 
-// a1 needs a0, which is dropped too; the a0 made for it is still there for b0.
-TEST(MakeSchedule, MakesAgainWhatThatNeeds) {
+// a1 needs a0, which is dropped too. The a0 that is recomputed for a1 is still there for b0.
+TEST(MakeSchedule, RecomputesInputsOfWhatItRecomputes) {
   EXPECT_EQ(sequence_of(program_of(kChain), {"a0", "a1"}), "f0 f1 f2 b2 f0' f1' b1 b0");
 }
 
-TEST(MakeSchedule, EndsTheStayAtTheLastUseInFrontOfTheGap) {
+TEST(MakeSchedule, EndsTheStayAtTheLastUseBeforeTheGap) {
   const Program program = program_of(kChain);
   const Values values(program, given_order(program));
   const auto schedule = make_schedule(values, drop(values, {"a1"}));
@@ -114,7 +114,7 @@ TEST(MakeSchedule, EndsTheStayAtTheLastUseInFrontOfTheGap) {
   EXPECT_EQ(schedule->recompute_count, 1);
 }
 
-// The relu works in place, so version 2 of t is made again from version 1, in the same memory.
+// The relu works in place, so version 2 of t is recomputed from version 1, in the same memory.
 constexpr std::string_view kInPlace = R"(fitstep program 1
 storage 0 "x" 1 input start
 storage 1 "t" 1 temporary
@@ -169,7 +169,7 @@ end calls 0 storages 5 ops 4
   EXPECT_EQ(sequence_of(program, {"d"}), "save draw f g draw' late");
 }
 
-// a reads the weight before the update; after it, a cannot be made again and is kept instead.
+// a reads the weight before the update. After the update a cannot be recomputed, so a is kept.
 TEST(MakeSchedule, KeepsWhatReadsAWeightThatIsUpdated) {
   const Program program = program_of(R"(fitstep program 1
 storage 0 "x" 1 input start
@@ -190,7 +190,7 @@ end calls 0 storages 5 ops 4
   EXPECT_EQ(sequence_of(program, {"a"}), "a y u z");
 }
 
-// Scratch 1 is gone when scratch 2 and the output come:
+// The kernel frees scratch 1 before it requests scratch 2 and the output:
 //
 //   fine tick   0    1    2
 //   x in t      |-4----------|
@@ -232,7 +232,7 @@ end calls 0 storages 1 ops 1
   EXPECT_EQ(space.peak_bytes, 14);
 }
 
-// The sum takes the place of a, which ends there; b is needed once more.
+// The sum takes the address of a, which ends at the sum; b is needed once more.
 TEST(MakeSpace, GivesAnOutputTheAddressOfAnInputThatEnds) {
   const Program program = program_of(R"(fitstep program 1
 storage 0 "a" 4 temporary

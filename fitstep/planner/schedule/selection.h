@@ -1,14 +1,13 @@
-// A selection says which values are dropped between uses and made again.
+// A selection says which values are dropped between uses and recomputed.
 //
-// It answers one question, when a value is needed at tick `now` and was last used (or made) at tick
-// `touched`: is the memory of then still there, or is the value made again? Here a1 is dropped, and
-// b2 and b1 lie in one scope, so that a1 is recomputed once for both:
+// It answers one question. A value is needed at tick `now` and was last used (or made) at tick
+// `touched`: is the value still in memory, or is it recomputed? Here a1 is dropped. A scope splits
+// the ticks into parts; b2 and b1 are in one part, so a1 is recomputed once for both:
 //
 //   tick     f0   f1   f2 | b2   b1 | b0
 //   a1            |--|       |'''''|
 //
-// "Made again" needs no place in advance: the scheduler looks at the lifetimes only afterwards.
-// What goes to another tier and comes back is chosen behind it, among the gaps of what is left.
+// Evictions to other tiers are not part of a selection: offload chooses them after scheduling.
 #pragma once
 
 #include <cstdint>
@@ -22,12 +21,13 @@ namespace fitstep {
 struct Selection {
   static constexpr int8_t kKeep = -1;
 
-  std::string name;  // For reports: how it was found.
-  // Per value: kKeep, or which of the scopes decides. Values with a place of their own are kept.
+  std::string name;  // For reports: how the selection was found.
+  // By value: kKeep, or the index of its scope. Values with a place of their own are kept.
   std::vector<int8_t> scope_of;
-  // Per scope and tick: a dropped value that was touched in the same part is still there.
+  // By scope and tick: the number of the part. A dropped value that was touched in the same part is
+  // still there ...
   std::vector<std::vector<int32_t>> scopes;
-  Tick window = 0;  // ... and so is one that was touched at most so many ticks ago.
+  Tick window = 0;  // ... and so is a value that was touched at most this many ticks ago.
   bool is_still_there(ValueId value, Tick touched, Tick now) const {
     const int8_t scope = scope_of[value.index()];
     if (scope == kKeep || now - touched <= window) return true;

@@ -16,7 +16,7 @@
 namespace fitstep {
 namespace {
 
-// Of a block, its upper bytes that are nobody's from a tick on: a smaller output lies there now.
+// The upper bytes of a block that are unused from a tick on: a smaller output took the address.
 struct Rest {
   int32_t block = 0;
   Tick begin = 0;
@@ -40,10 +40,10 @@ class SpaceMaker {
     return std::move(space_);
   }
 
-  // No layout is lower: with the rests of inputs that were larger than what took their address.
+  // No layout of these blocks is lower. Counts unused upper bytes (Rest) as live.
   int64_t peak_of_blocks_bytes() const { return peak_of_blocks_bytes_; }
 
-  // Whether an output could lie where a larger input was.
+  // Whether some output could take the address of a larger input.
   bool has_larger() const { return has_larger_; }
 
  private:
@@ -52,7 +52,7 @@ class SpaceMaker {
     return &values_.op_at(instance.tick).forms[static_cast<size_t>(instance.form)];
   }
 
-  // By instance: in its pause.
+  // By instance: the number of steps in its pause.
   std::vector<int32_t> count_steps() const {
     std::vector<int32_t> steps(schedule_.instances.size(), 0);
     const auto count = [&](Moment moment, int32_t step) {
@@ -85,7 +85,7 @@ class SpaceMaker {
     return moment % 2 == 0 ? pause_[instance] + step : start_[instance];
   }
 
-  // An output with a request is born with it, everything else with its first instance.
+  // An output that the kernel requests begins at the request; other stays at their first instance.
   Tick birth(const Stay& stay, int32_t stay_index) const {
     if (stay.begin != kNone) return tick_of(stay.begin, stay.begin_step);
     const auto first = static_cast<size_t>(stay.first);
@@ -126,8 +126,8 @@ class SpaceMaker {
     }
   }
 
-  // Merges an output's block into that of the input which ends in its first instance. A smaller
-  // output holds the input's rest for longer than needed, so that is a choice for all of them.
+  // Merges an output's block into the block of the input whose address it takes. A smaller output
+  // keeps the input's upper bytes occupied, so `takes_larger_` decides for all of these at once.
   void share_addresses() {
     for (size_t i = 0; i < schedule_.instances.size(); ++i) {
       const Instance& instance = schedule_.instances[i];
@@ -151,14 +151,14 @@ class SpaceMaker {
     int32_t given = kNone;
     for (size_t i = 0; i < form.reads.size(); ++i) {
       if (form.reads[i].storage != form.writes[k].may_take || instance.reads[i] == kNone) continue;
-      if (given != kNone) return kNone;  // Read twice: which bytes end when is the kernel's secret.
+      if (given != kNone) return kNone;  // Read twice: we do not know which bytes end when.
       given = instance.reads[i];
     }
     if (given == kNone) return kNone;
     const auto input = static_cast<size_t>(given);
     const int32_t block = space_.block_of_stay[input];
     if (block == kNone || schedule_.stays[input].last != position) return kNone;
-    // Its end says whether a copy follows, or another output has taken the address already.
+    // With another end, a copy follows or another output has taken the address already.
     if (space_.blocks[index(block)].live.end != pause_[index(position) + 1]) return kNone;
     if (schedule_.stays[input].end != kNone) return kNone;
     const int64_t given_bytes = values_.storage(schedule_.stays[input].storage).size_bytes;
@@ -168,7 +168,7 @@ class SpaceMaker {
     return may_take && taken_.insert_once(block, position) ? given : kNone;
   }
 
-  // The input ends at the tick; what the output does not cover is nobody's from there on.
+  // The input ends at the tick; bytes that the output does not cover are unused from then on.
   void merge(int32_t given, int32_t taker, Tick end) {
     const auto size_bytes = [&](int32_t stay) {
       return values_.storage(schedule_.stays[static_cast<size_t>(stay)].storage).size_bytes;
@@ -180,7 +180,7 @@ class SpaceMaker {
     merged.live.end = std::max(merged.live.end, old.live.end);
     const int64_t rest_bytes = size_bytes(given) - size_bytes(taker);
     if (rest_bytes > 0) rests_.push_back({.block = block, .begin = end, .size_bytes = rest_bytes});
-    old.size_bytes = 0;  // Stays in the list as nothing, so that other indices hold.
+    old.size_bytes = 0;  // Stays in the list, so that other indices remain valid.
     of_taker = block;
   }
 
@@ -224,7 +224,7 @@ class SpaceMaker {
       int64_t most_bytes = 0;
       for (Tick tick = pause_[i]; tick < pause_[i + 1]; ++tick) {
         live_bytes -= gone[index(tick)];
-        // What is born in a pause is there in it; what an instance makes is not yet.
+        // A block that begins in the pause counts in it; the instance's outputs do not count yet.
         if (tick == pause_[i]) {
           const int64_t born_bytes = tick < start_[i] ? born[index(tick)] : 0;
           space_.boundary_bytes.push_back(live_bytes + born_bytes);
@@ -237,7 +237,7 @@ class SpaceMaker {
     }
   }
 
-  // Remembers for each block at which instance its address was last handed on.
+  // Remembers for each block the last instance at which an output took its address.
   struct Taken {
     std::vector<int32_t> position_of_block;
     bool insert_once(int32_t block, int32_t position) {
@@ -254,8 +254,8 @@ class SpaceMaker {
   const Values& values_;
   const Schedule& schedule_;
   Space space_;
-  std::vector<Tick> pause_;  // By instance, and one more: its pause, if it has one, and ...
-  std::vector<Tick> start_;  // ... its own ticks begin.
+  std::vector<Tick> pause_;  // By instance, and one more: where its pause begins, if any ...
+  std::vector<Tick> start_;  // ... and where its own ticks begin.
   mutable Taken taken_;
   bool takes_larger_ = false;
   mutable bool has_larger_ = false;
@@ -281,7 +281,7 @@ Interval Sequence::live(const Request& request) const {
 Space make_space(const Values& values, const Schedule& schedule) {
   SpaceMaker maker(values, schedule, false);
   Space space = maker.run();
-  constexpr size_t kQuick = 5'000;  // Instances; with more, the second look costs too much.
+  constexpr size_t kQuick = 5'000;  // Instances; with more, a second space takes too long.
   if (!maker.has_larger() || schedule.instances.size() > kQuick) return space;
   SpaceMaker other_maker(values, schedule, true);
   Space other = other_maker.run();

@@ -1,7 +1,7 @@
-// Space: what a schedule needs of the arena, as blocks for the placer.
+// Space: the blocks of memory that a schedule needs, for the placer.
 //
-// Ticks here are fine: an instance has as many as its kernel's sequence of requests and releases is
-// long, so that scratch which is freed inside the kernel can share bytes with what comes later:
+// Blocks have fine ticks: an instance has one fine tick for each request or release of its kernel.
+// So scratch that the kernel frees early can share bytes with scratch that it requests later:
 //
 //   instance      |------- conv -------|-- relu --|
 //   fine tick     0      1      2      3
@@ -10,10 +10,10 @@
 //   scratch 2            |------|
 //   output               |--------------------------
 //
-// With transfers, each instance has a fine tick more in front for each step of its pause.
+// With transfers, an instance has one more fine tick before it for each step of its pause.
 //
-// Where an output may take the address of an input that ends in the same instance, the two stays
-// are one block. Homes are not blocks: they lie below all of them.
+// If an output may take the address of an input that ends in the same instance, the two stays are
+// one block. Homes are not blocks: they lie below all blocks.
 #pragma once
 
 #include <cstdint>
@@ -28,27 +28,27 @@ namespace fitstep {
 struct Space {
   std::vector<Block> blocks;
   std::vector<Block> host_blocks;         // On the host tier; ticks are moments.
-  std::vector<Block> disk_blocks;         // On the disk tier, the same.
+  std::vector<Block> disk_blocks;         // On the disk tier; ticks are moments.
   std::vector<int32_t> block_of_stay;     // In its tier; kNone for own places and for 0 bytes.
-  std::vector<int32_t> first_request;     // By instance: where its requests start in ...
+  std::vector<int32_t> first_request;     // By instance: index of its first request in ...
   std::vector<int32_t> block_of_request;  // ... this list; kNone for outputs and 0 bytes.
-  std::vector<Tick> first_tick;           // By instance, and one more.
+  std::vector<Tick> first_tick;           // By instance, and the end of the last one.
   std::vector<int64_t> live_bytes;        // By instance: most bytes of storages live during it.
-  std::vector<int64_t> boundary_bytes;    // By instance: bytes live in the pause in front of it.
+  std::vector<int64_t> boundary_bytes;    // By instance: bytes live in the pause before it.
   int64_t peak_bytes = 0;                 // Most bytes of storages live during an instance.
 };
 
 Space make_space(const Values& values, const Schedule& schedule);
 
-// The ticks of a form in one of its instances.
+// The fine ticks of an instance that runs in this form.
 class Sequence {
  public:
   explicit Sequence(const Form& form);
 
   Tick length() const { return length_; }  // At least 1.
 
-  // The live interval of one of the form's requests. Requests of worker threads come in any order,
-  // so then all requests of the form are live throughout.
+  // The live interval of one request. If worker threads make requests, their order is not known, so
+  // all requests of the form count as live for the whole instance.
   Interval live(const Request& request) const;
 
  private:

@@ -16,8 +16,8 @@
 namespace fitstep {
 namespace {
 
-// A value of 4 bytes; one of 3 may take its address, and another of 3 is made beside it. `last`
-// reads what it names and writes as many bytes as asked.
+// A value of 4 bytes; a value of 3 bytes may take its address, and another one of 3 bytes is made
+// in the same op. `last` reads the named values and writes as many bytes as asked.
 std::string taking_program(const std::string& last, int64_t end_bytes) {
   return "fitstep program 1\n"
          "name \"taking\"\n"
@@ -50,11 +50,11 @@ int64_t peak_of(const std::string& text) {
 
 TEST(Space, LetsAnOutputLieWhereALargerInputEnds) {
   EXPECT_EQ(peak_of(taking_program("2.1", 6)),
-            3 + 6);  // 4 + 3 + 3 while it is made, if it did not.
+            3 + 6);  // Without taking the address: 4 + 3 + 3 while it is made.
 }
 
-TEST(Space, KeepsThemApartWhereTheRestOfTheInputWouldBeInTheWay) {
-  EXPECT_EQ(peak_of(taking_program("1.1 2.1", 6)), 3 + 3 + 6);  // 4 + 3 + 6 if it did.
+TEST(Space, KeepsThemApartIfTheRestOfTheInputWouldNeedMoreBytes) {
+  EXPECT_EQ(peak_of(taking_program("1.1 2.1", 6)), 3 + 3 + 6);  // Taking it: 4 + 3 + 6.
 }
 
 TEST(Space, DoesNotCountTheRestOfTheInputOnceItHasEnded) {

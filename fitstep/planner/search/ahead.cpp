@@ -14,7 +14,7 @@
 namespace fitstep {
 namespace {
 
-// Of one Planning, whose tasks differ in nothing else.
+// Compares tasks of one Planning: they differ in nothing else.
 bool are_same(const Task& a, const Task& b) {
   return a.homes.is_below == b.homes.is_below && a.request.policy == b.request.policy &&
          a.request.capacity_bytes == b.request.capacity_bytes && a.improves == b.improves;

@@ -1,10 +1,10 @@
-// Searches ahead: what will probably be searched for next, by threads of its own meanwhile.
+// Ahead: threads that search early for the tasks that the caller will probably need next.
 //
 //   caller     [ search a ][ wait ][ take b ]        [ search d ]
-//   thread 1   [     search b     ][ search ...                     d depended on what b found
-//   thread 2   [ search c ~ stopped: nobody wants it any more ]
+//   thread 1   [     search b     ][ search ...                     d depends on the result of b
+//   thread 2   [ search c ~ stopped: no longer needed ]
 //
-// A search is a function of its task, so the answers are the same with any number of threads.
+// The result of a search depends on its task only, so it is equal with any number of threads.
 #pragma once
 
 #include <atomic>
@@ -21,7 +21,7 @@ namespace fitstep {
 
 class Ahead {
  public:
-  // `threads`: that search at the same time, the caller's among them.
+  // `threads`: how many search at the same time, the calling thread included.
   explicit Ahead(int32_t threads) : threads_(threads) {}
   ~Ahead();
   Ahead(const Ahead&) = delete;
@@ -29,13 +29,14 @@ class Ahead {
 
   int32_t threads() const { return threads_; }
 
-  // What is likely to be searched for from now on, in that order; the first by the caller itself,
-  // if nobody has begun it. Whatever else was expected is stopped.
+  // Names the tasks that the caller will probably search for next, in that order. Threads begin
+  // with the second; the caller searches for the first itself. Stops all tasks that are not in the
+  // list.
   //
-  // REQUIRES: what the tasks refer to outlives this.
+  // REQUIRES: all that the tasks refer to outlives this object.
   void expect(std::vector<Task> tasks);
 
-  // As search() of this folder.
+  // The same result as search() of this folder; taken from a thread if one has begun the task.
   std::vector<Candidate> search(const Task& task);
 
  private:
@@ -45,14 +46,14 @@ class Ahead {
     std::atomic<bool> is_stopped = false;
     std::atomic<bool> has_ended = false;
     std::vector<Candidate> found;
-    std::thread thread;  // Not joinable: not started.
+    std::thread thread;  // Not joinable before the search has started.
   };
 
   void start(int32_t most_running);
 
   const int32_t threads_;
-  std::list<std::unique_ptr<Job>> jobs_;     // As expected.
-  std::list<std::unique_ptr<Job>> stopped_;  // On their way to their end.
+  std::list<std::unique_ptr<Job>> jobs_;     // In the order of expect().
+  std::list<std::unique_ptr<Job>> stopped_;  // Stopped, but the thread may still run.
 };
 
 }  // namespace fitstep

@@ -23,7 +23,7 @@
 namespace fitstep {
 namespace {
 
-// What is said of a program in this capacity by so many threads, as text.
+// The outcome for a program within this capacity, as text, with this number of threads.
 std::string answer(const Program& program, int64_t capacity_bytes, int32_t threads,
                    bool* has_homes_below = nullptr) {
   const Machine machine = unit_machine();
@@ -116,7 +116,7 @@ TEST_F(AheadTest, FindsTheSameInWhateverOrderItIsAsked) {
   EXPECT_EQ(times(ahead.search(some)), times(search(some))) << "again, with nothing expected";
 }
 
-TEST_F(AheadTest, StopsWhatNobodyExpectsAnyMore) {
+TEST_F(AheadTest, StopsTasksThatAreNoLongerExpected) {
   for (int32_t i = 0; i < 5; ++i) {
     Ahead ahead(4);
     ahead.expect({task({}), task({homes_[0]}), task({homes_[1]}), task({homes_[2]})});
@@ -126,7 +126,7 @@ TEST_F(AheadTest, StopsWhatNobodyExpectsAnyMore) {
   }
 }
 
-TEST_F(AheadTest, GivesCandidatesTheLevelOfWhoAsked) {
+TEST_F(AheadTest, GivesCandidatesTheLevelOfTheAskingTask) {
   Ahead ahead(2);
   Task asked = task({homes_[0]});
   ahead.expect({task({}), asked});

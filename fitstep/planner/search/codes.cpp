@@ -26,7 +26,7 @@ namespace {
 
 constexpr Code kCodes[] = {Code::ZeroValue, Code::Zstd};  // The quick one first.
 
-// Time of both copies with nothing else on their way.
+// Time of the copies down and back, with no other copy running.
 int64_t round_trip_ps(const Storage& storage, Code code, const Machine& machine) {
   int64_t sum_ps = 0;
   for (const Direction direction : {Direction::Evict, Direction::Prefetch}) {
@@ -42,7 +42,7 @@ int64_t round_trip_ps(const Storage& storage, Code code, const Machine& machine)
   return sum_ps;
 }
 
-// The quickest of the codes that save a block; none where no code is quicker than none.
+// The fastest code among those that save a block; Code::None if no code is faster.
 Code quickest_code(const Storage& storage, const Machine& machine) {
   Code quickest = Code::None;
   int64_t least_ps = round_trip_ps(storage, Code::None, machine);
@@ -58,7 +58,7 @@ Code quickest_code(const Storage& storage, const Machine& machine) {
   return quickest;
 }
 
-// The quickest code that makes it an eighth smaller. kCodes has them in this order.
+// The fastest code that makes the storage an eighth smaller: kCodes is ordered by speed.
 Code small_code(const Storage& storage, const Machine& machine) {
   for (const Code code : kCodes) {
     const std::optional<int64_t> bytes = coded_bytes(storage, code);
@@ -68,7 +68,8 @@ Code small_code(const Storage& storage, const Machine& machine) {
   return Code::None;
 }
 
-// How much smaller any storage is in a code that plans may use there.
+// Best compression: the largest size / coded size of any storage, in codes that plans may use
+// there.
 double most_times_smaller(const Program& program, const Machine& machine, TierId lower) {
   double most = 1;
   for (const Storage& storage : program.storages) {
@@ -81,7 +82,7 @@ double most_times_smaller(const Program& program, const Machine& machine, TierId
   return most;
 }
 
-// Every op that is not optional, once, in its quickest form.
+// Sum over all ops that are not optional, each once in its fastest form.
 int64_t least_ops_ps(const Program& program, const Machine& machine) {
   int64_t sum_ps = 0;
   for (const Op& op : program.ops) {
@@ -93,7 +94,7 @@ int64_t least_ops_ps(const Program& program, const Machine& machine) {
   return sum_ps;
 }
 
-// To what holds for plans with codes on that tier as well.
+// Lowers the bound so that it also holds for plans with codes on that tier.
 void lower_bound(const Program& program, const Machine& machine, TierId lower,
                  Certificate& certificate) {
   const double most = most_times_smaller(program, machine, lower);
@@ -152,7 +153,7 @@ class Coding {
   }
   int64_t simulated_ps() const { return simulate(program_, plan_, machine_).total_ps; }
 
-  // The largest first. As quick and less written is better; as quick and more written is not.
+  // Flips the largest copies first. At equal time, fewer bytes written win.
   void flip_single_ones() {
     constexpr int64_t kMostActions = 2'000'000;  // Simulated in all tries together.
     int64_t actions = 1;
@@ -217,7 +218,7 @@ void put_codes(const Program& program, const Machine& machine, const PlanRequest
   const auto is_coded = [](const Residency& it) {
     return it.tier == kDiskTier && it.code != Code::None;
   };
-  // A plan that was made with codes there has those that pay.
+  // A plan that was made with codes on the disk has the best ones already.
   const bool has_codes = std::ranges::any_of(plan.residencies, is_coded);
   if (request.codes_on_disk && may_code(request.policy) && !has_codes) {
     choose_codes(program, machine, plan);

@@ -1,14 +1,14 @@
-// Codes: which of a plan's copies to tiers below are made in a code, so that less has to be written
-// and read. Room is kept for all bytes, so addresses, waits and proofs stay as they are; only the
-// expected time changes.
+// Codes: which of a plan's copies to tiers below are compressed, so that they move fewer bytes. The
+// plan keeps room for the full size, so addresses, waits and proofs do not change; only the
+// predicted time does.
 //
-//   to the host: each copy in a code that is expected to be an eighth smaller: for the memory; by
-//                kernels of the device for the time, all of them or none
+//   to the host   to save memory: each copy with a code that makes it an eighth smaller. If the
+//                 device has kernels for the code, to save time: all copies or none
 //
-//   to the disk, for the time:
-//   plan, sizes in codes (program), rates (machine)
-//     --> each copy in the code that is expected to be the quickest there and back
-//     --> none at all, if the step is then quicker; else single ones without, or with, if that is
+//   to the disk   to save time, from the compressed sizes (program) and rates (machine):
+//     1 each copy in the code with the fastest copy down and back
+//     2 no copy in a code, if the step is then faster
+//     3 single copies changed from code to no code or back, if the step is then faster
 #pragma once
 
 #include <cstdint>
@@ -20,24 +20,23 @@
 
 namespace fitstep {
 
-// Sets the codes of the residencies on the disk, and what the certificate says of time. The plan is
-// never predicted slower than it was.
+// Sets the codes of the residencies on the disk, and the times in the certificate. The plan is
+// never predicted slower than before.
 //
-// A bound for plans without codes is none for plans with them: it is lowered to what it says of a
-// machine on which everything is as much faster as any storage is smaller in its best code.
+// The certificate's bound holds for plans without codes. So it becomes bound / best compression of
+// any storage, or the time of all ops if that is more.
 //
-// REQUIRES: the plan is sound and has no codes on the disk yet, and its prediction is of this
-// machine.
+// REQUIRES: the plan is sound, has no codes on the disk yet, and was predicted for this machine.
 void choose_codes(const Program& program, const Machine& machine, Plan& plan);
 
-// The same of what is evicted to the host and is no home. It takes less memory there, and the plan
-// may be predicted slower than it was. No copy is quicker in a code of the processor's, so its
-// bound stays. Where the device codes the plan is never predicted slower, and its bound is lowered.
+// The same for copies to the host, homes left out. If the CPU compresses, the copies take less host
+// memory and the plan may be predicted slower; the bound stays, since no such copy is faster. If
+// the device compresses, the plan is never predicted slower, and its bound is lowered.
 //
-// REQUIRES: the plan is sound. Codes that it has stay.
+// REQUIRES: the plan is sound. Codes that the plan has already stay.
 void choose_host_codes(const Program& program, const Machine& machine, Plan& plan);
 
-// What the request asks for of these; of a plan with codes on the disk those stay.
+// Sets the codes that the request asks for. A plan that has codes on the disk keeps these.
 void put_codes(const Program& program, const Machine& machine, const PlanRequest& request,
                Plan& plan);
 

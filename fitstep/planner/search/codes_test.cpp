@@ -38,7 +38,7 @@ Program half_sparse(uint64_t seed) {
   return program;
 }
 
-// A unit takes a second to the disk; a code of it, so much.
+// A copy of a unit to the disk takes a second; with a code it takes the given time.
 Machine machine_with(double zero_value_s, double zstd_s) {
   const auto rate = [](double s) { return static_cast<int64_t>(kUnitBytes / s); };
   const Rate quick{.alone_bytes_per_s = rate(0.1), .both_bytes_per_s = rate(0.1)};
@@ -52,7 +52,7 @@ Machine machine_with(double zero_value_s, double zstd_s) {
   return machine;
 }
 
-// With everything that can be evicted to the disk.
+// A plan that evicts everything it can to the disk.
 Plan plan_for(const Program& program, const Machine& machine) {
   Plan plan = offload_gaps(program, GapsTo::Disk);
   plan.certificate.predicted_ps = simulate(program, plan, machine).total_ps;
@@ -133,7 +133,7 @@ TEST(ChooseCodes, LeavesAPlanAsItIsWhereNobodyHasLookedOrTheMachineHasNoCodecs) 
   EXPECT_EQ(plan, before);
 }
 
-// Whatever is chosen: no slower, still sound, predicted as the simulator does.
+// With any choice of codes the plan is no slower, still sound, and predicted as by the simulator.
 TEST(ChooseCodes, NeverMakesAPlanSlowerOrUnsound) {
   int64_t quicker = 0;
   for (uint64_t seed = 0; seed < 60; ++seed) {
@@ -161,7 +161,8 @@ int64_t count_on_host(const Plan& plan, bool is_home) {
   });
 }
 
-// For the memory there, so in any time; predicted as the simulator does, never quicker.
+// Codes save host memory, so they may take any time. The plan is predicted as by the simulator, and
+// is never faster.
 TEST(ChooseHostCodes, TakesThemWhereverTheySaveAnEighth) {
   for (uint64_t seed = 0; seed < 30; ++seed) {
     SCOPED_TRACE(seed);
@@ -191,7 +192,7 @@ TEST(ChooseHostCodes, TakesThemWhereverTheySaveAnEighth) {
   }
 }
 
-// By the device it is for the time, so all of them or none; and bounds hold for coded plans too.
+// On the device codes save time, so all copies have one or none; bounds hold for these plans too.
 TEST(ChooseHostCodes, OfTheDeviceMakeNoPlanSlower) {
   int64_t quicker = 0;
   int64_t left = 0;
@@ -231,7 +232,7 @@ TEST(ChooseHostCodes, LeavesHomesAsTheyAre) {
   EXPECT_EQ(plan, before);
 }
 
-// The planner's own plans; a bound holds for plans with codes, too.
+// Plans of the planner: their bounds hold for plans with codes, too.
 TEST(ChooseCodes, KeepsBoundsBelowTheTimesOfPlansWithCodes) {
   int64_t coded = 0;
   for (uint64_t seed = 0; seed < 200; ++seed) {

@@ -24,8 +24,8 @@
 namespace fitstep {
 namespace {
 
-// Dropped values, by what making their op's results again costs in this schedule, per byte; dearest
-// first. An op of a nested segment runs again several times, and counts so.
+// The dropped values, by recompute time per byte in this schedule, highest first. An op that runs
+// again several times counts each run.
 std::vector<ValueId> dearest_first(const Task& task, const Selector& selector,
                                    const Candidate& candidate) {
   std::vector<int64_t> again_ps(static_cast<size_t>(task.values.tick_count()), 0);
@@ -90,7 +90,7 @@ std::optional<Drafts::Draft> Drafts::measured(Selection selection) const {
 }
 
 void Drafts::measure_down_to(int64_t aim_bytes) {
-  constexpr double kBelowAim = 0.75;  // Estimates are at most so far below what is needed.
+  constexpr double kBelowAim = 0.75;  // An estimate is at least this share of the bytes needed.
   const int prices = task_.effort().prices();
   const double step = task_.effort().estimate_step();
   if (!may_drop_) return;
@@ -99,7 +99,7 @@ void Drafts::measure_down_to(int64_t aim_bytes) {
     const double ratio = selector_.most_price() / selector_.least_price();
     measure_all(static_cast<size_t>(prices) + 1, [&](size_t i) {
       const double share = static_cast<double>(i) / prices;
-      // Just above, so that equal prices fall on one side.
+      // Slightly above the price, so that equal prices are not split by rounding.
       return selector_.by_price(selector_.least_price() * std::pow(ratio, share) * 1.000001);
     });
   }
@@ -146,7 +146,7 @@ std::vector<const Selection*> Drafts::all(int64_t aim_bytes) {
 
 Candidate keep_more(const Task& task, const Selector& selector, Candidate candidate,
                     int64_t aim_bytes) {
-  constexpr int kBisections = 3;  // Behind a value that does not fit there may be ones that do.
+  constexpr int kBisections = 3;  // After a value that does not fit, smaller ones may fit.
   const std::vector<ValueId> dropped = dearest_first(task, selector, candidate);
   size_t first = 0;
   for (int i = 0; i < kBisections && first < dropped.size(); ++i) {

@@ -1,8 +1,8 @@
-// Drafts: selections that were scheduled and measured once, to choose from for every target.
+// Drafts: selections that were scheduled and measured once, and serve every target.
 //
-// What the selector estimates is not what its selection needs, and the error does not fall evenly
-// with the target. So its answers over a fine ladder of estimates, and over a scale of prices, are
-// measured; each target then takes the fastest that fit and fills what room they leave.
+// The selector only estimates the bytes of a selection, and the error differs from target to
+// target. So we measure its selections for a fine ladder of estimates and a scale of prices. Each
+// target then takes the fastest drafts that fit, and keep_more() fills the room that they leave.
 #pragma once
 
 #include <cstddef>
@@ -19,24 +19,24 @@ namespace fitstep {
 
 class Drafts {
  public:
-  // `kept_bytes`: the height with all kept.
+  // `kept_bytes`: the height with everything kept.
   Drafts(const Task& task, const Selector& selector, int64_t kept_bytes);
 
-  // Whether values may be dropped: offload alone chooses forms only.
+  // Whether values may be dropped: with policy "offload" only forms may change.
   bool may_drop() const { return may_drop_; }
   // Whether there is anything to drop, or to run in another form.
   bool has_choice() const { return has_choice_; }
 
-  // All that best() looks at, fastest first. Valid until the next call.
+  // All drafts from which best() chooses, fastest first. Valid until the next call.
   std::vector<const Selection*> all(int64_t aim_bytes);
 
-  // The fastest few whose peak is within the aim; if there are none, that of the least peak. Valid
-  // until the next call.
+  // The fastest few drafts whose peak is within the aim; if there are none, the draft of the least
+  // peak. Valid until the next call.
   std::vector<const Selection*> best(int64_t aim_bytes);
 
  private:
   struct Draft {
-    std::vector<FormPoint> points;  // Of all choices of forms; bytes fall, time rises.
+    std::vector<FormPoint> points;  // One per choice of forms; bytes fall, time rises.
     Selection selection;
 
     int64_t least_bytes() const { return points.back().peak_bytes; }
@@ -52,14 +52,14 @@ class Drafts {
   const Task& task_;
   const Selector& selector_;
   const bool may_drop_;
-  double estimate_bytes_;  // The next one of the ladder; it falls.
+  double estimate_bytes_;  // The next estimate of the ladder; it falls.
   bool has_choice_;
   bool has_prices_ = false;
   std::vector<Draft> drafts_;
 };
 
-// Keeps values again that the candidate drops, those first whose recomputing costs most for their
-// bytes, as long as the peak stays within the aim.
+// Keeps values that the candidate drops, as long as the peak stays within the aim. Values whose
+// recomputing costs most per byte come first.
 Candidate keep_more(const Task& task, const Selector& selector, Candidate candidate,
                     int64_t aim_bytes);
 

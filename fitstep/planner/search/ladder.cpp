@@ -13,7 +13,7 @@
 namespace fitstep {
 namespace {
 
-constexpr double kRung = 1.04;  // A target over the next lower one.
+constexpr double kRung = 1.04;  // A target / the next lower target.
 
 double rung(const Task& task, int64_t kept_bytes) {
   if (task.request.capacity_bytes > 0) return kRung;
@@ -28,21 +28,21 @@ Ladder make_ladder(const Task& task, int64_t kept_bytes, bool may_offload) {
   const double step = rung(task, kept_bytes);
   Ladder ladder{.is_coarse = step > kRung};
   auto target = static_cast<double>(std::max<int64_t>(task.floor_bytes, 1));
-  // Homes below come and go even with all kept, and need room then: two rungs more.
+  // Homes below are copied even with all values kept, and need room for it: two rungs more.
   const double above = task.homes.any_below() ? step * step : 1;
   while (target < static_cast<double>(kept_bytes) * above) {
     ladder.targets.push_back(static_cast<int64_t>(target));
     target = std::max(target * step, target + 1);
   }
-  // Where copies may be made only one target is planned for: then it is all of the capacity.
+  // With offload the search stops at its first target that works, so the capacity is a target, too.
   const int64_t capacity_bytes = task.request.capacity_bytes;
   if (may_offload && capacity_bytes >= task.floor_bytes) ladder.targets.push_back(capacity_bytes);
   std::ranges::sort(ladder.targets, std::greater());
   const auto same = std::ranges::unique(ladder.targets);
   ladder.targets.erase(same.begin(), same.end());
 
-  // Targets above the capacity lead to a plan within it only by luck. Recompute alone is so quick
-  // that they are tried nevertheless: then the answer is that of the whole frontier.
+  // Targets above the capacity give a plan within it only by luck. Recompute alone is fast, so it
+  // tries them nevertheless: the answer is then the same as from the whole frontier.
   const bool is_quick = !may_offload && task.request.time_limit_s <= 0;
   if (capacity_bytes > 0 && !is_quick) {
     const auto fits = [&](int64_t bytes) { return bytes <= capacity_bytes; };

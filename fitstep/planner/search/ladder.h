@@ -1,10 +1,10 @@
-// The ladder: the bytes that a search aims for, one target after another.
+// The ladder: the targets of a search in bytes, one after another.
 //
-//   floor |--|--|---|---|----|----|-----|-----| height with all kept        each 1.04 of the last
+//   floor |--|--|---|---|----|----|-----|-----| height with all kept        each 1.04 x the last
 //                       ^ capacity
 //
-// The rungs do not depend on the capacity that is asked for, only where the walk down begins and
-// ends does. So asking for more never begins a different walk.
+// The rungs do not depend on the capacity of the request; the capacity decides only where the
+// search begins and ends. So a request with a larger capacity walks down the same rungs.
 #pragma once
 
 #include <cstddef>
@@ -17,9 +17,9 @@ namespace fitstep {
 
 struct Ladder {
   std::vector<int64_t> targets;  // Bytes; they fall.
-  size_t first = 0;              // Where the walk begins.
-  // In the whole frontier of a large program rungs are farther apart, as each takes long, and only
-  // the best plan for each is kept, as candidates need much memory.
+  size_t first = 0;              // The index at which the search begins.
+  // True for the whole frontier of a large program: rungs are farther apart to save time, and only
+  // the best plan for each rung is kept to save memory.
   bool is_coarse = false;
 };
 

@@ -16,7 +16,7 @@
 namespace fitstep {
 namespace {
 
-// Between a floor of 1,000 and 2,000 bytes with all kept.
+// A ladder from a floor of 1,000 bytes to 2,000 bytes with everything kept.
 class LadderOf : public testing::Test {
  protected:
   LadderOf() { task_.floor_bytes = 1000; }

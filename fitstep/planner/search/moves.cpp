@@ -18,8 +18,7 @@
 namespace fitstep {
 namespace {
 
-// Storages that may have their home below: all, or, where the request says where they are, those
-// that it has there.
+// Storages whose home may be below: all, or, if the request places homes, those it places below.
 std::vector<StorageId> may_be_below(const Program& program, const Machine& machine,
                                     const PlanRequest& request) {
   if (offload_room_bytes(machine, kHostTier) == 0) return {};
@@ -41,7 +40,7 @@ Moves moves_of(const Program& program, const Machine& machine, const PlanRequest
   Moves moves{.recompute = policy != "none" && policy != "offload" &&
                            (published == nullptr || !published->offloads),
               .offload = can_offload(machine) && offloads};
-  if (published != nullptr) return moves;  // They leave homes where they are.
+  if (published != nullptr) return moves;  // Published policies do not move homes.
   const std::vector<StorageId> mobile = may_be_below(program, machine, request);
   if (!moves.offload || mobile.empty()) return moves;
   moves.is_mobile.assign(program.storages.size(), 0);

@@ -1,4 +1,4 @@
-// Which moves a policy has on a machine: what the bounds of its plans are valid for.
+// Moves: which moves a policy may use on a machine. The bounds of its plans hold for these moves.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace fitstep {
 
-// Those of plans for this request.
+// The moves that plans for this request may use.
 Moves moves_of(const Program& program, const Machine& machine, const PlanRequest& request);
 
 // As certificates say it: "recompute + offload + homes below".

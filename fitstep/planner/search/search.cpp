@@ -27,7 +27,7 @@ void tell_progress(const Task& task, size_t done, size_t all) {
     task.request.progress(static_cast<double>(done) / static_cast<double>(all));
 }
 
-// Step 5. Luck may lie at the higher targets.
+// Step 5. A search for a higher target may find a faster plan within this one by luck.
 void improve(const Ladder& ladder, size_t reached, TargetSearch& searcher) {
   const int64_t target_bytes = ladder.targets[reached];
   for (size_t i = 0; i < reached && !searcher.is_over(target_bytes); ++i) {
@@ -50,7 +50,7 @@ std::vector<Candidate> walk_down(const Task& task, Candidate kept) {
     const int64_t before_bytes = pool.least_bytes();
     const bool is_reached = searcher.reach(targets[i]);
     if (ladder.is_coarse) pool.keep_best_within(targets);
-    // What the pool had already may be the fastest: then nothing was in vain.
+    // The target counts as reached if a candidate found earlier is within it.
     const bool is_within = pool.least_bytes() <= targets[i];
     in_vain = is_within || pool.least_bytes() < before_bytes ? 0 : in_vain + 1;
     if (in_vain >= kMostInVain) break;
@@ -66,7 +66,7 @@ std::vector<Candidate> walk_down(const Task& task, Candidate kept) {
   return std::move(pool).take();
 }
 
-// For the policy "recompute-sqrt". Nothing if that multiplies the program beyond reason.
+// For the policy "recompute-sqrt". Nothing if the schedule would have too many instances.
 std::optional<Candidate> keep_every_sqrt_cut(const Task& task, const Candidate& kept) {
   const Selector selector(task.values, kept.space.live_bytes);
   std::optional<Candidate> candidate = schedule_candidate(task, selector.every_sqrt_cut());
@@ -76,7 +76,8 @@ std::optional<Candidate> keep_every_sqrt_cut(const Task& task, const Candidate& 
   return candidate;
 }
 
-// For the policy "none": in the fastest forms, and in those that fit.
+// For the policy "none": a candidate with the fastest forms and, if too large, one with slower
+// forms.
 std::vector<Candidate> keep_everything(const Task& task, Candidate kept) {
   std::vector<Candidate> found;
   const bool fits = kept.bytes <= task.request.capacity_bytes;

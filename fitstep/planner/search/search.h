@@ -1,9 +1,9 @@
 // The search: walks down a ladder of targets and keeps the candidates that nothing beats.
 //
 //   seconds
-//      |                   x                 floor x 1.04^k are the targets, from keep-all down to
-//      |          x     .                    what cannot be reached any more; x are kept, what lies
-//      |  x  .                               right of and above another point is not
+//      |  x  .                               Targets are floor x 1.04^k, from keep-all down until
+//      |          x     .                    none can be reached. x is kept; . is dropped, because
+//      |                   x                 it lies right of and above some x.
 //      +--------------------------> bytes
 //    floor  ...   targets   ...   keep-all
 //
@@ -12,9 +12,10 @@
 //    down.
 // 3. Each is searched for (target_search.h), until one within the capacity is reached, or three in
 //    a row bring nothing.
-// 4. Where the best is far from the bound, the next lower target is tried too: it may do better by
-//    luck.
-// 5. Up to a deadline, if there is one, targets above are tried, then this one with more effort.
+// 4. If the best is far from the bound, the next lower target is tried too: it may give a faster
+// plan
+//    by luck.
+// 5. If there is a deadline, targets above are tried until then, then this one with more effort.
 #pragma once
 
 #include <vector>
@@ -23,7 +24,7 @@
 
 namespace fitstep {
 
-// Candidates, all placed: bytes fall, time rises. Never empty.
+// The candidates of the pool, all placed: bytes fall, time rises. Never empty.
 std::vector<Candidate> search(const Task& task);
 
 }  // namespace fitstep

@@ -32,7 +32,7 @@ class SearchOnAChain : public testing::Test {
     task_.floor_bytes = 5 * kUnitBytes;  // a0, which cannot run again, and four for b_i.
   }
 
-  // Units and seconds of what is found.
+  // Units and seconds of the candidates found.
   std::vector<std::pair<int64_t, int64_t>> found(const std::string& policy, int64_t units) {
     task_.request.policy = policy;
     task_.request.capacity_bytes = units * kUnitBytes;
@@ -60,7 +60,7 @@ TEST_F(SearchOnAChain, KeepsEverythingWhereThatFits) {
   EXPECT_EQ(found("auto", 9), (Points{{9, 14}}));
 }
 
-// One value is dropped after another, each for a second, down to the floor, where most of the
+// Drops one value after another, each for a second more, down to the floor, where most of the
 // forward pass runs again.
 TEST_F(SearchOnAChain, MakesTheWholeFrontierWithoutACapacity) {
   EXPECT_EQ(found("recompute", 0), (Points{{9, 14}, {8, 15}, {7, 16}, {6, 17}, {5, 24}}));
@@ -84,7 +84,7 @@ TEST_F(SearchOnAChain, OfPolicyNoneKeepsEverything) {
   EXPECT_EQ(found("none", 6), (Points{{9, 14}}));
 }
 
-TEST_F(SearchOnAChain, EndsAtOnceWhereNobodyWantsToKnow) {
+TEST_F(SearchOnAChain, EndsAtOnceWhenTheTaskIsStopped) {
   const std::atomic<bool> stop = true;
   task_.stop = &stop;
   EXPECT_EQ(found("auto", 6), (Points{{9, 14}}));

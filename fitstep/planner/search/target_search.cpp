@@ -19,8 +19,8 @@
 namespace fitstep {
 namespace {
 
-// By tick, homes included, with every op in the form of least scratch: what selections can lower.
-// With everything kept there is one instance per tick.
+// By tick, homes included, with every op in its form of least scratch. With everything kept there
+// is one instance per tick.
 std::vector<int64_t> live_bytes(const Task& task, Candidate kept) {
   fit_to(task, 0, kept);
   std::vector<int64_t> bytes = std::move(kept.space.live_bytes);
@@ -58,7 +58,7 @@ bool TargetSearch::double_effort() {
   return true;
 }
 
-// What is quickest to find comes first; in a large program the best comes before the slowest.
+// The fastest searches come first. In a large program reach_by_both() comes before the slowest one.
 bool TargetSearch::reach(int64_t target_bytes) {
   const bool has_drafts = drafts_.has_choice();
   const bool may_recompute = has_drafts && !task_.homes.any_below();
@@ -72,14 +72,14 @@ bool TargetSearch::reach(int64_t target_bytes) {
   return is_reached;
 }
 
-// The selection aims lower wherever the layout overshoots. Whether a candidate fits.
+// Asks `make` for fewer bytes after each layout that is too high. Returns whether a candidate fits.
 template <class Make>
 bool TargetSearch::place_within(int64_t target_bytes, Make make) {
   int64_t aim_bytes = target_bytes;
   for (int32_t round = 0; round < effort_.rounds() && !is_over(target_bytes); ++round) {
     std::optional<Candidate> candidate = make(aim_bytes);
     if (!candidate) break;
-    const bool is_hopeless = candidate->bytes > target_bytes;  // There was none of fewer bytes.
+    const bool is_hopeless = candidate->bytes > target_bytes;  // `make` has none of fewer bytes.
     place_candidate(task_, target_bytes, effort_.passes(layout_passes(kept_)), *candidate);
     if (is_too_much_below(task_, *candidate)) break;
     const int64_t over_bytes = candidate->bytes - target_bytes;
@@ -123,8 +123,8 @@ std::optional<Candidate> TargetSearch::recompute_for(int64_t aim_bytes) {
   return best;
 }
 
-// Dropping little leaves much to copy, dropping much takes time to recompute. Which is best shows
-// only when it is tried, and not every one that looks fast can be placed.
+// Dropping little leaves much to copy; dropping much takes time to recompute. Only a try shows
+// which draft is best, and not every draft that looks fast can be placed.
 bool TargetSearch::reach_by_both(int64_t target_bytes) {
   struct Estimate {
     int64_t predicted_ps = Pool::kNoTime;
@@ -153,7 +153,7 @@ bool TargetSearch::reach_by_both(int64_t target_bytes) {
   return is_reached;
 }
 
-// For programs so small that one value more or less shows: as long as any flip helps.
+// For small programs, in which one value more or less matters: flips as long as any flip helps.
 void TargetSearch::flip(int64_t target_bytes) {
   constexpr int64_t kFewest = 20;  // With fewer tries hardly any would help.
   if (!drafts_.may_drop()) return;
@@ -170,7 +170,7 @@ void TargetSearch::flip(int64_t target_bytes) {
   }
 }
 
-// Whether that is faster than all others.
+// Whether the flipped selection gives a candidate faster than all others.
 bool TargetSearch::try_flipped(int64_t target_bytes, const Selection& selection) {
   const int64_t before_ps = least_ps(target_bytes);
   const std::optional<Candidate> base = schedule_candidate(task_, selection);

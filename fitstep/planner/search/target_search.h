@@ -1,13 +1,13 @@
-// Target search: candidates for one target, a number of bytes that they are to fit into.
+// Target search: candidates for one target, a number of bytes into which they shall fit.
 //
-//   1 copies      all kept, what does not fit goes below and comes back
+//   1 copies      all values kept; those that do not fit are evicted and prefetched
 //   2 recompute   the drafts that fit, filled up with what can be kept (drafts.h)
 //   3 both        drafts that do not fit, with the rest of their bytes below
 //   4 flips       of the best so far, one value dropped or kept
 //
-// Every way ends in a layout. Where the layout needs more than the target, the same way is asked
-// for less, a few times. All that was placed goes into one pool, which keeps what nothing beats. So
-// a plan with both moves is never slower than one with either alone.
+// Every way ends in a layout. If the layout needs more than the target, the same way is asked for
+// fewer bytes, a few times. All placed candidates go into one pool. So a plan with both moves is
+// never slower than a plan with one of them.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ namespace fitstep {
 
 class TargetSearch {
  public:
-  // `kept`: everything kept, and placed if that is a plan, which it is not with homes below.
+  // `kept`: the candidate that keeps everything; placed, unless there are homes below.
   TargetSearch(const Task& task, Candidate kept, bool may_offload);
 
   // Whether there is anything to decide.
@@ -34,10 +34,10 @@ class TargetSearch {
   // Whether a candidate within the target was found. The pool has it unless another beats it.
   bool reach(int64_t target_bytes);
 
-  // Time has run out: at once if nobody wants to know any more, else once there is an answer.
+  // Whether to end the search: when the task is stopped, or past the deadline with an answer.
   bool is_over(int64_t target_bytes) const;
 
-  // The next searches try twice as much. False where that is enough.
+  // Lets the next searches try twice as much. False if the effort is at its limit.
   bool double_effort();
 
   Pool& pool() { return pool_; }

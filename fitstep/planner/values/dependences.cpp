@@ -13,7 +13,7 @@ namespace {
 
 constexpr int32_t kNoOp = -1;
 
-// Who has to do with one version.
+// The ops that write and read one version.
 struct Users {
   int32_t maker = kNoOp;
   std::vector<int32_t> readers;  // Of its bytes.
@@ -21,7 +21,8 @@ struct Users {
 
 using UsersOfStorages = std::vector<std::vector<Users>>;  // By storage and version.
 
-// What an optional op makes, only other forms read: in front of these it has to be too.
+// The output of an optional op is read by forms other than the default. The optional op must run
+// before the ops with such forms.
 void add_optional_reads(const Program& program, const Op& op, int32_t reader,
                         UsersOfStorages& users) {
   for (const Form& form : op.forms) {

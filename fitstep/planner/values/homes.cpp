@@ -24,15 +24,15 @@ int64_t align_up(int64_t bytes, int64_t alignment_bytes) {
   return (bytes + alignment_bytes - 1) / alignment_bytes * alignment_bytes;
 }
 
-// What a home below would cost in each step.
+// What it would cost in each step to have this storage's home below.
 struct Visits {
   StorageId storage;
-  bool is_seen = false;  // No op runs beside its first or last copy.
-  int32_t copies = 0;    // Of the busier direction.
-  uint32_t turn = 0;     // Among those of equal cost: spreads them evenly over the step.
+  bool is_seen = false;  // No op can hide its first or last copy: it costs time.
+  int32_t copies = 0;    // In the direction with more copies.
+  uint32_t turn = 0;     // Order among equal costs: spreads copies evenly over the step.
 };
 
-// Uses so far apart that the storage would leave in between are visits of their own.
+// Counts visits: two uses belong to two visits if the storage would leave the device in between.
 class Counter {
  public:
   explicit Counter(const Values& values)
@@ -66,11 +66,11 @@ class Counter {
 
  private:
   struct Uses {
-    Tick first_read = kNever;  // Where that is its first use.
+    Tick first_read = kNever;  // The tick of the first use, if that is a read.
     Tick last = kNever;
     int32_t arrivals = 0;
     int32_t departures = 0;
-    bool is_written = false;  // In this visit.
+    bool is_written = false;  // In the current visit.
   };
 
   void touch(StorageId storage, Tick tick, bool is_write) {
@@ -86,7 +86,7 @@ class Counter {
     uses.last = tick;
   }
 
-  // Van der Corput's sequence: neighbours in time are far apart in order.
+  // Reverses the bits (van der Corput's sequence): neighbours in time end far apart in order.
   static uint32_t reversed(Tick tick) {
     auto bits = static_cast<uint32_t>(tick);
     uint32_t result = 0;
@@ -145,7 +145,7 @@ std::vector<StorageId> all_homes(const Program& program) {
 }
 
 std::vector<std::vector<StorageId>> home_levels(const Values& values) {
-  constexpr int64_t kWorthIt = 10'000;  // Smaller parts of all are not worth a copy.
+  constexpr int64_t kWorthIt = 10'000;  // A home below 1/10,000 of all bytes is not worth a copy.
   std::vector<Visits> visits = Counter(values).run();
   int64_t all_bytes = 0;
   for (const Visits& it : visits) all_bytes += values.storage(it.storage).size_bytes;

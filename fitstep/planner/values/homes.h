@@ -1,12 +1,12 @@
 // Homes: where persistent storages are between steps, on the device or on the host tier below.
 //
-//   device   | home | home |  blocks of the step  |      a home below leaves its place to others,
-//   host     | home |  what was evicted           |      and comes and goes around its uses
+//   device   | home | home |  blocks of the step  |      a storage with its home on the host is
+//   host     | home |  evicted blocks             |      copied to the device around its uses
 //
-// What has its home on the device is there all the time, whatever is planned. Below it costs copies
-// in every step; which of the two is better shows only when plans are made. So a few sets are
-// offered, each within the next: first what is used once in a step, as optimizer state is, last
-// what is used again and again.
+// A storage with its home on the device stays on the device all the time. A home below frees device
+// bytes but costs copies in every step. Only planning shows which is better, so home_levels()
+// offers a few sets to try, each a part of the next. The first sets hold storages that are used
+// once per step, such as optimizer state; the last sets also hold those that are used many times.
 #pragma once
 
 #include <cstdint>
@@ -19,28 +19,28 @@
 
 namespace fitstep {
 
-// Where they are, and where free blocks may start.
+// The offsets of all homes, and where free blocks may start.
 struct Homes {
   std::vector<int64_t> offset_bytes;  // By storage, on its tier; -1 for storages without a home.
   std::vector<char> is_below;         // By storage: whether its home is on the host tier.
   int64_t bottom_bytes = 0;           // Free blocks of the device lie at or above this; aligned.
   int64_t size_bytes = 0;             // Sum of the sizes of the homes on the device.
-  int64_t end_bytes = 0;              // Where the last of them ends.
-  int64_t host_bottom_bytes = 0;      // As for the device.
+  int64_t end_bytes = 0;              // Where the last home on the device ends.
+  int64_t host_bottom_bytes = 0;      // The same for the host tier.
   int64_t host_size_bytes = 0;
 
   bool any_below() const { return host_size_bytes > 0; }
 };
 
-// The homes of the request, and behind them, in order of storages, those that it does not name: on
-// the host tier those of `below`.
+// The homes of the request, then all other homes in order of storages. Of the others, those in
+// `below` are on the host tier.
 Homes make_homes(const Program& program, const PlanRequest& request,
                  std::span<const StorageId> below = {});
 
-// Every storage with a home, if it has bytes.
+// Every storage that has a home and a size above 0.
 std::vector<StorageId> all_homes(const Program& program);
 
-// Sets to have below, each a part of the next, the first one empty.
+// Sets of homes to try below, each a part of the next; the first set is empty.
 std::vector<std::vector<StorageId>> home_levels(const Values& values);
 
 }  // namespace fitstep

@@ -84,7 +84,7 @@ TEST(MakeHomes, KeepsToTheRequest) {
   EXPECT_EQ(homes.bottom_bytes, 256);
 }
 
-TEST(HomeLevels, SendAwayFirstWhatIsUsedOnceAndWhatNobodyWaitsFor) {
+TEST(HomeLevels, SendAwayFirstWhatIsUsedOnceAndWhoseCopiesAreHidden) {
   const Program program = weight_and_moment();
   const Values values(program, make_order(program));
   const std::vector<std::vector<StorageId>> levels = home_levels(values);
@@ -110,7 +110,7 @@ Machine with_host(int64_t bytes_per_s) {
   return machine;
 }
 
-// Eight weights of 64 bytes beside what a chain of eight layers needs at least.
+// Eight weights of 64 bytes, and the least that a chain of eight layers needs.
 TEST(MakePlan, SendsHomesBelowWhereTheyDoNotFit) {
   const Program program = chain_program({.layers = 8, .with_weights = true});
   const int64_t capacity_bytes = int64_t{9} * 64;
@@ -126,7 +126,7 @@ TEST(MakePlan, SendsHomesBelowWhereTheyDoNotFit) {
   EXPECT_GE(plan.certificate.predicted_ps, plan.certificate.bound_ps);
 }
 
-// With room for everything what is below comes once, and leaves once, because it was updated.
+// With room for everything, a home below is prefetched once, and evicted once, as it was updated.
 TEST(MakePlan, CopiesHomesBelowNoMoreThanNeeded) {
   const Program program = chain_program({.layers = 3, .with_weights = true});
   const PlanRequest request{

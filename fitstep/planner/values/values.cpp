@@ -67,7 +67,7 @@ void Values::end_row(const Op& op, Rows& rows) {
   rows.first.push_back(rows.items.size());
 }
 
-// A form that restores its generator's state does so from a copy, and there is none the first time.
+// A form that restores the generator's state needs a copy of it. At the first run there is no copy.
 void Values::find_first_forms(Tick tick) {
   const Op& op = op_at(tick);
   std::vector<Choice>& items = first_forms_.items;
@@ -87,7 +87,7 @@ bool Values::may_run_again(const Form& form) const {
                               [&](const Write& write) { return has_own_place(write.storage); });
 }
 
-// Makers come before users in the order, so what the form reads is known already.
+// Makers come before users in the order, so the values that the form reads are filled in already.
 Tick Values::available_until(const Form& form) const {
   Tick until = kNever;
   for (const Read& read : form.reads) {

@@ -1,14 +1,14 @@
-// Values: every version of every storage, with who makes it, who reads it and what ends it.
+// Values: every version of every storage, with the op that makes it, its readers and its end.
 //
-// Selection and scheduling speak of values, because keeping and recomputing is decided for contents
-// and not for memory. Ticks here are positions in the order that the planner chose:
+// The planner keeps or recomputes contents, not memory, so it decides about values and not about
+// storages. A tick is a position in the order of ops that the planner chose:
 //
 //   conv  relu_   ...   relu_backward      (s,1) made at 0, read and destroyed at 1
 //   s,1   s,2           reads s,2          (s,2) made at 1, read at 3
 //
-// A value is destroyed when an op overwrites it in place: that is any write of a persistent or
-// external storage, and a write that also reads the version before of any other. A write that
-// covers a temporary storage gets new memory, so it destroys nothing.
+// An op destroys a value when it overwrites the value in place. A write of a persistent or external
+// storage is always in place. A write of any other storage is in place if the op also reads the
+// version before; otherwise it gets new memory and destroys nothing.
 #pragma once
 
 #include <cstdint>
@@ -26,14 +26,14 @@ inline constexpr Tick kNever = std::numeric_limits<int32_t>::max();
 struct Value {
   StorageId storage;
   int32_t version = 0;
-  int64_t size_bytes = 0;  // In the arena; 0 for what has a home or is external.
-  Tick made = -1;          // Of the op that writes it; -1 for content at start.
+  int64_t size_bytes = 0;  // In the arena; 0 if the storage has a home or is external.
+  Tick made = -1;          // When an op writes it; -1 for content at start.
   Tick destroyed = kNever;
-  Tick recomputable_until = -1;  // Last tick at which it can be made again; -1 for never.
+  Tick recomputable_until = -1;  // Last tick at which it can be recomputed; -1 for never.
   std::vector<Tick> uses;        // Ticks of the ops that read its bytes, rising.
 };
 
-// Whether the storage lies at a place of its own, whatever is planned: its home, or outside.
+// A storage has its own place, fixed before planning, if it has a home or is outside the arena.
 inline bool has_home(const Storage& storage) {
   return storage.is_persistent && !is_external(storage.kind);
 }
@@ -61,18 +61,19 @@ class Values {
     return fitstep::has_own_place(program_->storages[id.index()]);
   }
 
-  // A form that an op may run in, first or again.
+  // A form in which an op may run.
   struct Choice {
     int32_t form = 0;
-    Tick until = kNever;  // Again: last tick at which what it reads can be had.
+    Tick until = kNever;  // When run again: last tick at which its inputs can be had.
   };
 
-  // Forms that do all that the op does, with equal bits; fastest first.
+  // Forms for the op's first run: they write all that the op writes, with equal bits; fastest
+  // first.
   std::span<const Choice> first_forms(Tick tick) const { return first_forms_.row(tick); }
-  // Forms in which the op can run again, with equal bits and without touching anything that has its
-  // own place; fastest first.
+  // Forms for recomputing: equal bits, and no write to a storage that has its own place; fastest
+  // first.
   std::span<const Choice> again_forms(Tick tick) const { return again_forms_.row(tick); }
-  // The fastest of these; -1 if there is none.
+  // The fastest of again_forms(); -1 if there is none.
   int32_t recompute_form(Tick tick) const {
     const std::span<const Choice> forms = again_forms(tick);
     return forms.empty() ? -1 : forms.front().form;
@@ -107,7 +108,7 @@ class Values {
   bool has_alternatives_ = false;
 };
 
-// Whether the form reads the bytes of the version before the one it writes, so works in place.
+// Whether the form works in place: it also reads the bytes of the version before its write.
 bool is_in_place(const Form& form, const Write& write);
 
 }  // namespace fitstep
