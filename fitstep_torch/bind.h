@@ -1,4 +1,4 @@
-// Bind: the module fitstep._core, one function for each group of names.
+// Bind: the compiled module fitstep._core, which Python imports. One bind_*.cpp for each group.
 //
 //   python/fitstep <--> bind_*.cpp <--> the other rooms
 #pragma once

@@ -1,10 +1,10 @@
-// Device: where a step's tensors live, and what is done there as PyTorch would do it.
+// Device: the memory that a step's tensors live in, on the CPU or on one GPU.
 //
-//   TorchDevice   memory, lanes of copies, the allocator, threads    of the CPU or of one GPU
+//   TorchDevice   arenas, copy lanes, the allocator, threads
 //   Homes         [ parameters | optimizer state | free for a step ]
 //
-// Homes are where parameters, buffers and optimizer state stay between steps; above them the arena
-// is free for a step. Results that a caller keeps are taken out of it.
+// Homes are where parameters, buffers and optimizer state stay between steps. The rest of the arena
+// is free for a step. TakenOut holds tensors in host memory while an arena is opened on a GPU.
 #pragma once
 
 #include "fitstep_torch/device/another_thread.h"  // IWYU pragma: export

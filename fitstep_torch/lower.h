@@ -2,9 +2,9 @@
 //
 //   tape --> split_ops --> versions, reads, writes --> codes, pools, in-place results --> program
 //
-// Views are dropped, lists and joint gradients are split. Ops gain optional forms: without what
-// they need not read, with a code in a value's place. What a form claims is left for the profile to
-// test.
+// Views are dropped. List ops (_foreach_*) and calls that make several gradients are split. An op
+// gains optional forms: one that reads fewer tensors, or one that reads a small code (a bit per
+// element, say) instead of a tensor. Every form claims equal bits; the profile tests the claim.
 #pragma once
 
 #include "fitstep_torch/lower/in_place.h"    // IWYU pragma: export

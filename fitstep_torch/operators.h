@@ -1,11 +1,11 @@
-// Operators: what is known of each before it is called.
+// Operators: what fitstep knows about an operator before it is called.
 //
-//   schema, dispatcher --> facts: a view, a question, a draw, sized by data, written arguments
-//   name               --> rules: geometry alone is read, nothing is read first, may be split
+//   schema, dispatcher --> facts: view, asks for a value, random, size depends on data, writes
+//   name               --> rules: reads only shapes, overwrites without reading, may split
 //
-// Facts decide what a follower does with a call. Rules are claims, which the profile tests by bits.
-// An operator that is not PyTorch's own has no rules: it runs between segments, unless it is known
-// to be pure.
+// Facts decide what the follower does with a call. Rules are claims; the profile tests them by
+// comparing bits. A custom operator has no rules. It runs between segments, unless the user has
+// declared it pure.
 #pragma once
 
 #include "fitstep_torch/operators/op_rules.h"             // IWYU pragma: export

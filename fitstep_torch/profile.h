@@ -1,9 +1,9 @@
-// Profile: each distinct call is run alone, once for real.
+// Profile: measures each distinct call alone, on made-up inputs.
 //
-//   signature --> made-up inputs --> runs --> time, requests, real geometry, refuted claims
+//   signature --> made-up inputs --> runs --> time, memory requests, real geometry, wrong claims
 //
-// Results are kept by signature and serve all programs. A claim that does not hold leaves the
-// program that is lowered next.
+// Measurements are stored by signature and serve all programs. If a claim is wrong for a signature,
+// the tape is lowered again without that claim.
 #pragma once
 
 #include "fitstep_torch/profile/profile.h"  // IWYU pragma: export

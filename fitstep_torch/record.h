@@ -1,11 +1,11 @@
-// Record: the follower goes with Python through a step, and what it sees becomes segments.
+// Record: the follower sees every operator that Python calls in a step, and makes segments of them.
 //
-//   operators --> follower --> as in a known segment: its program will run
+//   operators --> follower --> same calls as a known segment: its program will run
 //                         \--> otherwise: recorded on a new tape
 //
-// Results are hollow until the segment ends. Small known numbers are computed at once; whatever
-// asks for a value ends the segment first. Memory that somebody else has too is copied when it is
-// met.
+// Results are hollow (no memory) until the segment ends. Operators on small tensors with known
+// bytes run at once. An operator that asks for a value, such as .item(), ends the segment first.
+// Memory that numpy shares is copied when an operator first uses it.
 #pragma once
 
 #include "fitstep_torch/record/follower.h"   // IWYU pragma: export

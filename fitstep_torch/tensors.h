@@ -1,11 +1,10 @@
-// Tensors: what an operator is called with, and memory that tensors lie in.
+// Tensors: the arguments of an operator call, and the memory that tensors lie in.
 //
 //   PyTorch's boxed call --> TorchCall: constants, and tensors by the number of their storage
 //
-// A recorded call knows its tensors by storage, sizes, strides and offset. From such a geometry a
-// tensor over any memory is built by hand: hollow while a step is recorded, at an address of a plan
-// while it runs. The allocator gives PyTorch's kernels the addresses that a plan has for what they
-// request.
+// A recorded call names each tensor by storage, sizes, strides and offset. tensor_over() builds a
+// tensor of that geometry over any memory: hollow while a step is recorded, at a planned address
+// while the step runs. The allocator gives kernels planned addresses.
 #pragma once
 
 #include "fitstep_torch/tensors/allocator.h"      // IWYU pragma: export

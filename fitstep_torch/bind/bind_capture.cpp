@@ -29,7 +29,7 @@ py::list storages(const StepProgram& step) {
   return found;
 }
 
-// What the text of a program file says; raises for one that is not valid.
+// Facts of a program file's text; raises if the text is not valid.
 py::dict facts_of_program(const std::string& text) {
   const Program program = unwrap(parse_program(text));
   int64_t parameter_bytes = 0;
@@ -48,8 +48,8 @@ py::dict facts_of_program(const std::string& text) {
   return facts;
 }
 
-// What a budget leaves beside the tensors that are there already; 0 for no budget, or one in which
-// no plan has room.
+// Bytes that a budget leaves besides the tensors that exist already; 0 without a budget, or if
+// nothing is left.
 int64_t bytes_left(const Tape& tape, const WrittenBudget& budget, const TorchDevice& device) {
   int64_t left_bytes = budget.bytes - (budget.bytes > 0 ? device.outside_bytes() : 0);
   if (budget.percent > 0) {
@@ -77,12 +77,12 @@ int64_t usable_bytes(const Tape& tape) {
   return 3 * most_bytes + kWorkspaceBytes;
 }
 
-// What calls are measured in before there is an arena: addresses of our own, as many as the budget
-// leaves, of which every call touches the same few again. None where the system refuses them.
+// Memory in which calls are measured before there is an arena: address space as large as the budget
+// allows; every call reuses the same few pages. Null if the system refuses.
 std::shared_ptr<Homes> open_scratch(const std::shared_ptr<TorchDevice>& device, const Tape& tape,
                                     int64_t left_bytes) {
   int64_t most_bytes = device->memory_bytes();
-  // A GPU's addresses are memory at once: no more than calls can use.
+  // On a GPU, addresses take memory at once: no more than calls can use.
   if (!device->is_cpu()) most_bytes = std::min(most_bytes, usable_bytes(tape));
   auto scratch = Homes::open(
       device, {.size_bytes = left_bytes > 0 ? std::min(left_bytes, most_bytes) : most_bytes});

@@ -14,7 +14,7 @@
 namespace fitstep::torch_side {
 namespace {
 
-// Of the calling thread's requests.
+// Counters of the calling thread's memory requests.
 py::dict counters(TorchDevice& device) {
   const AllocatorCounters& of = device.answers().counters();
   py::dict made;
@@ -34,7 +34,7 @@ std::string measure_link(TorchDevice& device, int32_t threads, int64_t block_byt
   return link_text(threads, unwrap(measure()));
 }
 
-// Of copies to tiers below: the processor's, and the device's own.
+// Codecs for copies to lower tiers: those of the CPU, and the device's own.
 std::string measure_copy_codecs(TorchDevice& device, int32_t threads, int64_t piece_bytes) {
   constexpr int32_t kPieces = 4;
   const auto measure = [&]() -> Result<std::vector<Codec>> {
@@ -52,7 +52,7 @@ std::string measure_copy_codecs(TorchDevice& device, int32_t threads, int64_t pi
 }  // namespace
 
 void bind_devices(py::module_& module) {
-  // Of GPUs too, which fitstep._cuda opens.
+  // Also for GPUs, which fitstep._cuda opens.
   py::class_<TorchDevice, std::shared_ptr<TorchDevice>>(module, "Device")
       .def("is_cpu", &TorchDevice::is_cpu)
       .def("alignment_bytes", &TorchDevice::alignment_bytes)

@@ -1,5 +1,5 @@
-// Frames of Python: which functions a thread enters for the first time, told to Python before they
-// run, and where the user's code is; and what Python tells of as it happens.
+// Python's frames: calls a Python function before the first run of each function, finds the user's
+// line, and listens to audit events.
 #include <cstdint>
 #include <string>
 #include <unordered_map>
@@ -12,7 +12,7 @@
 namespace fitstep::torch_side {
 namespace {
 
-bool is_own = false;  // The change of a profiler that Python tells of.
+bool is_own = false;  // We are changing the profiler; ignore the event.
 
 void set_profiler(Py_tracefunc profiler, PyObject* object) {
   is_own = true;
@@ -20,11 +20,11 @@ void set_profiler(Py_tracefunc profiler, PyObject* object) {
   is_own = false;
 }
 
-// Takes the place of a profiler: Python's own, written in Python, costs more than a preview.
+// A profiler in C++, because one in Python costs more than a preview.
 class Watch {
  public:
-  // `on_entered(frame, module)`: a frame whose code is new (None), or one that a function that it
-  // has called returns a module to. What it raises the function raises.
+  // Calls `on_entered(frame, None)` for a frame with new code, and `on_entered(frame, module)` if a
+  // function called by the frame returns a module. The function raises what `on_entered` raises.
   explicit Watch(py::function on_entered) : on_entered_(std::move(on_entered)) {}
   ~Watch() { forget(); }
   Watch(const Watch&) = delete;
@@ -44,7 +44,7 @@ class Watch {
     forget();
   }
 
-  // `on_end` is called, and may raise, instead of the call of a function after `calls` more.
+  // Calls `on_end`, which may raise, at the function call number `calls` from now.
   void limit(std::int64_t calls, py::function on_end) {
     left_ = calls;
     on_end_ = std::move(on_end);
@@ -89,14 +89,14 @@ class Watch {
   }
 
   py::function on_entered_, on_end_;
-  std::int64_t left_ = 0;                    // Below zero: without end.
-  std::unordered_set<PyCodeObject*> codes_;  // Held, so that no other has its address.
+  std::int64_t left_ = 0;                    // Below zero: no limit.
+  std::unordered_set<PyCodeObject*> codes_;  // Held, so that no address is reused.
   Py_tracefunc before_ = nullptr;
   py::object object_before_;
 };
 
-// While it lasts this thread tells no profiler what it enters: a walk through what a step reaches
-// takes twice its time otherwise.
+// Turns the profiler of this thread off while a walk through the step's objects runs; the walk
+// takes twice as long otherwise.
 class Unwatched {
  public:
   void enter() {
@@ -116,8 +116,8 @@ class Unwatched {
   py::object object_before_;
 };
 
-// The names of audit events that somebody wants to be told of, and who. Python says many more, each
-// `id()` for one, and there is no way to stop listening: what is not wanted must cost nothing.
+// Audit events that we want, and the function to call. Python raises many more (every `id()`), and
+// a hook cannot be removed: unwanted events must cost nothing.
 struct Listener {
   std::unordered_set<std::string> names;
   py::list threads;
@@ -136,8 +136,8 @@ int hear(const char* name, PyObject* arguments, void* data) {
   }
 }
 
-// For the rest of the process, while there is anything in `threads`, `on_event(name, arguments)` is
-// called before what these events tell of, on any thread; what it raises keeps it from happening.
+// For the rest of the process, while `threads` is not empty: calls `on_event(name, arguments)`
+// before each of these events, on any thread. If `on_event` raises, the event does not happen.
 void listen_to_events(const std::vector<std::string>& names, py::list threads,
                       py::function on_event) {
   auto* const kept =
@@ -145,11 +145,11 @@ void listen_to_events(const std::vector<std::string>& names, py::list threads,
   if (PySys_AddAuditHook(&hear, kept) != 0) throw py::error_already_set();
 }
 
-// File and line of the innermost frame whose file `is_users` says is the user's; ("", 0) if there
-// is none. It is asked once for each file. In every recorded call: in Python this took a tenth of
-// them.
+// File and line of the innermost frame in a file of the user's; ("", 0) if there is none. Asks
+// `is_users` once for each file. In C++, because every recorded call needs it.
 py::tuple user_frame(const py::function& is_users) {
-  static auto* const known = new std::unordered_map<PyObject*, bool>;  // Names of files, held.
+  static auto* const known =
+      new std::unordered_map<PyObject*, bool>;  // By file name; names are held.
   auto frame = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(PyEval_GetFrame()));
   while (frame) {
     auto* const at = reinterpret_cast<PyFrameObject*>(frame.ptr());

@@ -25,11 +25,11 @@ StorageKind kind_from(const std::string& name) {
   for (int i = 0; i <= static_cast<int>(StorageKind::Generator); ++i) {
     if (name == to_string(static_cast<StorageKind>(i))) return static_cast<StorageKind>(i);
   }
-  throw py::value_error("no storage kind is called " + name);
+  throw py::value_error("unknown storage kind: " + name);
 }
 
-// A Python object with the methods of Following. What they raise goes through PyTorch as PyTorch's
-// own errors do.
+// Calls a Python object with the methods of Following. Its exceptions pass through PyTorch like
+// PyTorch's own errors.
 class PythonFollowing final : public Following {
   template <class Act>
   auto call(const Act& act) {
@@ -81,10 +81,10 @@ struct Bound {
       : python(std::move(object)), follower(profile, python) {}
   PythonFollowing python;
   Follower follower;
-  std::unique_ptr<Homes> scratch;  // To try kernels in before there is an arena.
+  std::unique_ptr<Homes> scratch;  // For trial runs before there is an arena.
 };
 
-// What the arena has free, or a little memory where there is none yet.
+// The free part of the arena, or a little memory if there is no arena yet.
 Follower::Where where(Bound& bound, const std::shared_ptr<TorchDevice>& device,
                       const std::shared_ptr<Homes>& homes, int64_t bottom_bytes) {
   Follower::Where found{
@@ -117,7 +117,7 @@ void set_external(Segment& segment, int32_t number, const std::string& name,
   segment.is_fixed.at(static_cast<size_t>(number)) = is_home;
 }
 
-// What is in a storage at the end is a home's content from then on.
+// Makes the storage's content at the end the content of a home.
 void adopt(Segment& segment, int32_t number, const std::string& name, const std::string& kind) {
   TapeStorage& of = storage(segment, number);
   of.name = name;
@@ -126,7 +126,7 @@ void adopt(Segment& segment, int32_t number, const std::string& name, const std:
   segment.is_kept.at(static_cast<size_t>(number)) = true;
 }
 
-// What is in a storage at the end is the caller's.
+// Makes the storage's content at the end an output for the caller.
 void give_out(Segment& segment, int32_t number) {
   segment.tape.outputs.push_back(segment.made.at(static_cast<size_t>(number)));
   segment.is_kept.at(static_cast<size_t>(number)) = true;
@@ -167,7 +167,7 @@ py::tuple end_segment(Bound& bound) {
       ended.overwritten.defined() ? std::optional(ended.overwritten) : std::nullopt);
 }
 
-// In its body operators run as if nobody followed.
+// A Python context manager: operators in its body run without the follower.
 struct NotFollowed {
   bool was_followed = false;
 };
@@ -176,7 +176,7 @@ void set_followed(bool is_followed) {
   c10::impl::tls_set_dispatch_key_included(c10::DispatchKey::Fake, is_followed);
 }
 
-// The first call that two recordings have otherwise, numbers included; -1 for none.
+// Index of the first call in which two recordings differ, numbers included; -1 for none.
 int64_t difference(const Segment& a, const Segment& b) {
   const size_t count = std::min(a.tape.ops.size(), b.tape.ops.size());
   for (size_t i = 0; i < count; ++i) {
@@ -273,7 +273,7 @@ void bind_following(py::module_& module) {
         return py::make_tuple(signature_of(of.call, sizes), of.source.module, of.source.file,
                               of.source.line);
       });
-  // Not so inside kernels, and where not_followed() is entered.
+  // False inside kernels and inside not_followed().
   module.def("is_followed", [] {
     return c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::Fake) &&
            !c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::Fake);

@@ -38,7 +38,7 @@ Link link_from(const std::string& text, TierId upper) {
   return link;
 }
 
-// The tiers below, as their measurements say what copies cost; without any the device alone.
+// A machine with the lower tiers and their measured links; only the device if there are none.
 Machine machine_below(int32_t threads, int64_t host_bytes, const std::string& host_link,
                       int64_t disk_bytes, const std::string& disk_link, const std::string& codecs) {
   Machine machine = local_machine(threads);
@@ -87,7 +87,7 @@ std::string measure_drive(int32_t threads, const py::object& file, int64_t file_
                                  .compute_slowdown = disk.compute_slowdown});
 }
 
-// What the lanes of a plan copy, and what the tiers below hold for it.
+// Bytes that a plan's lanes copy, and bytes that lower tiers hold for it.
 py::dict offloaded(const Plan& plan) {
   py::dict made;
   made["evicted_bytes"] = copied_bytes(plan, Lane::Evict);
@@ -119,8 +119,7 @@ py::list culprits(const std::vector<Culprit>& all) {
   return made;
 }
 
-// Counts of instances: (first runs, recomputes).
-// Ops that run once, and runs beyond the first of the others.
+// (number of ops that run once, number of recomputes).
 py::tuple run_counts(const Plan& plan, const StepProgram& step) {
   std::vector<int64_t> runs(step.program.ops.size(), 0);
   for (const Action& action : plan.lane(Lane::Compute)) {
@@ -131,8 +130,7 @@ py::tuple run_counts(const Plan& plan, const StepProgram& step) {
   return py::make_tuple(std::ranges::count(runs, 1), again);
 }
 
-// (name of the value, operator that packs it, its bytes, those of what it is held as) of each that
-// the plan packs.
+// For each value that the plan packs: (name, packing operator, its bytes, code's bytes).
 py::list packed(const Plan& plan, const StepProgram& step) {
   py::list made;
   std::vector<bool> seen(step.program.ops.size(), false);
@@ -150,7 +148,7 @@ py::list packed(const Plan& plan, const StepProgram& step) {
   return made;
 }
 
-// The planner calls it where the interpreter's lock is not held, and copies it there.
+// The planner calls and copies it without the GIL, so it takes the GIL itself.
 std::function<void(double)> shown(const py::object& progress) {
   if (progress.is_none()) return {};
   return [show = std::make_shared<py::object>(progress)](double share) {
@@ -164,7 +162,7 @@ BudgetAnswer answer_to(const BudgetQuestion& question) {
   return ask(question);
 }
 
-// The plan with the codes that pay by what the program knows of them; None where they are the same.
+// The plan with those codes that pay by the program's samples; None if they are the same codes.
 std::shared_ptr<Plan> with_codes(const StepProgram& step, const Plan& plan, const Machine& machine,
                                  const std::string& policy, bool on_disk, bool on_host) {
   Plan coded = plan;
@@ -177,7 +175,7 @@ std::shared_ptr<Plan> with_codes(const StepProgram& step, const Plan& plan, cons
   return std::make_shared<Plan>(std::move(coded));
 }
 
-// Plans of the whole frontier; the planner chooses the homes where there is a host tier.
+// All plans of the frontier. With a host tier the planner chooses homes, too.
 std::vector<std::shared_ptr<Plan>> frontier_of(const StepProgram& step,
                                                const BudgetQuestion& question) {
   const auto make = [&] {

@@ -17,7 +17,7 @@ std::vector<std::string> names_of(const Variant& variant, const std::vector<Stor
   return names;
 }
 
-// None, or (message, names of what Python can see and the step may have written).
+// Runs a step. Returns None, or (message, names of visible storages it may have written).
 py::object run(Variant& variant,
                const std::vector<std::tuple<int32_t, std::optional<int64_t>>>& externals,
                const std::vector<at::Tensor>& tensors, bool is_interruptible) {
@@ -32,7 +32,7 @@ py::object run(Variant& variant,
       const py::gil_scoped_release release;
       stopped = variant.run(where, tensors);
     }
-    // The interrupt that the step was not stopped by is Python's again.
+    // An interrupt that did not stop the step goes to Python.
     if (interrupts.count() == 1 || (interrupts.count() > 1 && !stopped)) PyErr_SetInterrupt();
   }
   if (!stopped.has_value()) return py::none();
@@ -66,15 +66,14 @@ HomesOptions homes_options(const py::dict& from) {
   return options;
 }
 
-// (written, read) in bytes so far, and whether past the page cache; None without a file.
+// (bytes written, bytes read, whether the page cache is bypassed); None without a file.
 py::object disk_traffic(const Homes& homes) {
   const std::optional<DiskTraffic> traffic = homes.disk_traffic();
   if (!traffic.has_value()) return py::none();
   return py::make_tuple(traffic->written_bytes, traffic->read_bytes, traffic->is_direct);
 }
 
-// (name of the value, tier, code, its bytes, those that were written) of each copy in a code, in
-// the last step that made it.
+// For each copy in a code, in its last step: (value's name, tier, code, its bytes, bytes written).
 py::list coded_copies(const Variant& variant) {
   py::list made;
   for (const Variant::CodedCopy& copy : variant.coded_copies()) {
@@ -86,7 +85,7 @@ py::list coded_copies(const Variant& variant) {
   return made;
 }
 
-// (runs that a graph has done, why others were not); None where no graph was asked for.
+// (number of runs by a graph, why other runs were not); None if no graph was requested.
 py::object graph_of(const Variant& variant) {
   if (variant.graph() == nullptr) return py::none();
   return py::make_tuple(variant.graph()->replays(), variant.graph()->refusal());

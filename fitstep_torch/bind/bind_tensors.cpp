@@ -15,13 +15,13 @@
 namespace fitstep::torch_side {
 namespace {
 
-// Weak references to a tensor itself forbid torch.utils.swap_tensors(), which converts modules.
+// A weak reference to the storage, because one to the tensor forbids torch.utils.swap_tensors().
 struct WeakStorage {
   c10::weak_intrusive_ptr<c10::StorageImpl> of;
 };
 
-// What autograd knows of a tensor, but its gradient and hooks: whether it is trained, and what it
-// was computed by, also where an operator in place has changed that.
+// Saves and restores a tensor's autograd state, except gradient and hooks: requires_grad and
+// grad_fn, also after an operator in place.
 class Autograd {
  public:
   explicit Autograd(const at::Tensor& tensor) {
@@ -63,7 +63,7 @@ void bind_tensors(py::module_& module) {
         .sizes = like.sizes().vec(), .strides = like.strides().vec(), .dtype = like.scalar_type()};
     return make_hollow(ref, reach_bytes(ref), like.device());
   });
-  // Without a Python object for the storage, which would hold it, too.
+  // Makes no Python object for the storage, because that would hold the storage.
   module.def("storage_id", [](const at::Tensor& tensor) {
     return reinterpret_cast<uintptr_t>(tensor.storage().unsafeGetStorageImpl());
   });
@@ -73,7 +73,7 @@ void bind_tensors(py::module_& module) {
   module.def("storage_bytes", [](const at::Tensor& tensor) { return tensor.storage().nbytes(); });
   module.def("has_storage", [](const at::Tensor& tensor) { return tensor.has_storage(); });
   module.def("is_lent", [](const at::Tensor& tensor) { return is_lent(tensor.storage()); });
-  // Of contiguous tensors of bytes. at::equal() takes six times as long on a CPU.
+  // For contiguous tensors of bytes. at::equal() takes six times as long on a CPU.
   module.def("same_bytes", [](const at::Tensor& a, const at::Tensor& b) {
     if (!a.is_cpu() || a.nbytes() != b.nbytes()) return at::equal(a, b);
     return std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
@@ -97,7 +97,7 @@ void bind_tensors(py::module_& module) {
         auto alive = weak.of.lock();
         return alive ? std::optional(bytes_over(c10::Storage(std::move(alive)))) : std::nullopt;
       });
-  // As they are: asking a view for its grad may be an error.
+  // Reads the gradients directly, because `.grad` of a view may raise an error.
   module.def("grads_of", [](const std::vector<at::Tensor>& tensors) {
     std::vector<at::Tensor> grads;
     for (const at::Tensor& tensor : tensors) {

@@ -13,14 +13,14 @@ void bind_devices(py::module_& module);    // Device, allocator
 void bind_capture(py::module_& module);    // Profile, StepProgram
 void bind_entered(py::module_& module);    // Watch
 void bind_following(py::module_& module);  // Follower, Segment
-void bind_tensors(py::module_& module);    // What Python asks of a tensor and its memory
+void bind_tensors(py::module_& module);    // Questions about a tensor and its memory
 void bind_planning(py::module_& module);   // Plan, make_plan, make_frontier, bytes
 void bind_running(py::module_& module);    // Homes, Variant
 
-// What the variables of a running function hold, those that hold anything.
+// The values of the local variables of a running function; unset variables are left out.
 py::list values_of_frame(const py::handle& frame);
 
-// Raises fitstep._core.CoreError(code, message): python/fitstep/errors.py gives it its type.
+// Raises fitstep._core.CoreError(code, message). Python turns it into a FitstepError.
 [[noreturn]] void raise(const Error& error);
 
 template <class T>
@@ -29,13 +29,13 @@ T unwrap(Result<T> result) {
   return std::move(result).value();
 }
 
-// As the text of a machine that has only them: what machine(codecs=) takes.
+// The codecs as the text of a machine: the argument that machine(codecs=) takes.
 std::string codecs_text(int32_t threads, std::vector<Codec> codecs);
 
-// As the text of a machine whose only link it is: what machine(host_link=, disk_link=) takes.
+// The link as the text of a machine: the argument that machine(host_link=, disk_link=) takes.
 std::string link_text(int32_t threads, const Link& link);
 
-// From a dict: folder, piece_bytes, has_checksums.
+// Reads the keys folder, piece_bytes and has_checksums of a dict.
 DiskFileOptions disk_options(const py::object& from);
 
 }  // namespace fitstep::torch_side

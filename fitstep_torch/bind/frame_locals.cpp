@@ -1,5 +1,5 @@
-// What the variables of a running function hold. Up to Python 3.12 to ask a frame for f_locals
-// writes into the dict that locals() has given, and keeps what it gives; so its slots are read.
+// The values of a running function's variables. Reads the frame's slots, because up to Python 3.12
+// f_locals changes the dict that locals() returned, and keeps its values alive.
 #include "fitstep_torch/bind/bindings.h"
 
 #if PY_VERSION_HEX < 0x030B0000

@@ -1,5 +1,5 @@
-// What PyTorch keeps for a thread, such as the implementations of convolutions that it found, a new
-// thread has not.
+// Runs a function in a new thread. PyTorch caches some choices per thread, such as the cuDNN
+// algorithm of a convolution; a new thread has none of these choices.
 #pragma once
 
 #include <exception>
@@ -12,7 +12,7 @@
 
 namespace fitstep::torch_side {
 
-// Returns what `todo` does, once it has been done.
+// Calls `todo` in a new thread, waits, and returns its result.
 template <class T>
 Result<T> in_another_thread(const std::function<Result<T>()>& todo) {
   std::optional<Result<T>> done;

@@ -43,7 +43,7 @@ class CpuDevice final : public TorchDevice {
   Answers& answers() override { return own_answers(); }
   std::unique_ptr<Serving> serve() override {
     adopt_worker_threads();
-    return nullptr;  // The allocator is ours for good.
+    return nullptr;  // Our CPU allocator stays installed.
   }
 
   Status touch(char* begin, int64_t size_bytes, int32_t threads) override {

@@ -1,4 +1,4 @@
-// Hashes of what calls make: equal bits have equal ones.
+// Hashes of the results of calls: equal bits have equal hashes.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,7 +12,7 @@ namespace fitstep::torch_side {
 
 uint64_t hash_bytes(const char* data, int64_t size_bytes);
 
-// Of a tensor's elements, on the device or the host, in the order of memory; 0 for one without any.
+// Hash of a tensor's elements in memory order, on the device or the host; 0 for an empty tensor.
 uint64_t hash_of(const at::Tensor& tensor, TorchDevice& device);
 std::vector<uint64_t> hashes_of(const std::vector<at::Tensor>& tensors, TorchDevice& device);
 

@@ -12,7 +12,7 @@
 namespace fitstep::torch_side {
 namespace {
 
-// The bytes of a storage after close(): given back when the last storage that uses them goes.
+// The bytes of a storage after close(): freed with the last storage that uses them.
 struct Home {
   Home(std::shared_ptr<Arena> in, char* address) : arena(std::move(in)), begin(address) {}
   ~Home() { arena->discard(begin, size_bytes); }
@@ -25,7 +25,7 @@ struct Home {
   std::vector<c10::DataPtr> kept;
 };
 
-// It lies in our memory now: what is given to numpy from now on is marked.
+// The storage lies in our memory now. From now on is_lent() sees when numpy shares it.
 void own(c10::StorageImpl& storage) {
   if (!storage.device().is_cpu() || storage.allocator() != nullptr) return;
   storage.set_allocator(c10::GetCPUAllocator());
@@ -61,7 +61,7 @@ Status Homes::touch(int64_t end_bytes, int32_t threads) {
 
 Status Homes::reserve_host(int64_t size_bytes) {
   if (size_bytes == 0 || (host_ != nullptr && host_->size_bytes() >= size_bytes)) return Done{};
-  host_.reset();  // First, or both would be there at once.
+  host_.reset();  // First: old and new must not exist at once.
   if (options_.has_homes_on_disk) {
     FITSTEP_CHECK(options_.disk.has_value(), "homes on disk need a folder");
     in_file_ = std::make_shared<FileMemory>(*options_.disk);
@@ -72,10 +72,11 @@ Status Homes::reserve_host(int64_t size_bytes) {
   FITSTEP_TRY(host_, Arena::make(device_, size_bytes, kHostTier));
   const std::string why = device_->why_pageable();
   if (why.empty() || options_.host_bottom_bytes == 0) return Done{};
-  return Error{ErrorCode::Device,
-               fmt::format("the GPU cannot use homes on the host in memory that is not page-locked "
-                           "({}); lower host_budget=, or leave it out",
-                           why)};
+  return Error{
+      ErrorCode::Device,
+      fmt::format("the GPU cannot use homes on the host: their memory could not be page-locked "
+                  "({}); lower host_budget=, or leave it out",
+                  why)};
 }
 
 void Homes::discard_evicted() {
@@ -134,7 +135,7 @@ Status Homes::take_over(const at::Tensor& tensor, const Place& home) {
   return Done{};
 }
 
-// One that is gone leaves a shell behind, for as long as it is known here.
+// A weak reference keeps the shell of a freed storage, so expired references are erased.
 void Homes::note_inside(const c10::Storage& storage) {
   inside_.emplace_back(storage.getWeakStorageImpl());
   if (inside_.size() <= most_inside_) return;
@@ -205,13 +206,13 @@ void Homes::forsake() {
     const auto storage = weak.lock();
     if (!storage) continue;
     storage->release_data_and_set_meta_custom_data_ptr_error_msg_(
-        "this tensor lies in the memory of a fitstep step that another process has compiled, and "
-        "this process was forked from that one. Use the tensor there; or give this process a copy "
-        "that was made before the fork (tensor.clone()), or start it with the method 'spawn'.");
+        "this tensor lies in the arena of a fitstep step that the parent process has compiled; a "
+        "forked process has no such memory. Use the tensor in the parent, pass a copy that was "
+        "made before the fork (tensor.clone()), or start this process with the method 'spawn'.");
   }
-  // Nor are its addresses: the system gives them to this process's own tensors.
+  // The child's system may give these addresses to ordinary tensors, so they are no arena any more.
   torch_device_->unregister_arena(arena_->base());
-  // While a child has the files, the drive keeps their blocks.
+  // Otherwise the drive keeps the files' blocks for as long as the child has them open.
   device_->forsake_disk();
   if (in_file_ != nullptr) in_file_->forsake();
 }
@@ -265,7 +266,7 @@ bool Homes::move_out(c10::StorageImpl& storage) {
 }
 
 void Homes::close_arena(const std::shared_ptr<Arena>& arena) {
-  arena->enter_forks();  // It belongs to the tensors in it now, which are ordinary again.
+  arena->enter_forks();  // The tensors in it own it now, and are ordinary again.
   char* const begin = arena->base();
   char* const end = begin + arena->size_bytes();
   std::map<char*, std::shared_ptr<Home>> homes;  // One for all storages at the same address.
@@ -273,7 +274,7 @@ void Homes::close_arena(const std::shared_ptr<Arena>& arena) {
     const auto storage = weak.lock();
     if (!storage) continue;
     char* at = static_cast<char*>(storage->mutable_data());
-    if (at < begin || at >= end) continue;  // Moved on by somebody else.
+    if (at < begin || at >= end) continue;  // Somebody else has moved it.
     std::shared_ptr<Home>& home = homes[at];
     if (!home) home = std::make_shared<Home>(arena, at);
     home->size_bytes = std::max(home->size_bytes, static_cast<int64_t>(storage->nbytes()));

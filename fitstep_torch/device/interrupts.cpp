@@ -5,7 +5,7 @@
 namespace fitstep::torch_side {
 namespace {
 
-// A handler is given nothing but the signal. Lock-free, so that it may write it.
+// Global, because a signal handler gets no object; lock-free, so that the handler may write.
 std::atomic<int> interrupts = 0;
 static_assert(std::atomic<int>::is_always_lock_free);
 

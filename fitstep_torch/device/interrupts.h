@@ -1,18 +1,18 @@
-// Ctrl-C while a step runs. The first one waits for the end of the step, because half a step is no
-// state to stop in; the second one stops it in front of the next op.
+// Ctrl-C while a step runs. The first one waits for the end of the step, because a model after half
+// a step is of no use. The second one stops the step before its next op.
 //
 //   SIGINT           1                 2
-//   step      op op op op op op op op op |            the rest does not run: StepFailed
+//   step      op op op op op op op op op |            the other ops do not run: StepFailed
 #pragma once
 
 #include <csignal>
 
 namespace fitstep::torch_side {
 
-// Keeps SIGINT back while it exists, and counts.
+// While an object of this class exists, SIGINT is counted and not raised.
 class Interrupts {
  public:
-  // Where interrupts are not Python's to handle, nothing changes.
+  // With false nothing changes: Python does not handle interrupts on this thread.
   explicit Interrupts(bool is_interruptible);
   ~Interrupts();
   Interrupts(const Interrupts&) = delete;
@@ -25,7 +25,7 @@ class Interrupts {
   struct sigaction before_ = {};
 };
 
-// Whether the step that runs shall stop.
+// Whether the running step shall stop: a second SIGINT has come.
 bool is_interrupted();
 
 }  // namespace fitstep::torch_side

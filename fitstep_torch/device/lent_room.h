@@ -1,4 +1,4 @@
-// Memory for what is tried: what this thread requests comes out of a room for a while.
+// Memory for trial runs: this thread's requests are answered from `room`, a free part of an arena.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace fitstep::torch_side {
 
-// Until the room is taken back, or this goes. Whatever is thrown, nobody else's memory is there.
+// Requests come from the room until take_back() or the destructor, also if the trial throws.
 class LentRoom {
  public:
   LentRoom(TorchDevice& device, std::span<char> room) : answers_(device.answers()) {
@@ -20,7 +20,7 @@ class LentRoom {
   LentRoom(const LentRoom&) = delete;
   LentRoom& operator=(const LentRoom&) = delete;
 
-  // Returns how many of its bytes are in use.
+  // Returns how many bytes of the room are still in use.
   int64_t take_back() {
     is_lent_ = false;
     return answers_.take_back();

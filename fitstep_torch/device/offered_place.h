@@ -1,4 +1,4 @@
-// Where the result of a call that is measured shall lie: at the address of one of its inputs.
+// For measuring a call in place: offers the address of an input as the address of the result.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,8 +13,8 @@
 
 namespace fitstep::torch_side {
 
-// Has the one request that a call makes answered with the address of an input. While it lives,
-// whoever releases that address frees nothing.
+// The one memory request of the call is answered with the address of an input. While an object of
+// this class exists, releasing that address frees nothing.
 class OfferedPlace {
  public:
   explicit OfferedPlace(TorchDevice& device) : device_(device) {}
@@ -24,7 +24,7 @@ class OfferedPlace {
   OfferedPlace(const OfferedPlace&) = delete;
   OfferedPlace& operator=(const OfferedPlace&) = delete;
 
-  // Bytes that lie in `room` are an arena's already.
+  // Bytes inside `room` belong to a registered arena already.
   Status offer(std::span<char> bytes, std::span<char> room) {
     const auto size_bytes = static_cast<int64_t>(bytes.size());
     const bool is_in_room = bytes.data() >= room.data() && bytes.data() < room.data() + room.size();
@@ -38,7 +38,7 @@ class OfferedPlace {
   void begin() const {
     if (expected_.empty()) return;
     Answers& answers = device_.answers();
-    answers.set_reserve(nullptr, 0);  // That of an arena which may be gone; a step sets its own.
+    answers.set_reserve(nullptr, 0);  // An earlier arena may be gone; a step sets its own.
     answers.begin_op(expected_);
   }
   void end() const {

@@ -46,7 +46,7 @@ void TakenOut::put_back() {
       device_->copy(own.get(), storage->data(), static_cast<int64_t>(storage->nbytes()));
       storage->set_data_ptr_noswap(std::move(own));
     } catch (...) {
-      failure = std::current_exception();  // The others have a chance yet.
+      failure = std::current_exception();  // Try the others too.
     }
   }
   if (failure) std::rethrow_exception(failure);

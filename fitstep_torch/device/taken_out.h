@@ -1,9 +1,9 @@
-// Storages whose bytes are on the host while an arena is opened that they will lie in: a GPU may
-// not have room for both.
+// Holds the bytes of GPU storages in host memory while the arena for them is opened: a GPU may not
+// have room for both.
 //
-//   take        GPU memory -> memory of the host; PyTorch gets its own back
-//   move_in     memory of the host -> the arena (homes.h)
-//   put_back    memory of the host -> GPU memory again, where no arena could be opened
+//   take        GPU memory -> host memory; PyTorch's allocator frees the GPU memory
+//   move_in     host memory -> the arena (homes.h)
+//   put_back    host memory -> GPU memory, if no arena could be opened
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,11 +18,11 @@ namespace fitstep::torch_side {
 
 class TakenOut {
  public:
-  // Those of tensors on the device, unless somebody else may know their address. Throws as PyTorch
-  // does where the device does not work.
+  // Takes the storages of those `tensors` that are on the device, except storages whose address
+  // somebody else may know. Throws PyTorch's error if the device fails.
   TakenOut(std::shared_ptr<TorchDevice> device, const std::vector<at::Tensor>& tensors);
 
-  // Those that nobody has moved since. Throws as PyTorch does where there is no memory any more.
+  // Puts back storages that nobody has moved since. Throws PyTorch's error if memory is short.
   void put_back();
 
  private:
@@ -30,7 +30,7 @@ class TakenOut {
 
   std::shared_ptr<TorchDevice> device_;
   std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> storages_;
-  std::vector<const void*> addresses_;  // On the host, by storage.
+  std::vector<const void*> addresses_;  // In host memory, by storage.
 };
 
 }  // namespace fitstep::torch_side

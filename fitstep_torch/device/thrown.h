@@ -6,7 +6,7 @@
 
 namespace fitstep::torch_side {
 
-// Without the stack that follows the message.
+// The message without the stack trace that PyTorch appends.
 inline std::string first_line(const std::exception& error) {
   const std::string what = error.what();
   return what.substr(0, what.find('\n'));

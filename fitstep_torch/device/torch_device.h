@@ -1,7 +1,7 @@
-// A device as PyTorch and plans see it together: whose tensors they are, who answers its kernels'
-// requests, and how bytes get there.
+// A device as PyTorch and plans both see it: its tensors, the answers to its kernels' memory
+// requests, and the copies to and from it.
 //
-//   PyTorch's side      tensors' device, its allocator, its kernels' requests
+//   PyTorch's side      the device of tensors, its allocator, its kernels' requests
 //   the plans' side     arenas, copy lanes, a file: a TieredDevice for each session
 #pragma once
 
@@ -21,7 +21,7 @@
 
 namespace fitstep::torch_side {
 
-// While it lives, requests of the thread that made it are answered from the plan.
+// While it exists, memory requests of the thread that made it are answered from the plan.
 class Serving {
  public:
   Serving() = default;
@@ -40,74 +40,74 @@ class TorchDevice {
   virtual c10::Device device() const = 0;
   bool is_cpu() const { return device().is_cpu(); }
 
-  // Of addresses that PyTorch gives tensors there (Program::alignment_bytes).
+  // Alignment of the addresses that PyTorch gives tensors there (Program::alignment_bytes).
   virtual int64_t alignment_bytes() const = 0;
 
-  // What one arena can have at most.
+  // Most bytes that one arena can have.
   virtual int64_t memory_bytes() const = 0;
 
-  // What counts in a budget beside tensors and arenas: all else that the GPU holds, such as the
-  // kernels' code. 0 on the CPU, where a budget is for tensors alone.
+  // Bytes that count in a budget besides tensors and arenas: all else in the GPU's memory, such as
+  // kernel code. 0 on the CPU, where a budget is for tensors only.
   virtual int64_t outside_bytes() const = 0;
 
-  // Arenas, lanes and a file for a session; the allocator is in place from then on.
+  // Opens arenas, copy lanes and a file for a session, and installs the allocator.
   virtual Result<std::shared_ptr<TieredDevice>> open(std::optional<DiskFileOptions> disk) = 0;
 
-  // Copies to the host tier and back, in blocks of that size, beside kernels.
+  // Measures copies to the host tier and back, in blocks of this size, while kernels run.
   virtual Result<Link> measure_link(int32_t threads, int64_t block_bytes) = 0;
 
-  // Whether so much memory of the host can be page-locked now, as copies to the host tier are
-  // measured with; true where that makes no difference.
+  // Whether this much host memory can be page-locked (pinned) now. Copies to the host tier are
+  // measured with pinned memory. True if pinning makes no difference.
   virtual bool can_lock(int64_t /*size_bytes*/) const { return true; }
 
-  // What the device itself codes of copies to the host tier; nothing where the processor does.
+  // Measures codecs that the device runs for copies to the host tier; none if the CPU runs them.
   virtual Result<std::vector<Codec>> measure_codecs() { return std::vector<Codec>(); }
 
-  // Of what no plan places.
+  // The allocator for tensors that no plan places.
   virtual c10::Allocator* allocator() const = 0;
 
-  // Tells the allocator that these addresses are an arena's, so that releasing them frees nothing.
+  // Tells the allocator that these addresses belong to an arena: releasing them frees nothing.
   virtual Status register_arena(const char* base, int64_t size_bytes) = 0;
   virtual void unregister_arena(const char* base) = 0;
 
-  // What the calling thread's requests are answered from, while they are served; and serves them,
-  // and those of its kernels' worker threads. May return null where that has no end.
+  // answers() has the planned addresses for the calling thread's requests. serve() starts to answer
+  // the requests of this thread and of its kernels' worker threads; null if serving never ends.
   virtual Answers& answers() = 0;
   virtual std::unique_ptr<Serving> serve() = 0;
 
-  // Has the arena's bytes backed by memory, as far as they are not.
+  // Backs the bytes of an arena with memory. Bytes that are backed already stay.
   virtual Status touch(char* begin, int64_t size_bytes, int32_t threads) = 0;
 
-  // Between memory of the device and of the host, in any direction; returns when it is done, and
-  // when all is done that was there to do before. Throws as PyTorch does.
+  // Copies between device and host memory, in any direction. Returns when the copy and all earlier
+  // work of the device are done. Throws PyTorch's errors.
   virtual void copy(void* target, const void* source, int64_t size_bytes) = 0;
 
-  // Repeats the pattern, which is the host's, in memory of the device. Throws as PyTorch does.
+  // Fills device memory with repeats of a pattern in host memory. Throws PyTorch's errors.
   virtual void fill(char* target, int64_t size_bytes, std::span<const char> pattern) = 0;
 
-  // Whether a convolution that is refused its scratch finds a way with less, and keeps to it for
-  // all further calls of the thread.
+  // Whether a convolution whose workspace is refused picks an algorithm with a smaller workspace,
+  // and keeps this choice for later calls of the thread (cuDNN).
   virtual bool finds_less_scratch() const { return false; }
 
-  // An output of a step is about to be the caller's, who may use it on another stream.
+  // Called before an output becomes the caller's, because the caller may use it on another stream.
   virtual void hand_out(const c10::DataPtr& memory) = 0;
 
-  // Of bytes of the device: equal ones have equal hashes. Throws as PyTorch does.
+  // Hash of bytes in device memory. Throws PyTorch's errors.
   virtual uint64_t hash(const void* bytes, int64_t size_bytes) = 0;
 
-  // Returns when everything that was given to the device has been done. Throws as PyTorch does.
+  // Waits until the device has done all its work. Throws PyTorch's errors.
   virtual void synchronize() = 0;
 };
 
-// Where calls are run alone: in a part of an arena of the device's that nothing else uses meanwhile
-// (may be empty), on tensors of these devices, by storage.
+// Where the profile runs calls: `room` is a part of an arena that nothing else uses meanwhile (may
+// be empty), `devices` the device of each storage.
 struct Workplace {
   TorchDevice& device;
   std::span<char> room;
   std::span<const c10::Device> devices;
 };
 
-// The one that is always there.
+// The CPU, which is always there.
 const std::shared_ptr<TorchDevice>& cpu_device();
 
 }  // namespace fitstep::torch_side

@@ -8,7 +8,7 @@
 namespace fitstep::torch_side {
 namespace {
 
-// Index of the last op that has to do with each storage.
+// By storage: index of the last op that uses it.
 std::vector<size_t> last_uses(const StepProgram& step) {
   std::vector<size_t> last(step.program.storages.size(), 0);
   for (size_t i = 0; i < step.program.ops.size(); ++i) {
@@ -34,7 +34,7 @@ bool is_made_here(const Form& form, StorageId storage) {
          std::ranges::count(form.reads, storage, &Read::storage) == 0;
 }
 
-// The arguments that the one result could overwrite.
+// The arguments whose address the only result could take.
 std::vector<size_t> overwritable(const StepProgram& step, const Form& form, const TorchCall& call) {
   std::vector<size_t> found;
   const std::vector<TensorRef> results = tensors_of(call.results);
@@ -55,7 +55,7 @@ std::vector<size_t> overwritable(const StepProgram& step, const Form& form, cons
   return found;
 }
 
-// The tensors of a call whose rows are those of its batch.
+// Visits those tensors of a call that have one row for each row of its batch.
 template <class Visit>
 void for_each_batch(TorchCall& call, const Visit& visit) {
   const TensorRef lead = *call.arguments[0].tensors.front();
@@ -70,7 +70,7 @@ void for_each_batch(TorchCall& call, const Visit& visit) {
   for (size_t i = 0; i < call.arguments.size(); ++i) {
     if (static_cast<int32_t>(i) != weight) see(call.arguments[i]);
   }
-  // Of a convolution's backward only the first result has a batch: the others are of the weight.
+  // In a convolution's backward only the first result has a batch; the others belong to the weight.
   if (!call.results.empty()) see(call.results[0]);
 }
 
@@ -84,7 +84,7 @@ std::vector<InPlace> in_place_results_of(const StepProgram& step) {
     const TorchCall& call = step.calls[form.call.index()];
     const std::vector<size_t> found = overwritable(step, form, call);
     if (found.empty()) continue;
-    // An input that nobody reads again is one whose address is free to be had.
+    // Prefer an input whose last use is this op: its address becomes free.
     const auto ends = std::ranges::find_if(found, [&](size_t argument) {
       return last[static_cast<size_t>(call.arguments[argument].tensors[0]->storage)] == i;
     });
@@ -141,7 +141,7 @@ FewerRows with_fewer_rows(TorchCall call, std::vector<int64_t> size_bytes, int64
   for_each_batch(call, [&](const TensorRef& tensor) { batch_bytes += reach_bytes(tensor); });
   const int64_t row_bytes = std::max<int64_t>(batch_bytes / lead[0], 1);
   const int64_t rows = (most_bytes - (all_bytes - batch_bytes)) / row_bytes;
-  // Where not even half of them fit, no plan has room for this call.
+  // If less than half of the rows fit, no plan has room for this call: return it unchanged.
   return with_rows(std::move(call), std::move(size_bytes), rows < lead[0] / 2 ? lead[0] : rows);
 }
 

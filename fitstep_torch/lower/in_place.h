@@ -1,11 +1,11 @@
-// In-place results: those that may lie where an input of their call lies, because the kernel has
-// read an element of it before it writes the same one.
+// In-place results: a result that may have the address of an input of its call, because the kernel
+// reads each element of the input before it writes the same element of the result.
 //
 //   gradient of y   |###|###|###|      threshold_backward, half-way
 //   gradient of x   |===|===|###|      one place is enough for both
 //
-// Each is a claim: the profile compares bits with those of a result in a place of its own, and
-// only then says so in the program (Write::may_take). Plans use it where the input ends there.
+// Each is a claim. The profile compares the bits with those of a result at an address of its own.
+// If they are equal, the program gets Write::may_take; plans use it at the last use of the input.
 #pragma once
 
 #include <cstddef>
@@ -20,35 +20,35 @@ namespace fitstep::torch_side {
 
 struct InPlace {
   OpId op;
-  size_t argument = 0;  // Of the call of the op's default form.
+  size_t argument = 0;  // Index in the call of the op's default form.
 };
 
 // At most one for each op, in order of ops.
 std::vector<InPlace> in_place_results_of(const StepProgram& step);
 
-// Lets the op's result take the argument's address.
+// Sets Write::may_take: the op's result may have the argument's address.
 void allow(const InPlace& in_place, StepProgram& step);
 
 std::string in_place_claim(const TorchCall& call, size_t argument);
 
-// A call on as many rows of its batch as there is room for, where all of them are too many.
+// A call on fewer rows of its batch, for a room that is too small for all rows.
 struct FewerRows {
   TorchCall call;
   std::vector<int64_t> size_bytes;  // By storage number.
 };
 
-// Bytes of a call's inputs and results, without what its kernel asks for beside them.
+// Bytes of a call's inputs and results, without the kernel's workspace.
 int64_t operand_bytes(const TorchCall& call, const std::vector<int64_t>& size_bytes);
 
-// The most that operands may have in such a room; what is left is for the kernel's own requests.
+// Most bytes that inputs and results may have in this room; the rest is for the kernel's workspace.
 int64_t most_operand_bytes(std::span<char> room);
 
-// The call with the first dimension of its batch cut so that its operands fit into `most_bytes`; as
-// it is where they do, or where that leaves less than half of it: then no plan has room for the
+// Returns the call on as many rows of its batch (first dimension) as fit into `most_bytes`. Returns
+// it unchanged if all rows fit, or if less than half of them fit: then no plan has room for the
 // call either. REQUIRES: a call with an in-place result, or a convolution's backward.
 FewerRows with_fewer_rows(TorchCall call, std::vector<int64_t> size_bytes, int64_t most_bytes);
 
-// The same for a number of rows, at most those that there are.
+// The call on `rows` rows of its batch, or on all if it has fewer.
 FewerRows with_rows(TorchCall call, std::vector<int64_t> size_bytes, int64_t rows);
 
 // Rows of its batch; 0 for a call without one.

@@ -16,8 +16,8 @@
 namespace fitstep::torch_side {
 namespace {
 
-// Whether numbers next to zero count as zero here. In threads that help this one they do not, so
-// bits depend on who makes which element, and only kernels of PyTorch's share that out as it does.
+// Whether this thread flushes denormals to zero. Its worker threads do not, so bits depend on which
+// thread computes an element. Our kernels share elements out otherwise than PyTorch's do.
 bool flushes_denormals() {
   const volatile float least = std::numeric_limits<float>::denorm_min();
   return !(least > 0.0F);
@@ -76,7 +76,7 @@ class Lowering {
     return id;
   }
 
-  // Of the device on which the call draws: that of its results.
+  // The default generator of the device of the call's results: the call draws there.
   at::Generator default_generator(const TorchCall& call) const {
     for (const TensorRef& result : tensors_of(call.results)) {
       const c10::Device device = result_.devices[static_cast<size_t>(result.storage)];
@@ -111,7 +111,7 @@ class Lowering {
     return id;
   }
 
-  // The call with storages numbered as in the program. Tensors without elements stay as they are.
+  // Renumbers storages from tape to program. Empty tensors stay as they are.
   void renumber(TorchCall& call) {
     for (auto* values : {&call.arguments, &call.results}) {
       for (Value& value : *values) {
@@ -134,7 +134,7 @@ class Lowering {
     std::set<StorageId> made;  // Written for the first time, by a result.
   };
 
-  // Data wins over any narrower kind, when a storage is read twice.
+  // If an op reads a storage twice, ReadKind::Data wins over narrower kinds.
   static void merge_read(Effects& effects, StorageId id, ReadKind kind) {
     const auto [place, is_new] = effects.reads.emplace(id, kind);
     if (!is_new && place->second != kind) place->second = ReadKind::Data;
@@ -299,7 +299,7 @@ class Lowering {
     return Done{};
   }
 
-  // A death that nobody saw is the end of the step.
+  // A storage whose death was not recorded lives to the end of the step.
   void finish_lifetimes() {
     const auto end = static_cast<Tick>(program().ops.size());
     for (Storage& one : program().storages) {
@@ -312,7 +312,7 @@ class Lowering {
   Tape tape_;
   const Claims& claims_;
   std::vector<TapeOp> ops_;
-  const bool has_own_ = !flushes_denormals();  // Operators of ours.
+  const bool has_own_ = !flushes_denormals();  // May use "fitstep::" operators.
   StepProgram result_;
   std::vector<int32_t> versions_;
   std::map<c10::GeneratorImpl*, StorageId> generators_;

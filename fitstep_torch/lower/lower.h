@@ -4,13 +4,13 @@
 //   t (view)                                -
 //   convolution_backward [T,T,T]            weight gradient [F,T,T], then data gradient [T,F,F]
 //   _foreach_add_([a, b], 1)                _foreach_add_([a], 1), _foreach_add_([b], 1)
-//   native_batch_norm(…, mean, var, …)      the same, and a pure form without mean and var
-//   native_dropout                          the same, and a form that restores the generator
-//   threshold_backward(grad, y)             the same, and a form that reads y's signs (packing.h)
-//   max_pool2d_with_indices(x)              one of ours without indices (pool_codes.h)
+//   native_batch_norm(…, mean, var, …)      the same, and a form that updates no mean and var
+//   native_dropout                          the same, and a form that repeats the random draw
+//   threshold_backward(grad, y)             the same, and a form that reads signs of y (packing.h)
+//   max_pool2d_with_indices(x)              our pool with 1-byte codes (pool_codes.h)
 //
-// Reads are marked by the operator rules, writes make versions, random ops read and write their
-// generator's storage. What a rule claims and `claims` has refuted is left out.
+// Operator rules say how an op reads its arguments. Each write makes a new version of a storage. A
+// random op reads and writes the storage of its generator. Refuted claims are left out.
 #pragma once
 
 #include <map>
@@ -44,7 +44,7 @@ struct StepProgram {
   Program program;
   std::vector<TorchCall> calls;                             // By CallId.
   std::vector<std::optional<at::Tensor>> literals;          // By storage: the bytes of a literal.
-  std::vector<std::pair<int32_t, int32_t>> literal_clones;  // (made anew, the literal's storage)
+  std::vector<std::pair<int32_t, int32_t>> literal_clones;  // (storage of clone, of literal)
   std::vector<std::optional<at::Generator>> generators;     // By storage.
   std::vector<c10::Device> devices;                         // By storage.
   std::vector<int32_t> storage_of_tape;                     // By number on the tape; -1: not used.
@@ -55,21 +55,20 @@ struct StepProgram {
   std::vector<Replaced> replaced;
   std::vector<Recoded> recoded;
   std::vector<Packed> packed;
-  std::vector<std::string> left_out;  // Claims whose test failed, and how.
-  int64_t at_once_bytes = 0;          // Of small numbers beside the program, which Python has.
-  std::vector<OpId> unrepeatable;     // Do not repeat their own bits from run to run.
-  // (op, number of its default form's call): what stands there now, in the kernels of any plan.
+  std::vector<std::string> left_out;  // Claims whose test could not run, and why.
+  int64_t at_once_bytes = 0;          // Small tensors outside the program (at_once.h).
+  std::vector<OpId> unrepeatable;     // Two runs of these ops give different bits.
+  // By (op, index of the number in its default form's call): the current value, in all plans.
   std::map<std::pair<OpId, size_t>, c10::IValue> changed_numbers;
 };
 
 std::vector<int64_t> sizes_of(const Program& program);  // In bytes, by storage.
 
-// The tape as small ops: views dropped, lists and joint gradients split, rebindings and outputs
-// that alias persistent storages made explicit. The first half of lowering.
+// The first half of lowering: returns the tape as small ops. Drops views, splits lists and calls
+// with several gradients, and inserts clones for outputs in storages that outlive the step.
 std::vector<TapeOp> split_ops(Tape& tape, const Claims& claims);
 
-// Errors: an op that changes the geometry of a storage (set_, resize_), an op on a tensor that is
-// not on the CPU. They name the user's file and line.
+// Error: an op that gives a tensor other memory (set_, resize_). Names the user's file and line.
 Result<StepProgram> lower(Tape tape, const Claims& claims);
 
 }  // namespace fitstep::torch_side

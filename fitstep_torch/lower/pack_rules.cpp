@@ -35,7 +35,7 @@ bool is_number(const TensorRef& ref) {
   return is_float && !ref.is_negative && !ref.is_conjugate;
 }
 
-// Whether equal positions in memory hold equal positions of the tensors.
+// Whether each position in memory holds the same element index in both tensors.
 bool has_layout_of(const TensorRef& a, const TensorRef& b) {
   return a.sizes == b.sizes && a.strides == b.strides && a.offset == 0 && b.offset == 0;
 }
@@ -71,13 +71,13 @@ bool is_floating(const TensorRef& ref) {
          !ref.is_negative;
 }
 
-// Whether the elements fill memory from the storage's begin, in some order of dimensions.
+// Whether the elements fill memory without a gap from the storage's begin, in any dimension order.
 bool is_dense(const TensorRef& ref) {
   const auto element_bytes = static_cast<int64_t>(c10::elementSize(ref.dtype));
   return ref.offset == 0 && covers(ref, elements(ref) * element_bytes);
 }
 
-// The op's call as one of those that make the whole from the code at `argument` (read_codes.cpp).
+// The call of read_codes.cpp that unpacks the code at `argument` and then does what `call` does.
 TorchCall unpacker_of(const TorchCall& call, const char* name, size_t argument,
                       const TensorRef& code, int64_t bound = 0) {
   const TensorRef& whole = *tensor_of(call, argument);
@@ -91,7 +91,7 @@ TorchCall unpacker_of(const TorchCall& call, const char* name, size_t argument,
   return read;
 }
 
-// The op's call as one of ours, with the code at `argument`.
+// Our call that does what `call` does, directly from the code at `argument`.
 TorchCall reader_of(const TorchCall& call, const char* name, size_t argument,
                     const TensorRef& code) {
   TorchCall read = call;
@@ -100,7 +100,8 @@ TorchCall reader_of(const TorchCall& call, const char* name, size_t argument,
   return read;
 }
 
-// Element by element from `grad` (argument 0) and the packed argument, all of one geometry.
+// Whether the call works element by element on `grad` (argument 0) and the packed argument, all of
+// one geometry.
 bool is_elementwise(const TorchCall& call, size_t argument) {
   const TensorRef* grad = tensor_of(call, 0);
   const TensorRef* packed = tensor_of(call, argument);
@@ -110,7 +111,7 @@ bool is_elementwise(const TorchCall& call, size_t argument) {
          has_layout_of(*grad, result);
 }
 
-// `name` reads the bits itself, "..._unpacked" those of other types and layouts.
+// "<name>_packed" reads the bits directly; "<name>_unpacked" serves all other types and layouts.
 std::optional<PackRule> sign_rule(const TorchCall& call, const std::string& name, bool nan_counts) {
   const TensorRef* self = tensor_of(call, 1);
   if (self == nullptr || !is_floating(*self) || !is_dense(*self)) return std::nullopt;
@@ -125,7 +126,7 @@ std::optional<PackRule> sign_rule(const TorchCall& call, const std::string& name
                   .may_take_first = is_direct};
 }
 
-// A number that stands there by itself, not one that somebody may change.
+// Only for a threshold of integer 0 that cannot change from step to step.
 std::optional<PackRule> threshold_rule(const TorchCall& call) {
   const c10::IValue& threshold = call.arguments[2].constant;
   if (call.has_host_numbers || !threshold.isInt() || threshold.toInt() != 0) return std::nullopt;
@@ -152,7 +153,7 @@ std::optional<PackRule> native_dropout_rule(const TorchCall& call) {
   return rule;
 }
 
-// The op in front of `op` that makes this storage's content, or changes it; none.
+// The last op before `op` that writes this storage; none if there is none.
 std::optional<size_t> writer_before(const StepProgram& step, size_t op, int32_t storage) {
   for (size_t i = op; i-- > 0;) {
     const std::vector<Write>& writes = step.program.ops[i].forms[0].writes;
@@ -165,7 +166,7 @@ const TorchCall& call_at(const StepProgram& step, size_t op) {
   return step.calls[step.program.ops[op].forms[0].call.index()];
 }
 
-// Whether the call scales by a number that leaves two kinds of elements two, neither of them NaN.
+// Whether the call scales by a number that keeps two values distinct, and neither NaN.
 bool scales(const TorchCall& call) {
   const std::string name = full_name(call.handle);
   if (name != "aten::div_.Scalar" && name != "aten::mul_.Scalar") return false;
@@ -174,7 +175,8 @@ bool scales(const TorchCall& call) {
   return std::isfinite(factor) && factor != 0;
 }
 
-// bernoulli_ makes zeros and ones, and what only scales them leaves two kinds. All these calls.
+// All calls that made `noise`: bernoulli_ (zeros and ones), then only scaling, so that elements
+// have two values. Empty otherwise.
 std::vector<TorchCall> makers_of_two(const StepProgram& step, size_t op, const TensorRef& noise) {
   std::vector<TorchCall> makers;
   size_t at = op;
@@ -248,7 +250,7 @@ std::optional<PackRule> pool_rule(const StepProgram& step, size_t op) {
                   .before = {call_at(step, *maker)}};
 }
 
-// Ops whose indices lie below the size that they are taken along.
+// Whether the call makes indices, all smaller than the size of the dimension that it reduces.
 bool makes_indices(const TorchCall& call) {
   static const auto& names = *new std::set<std::string>{
       "aten::max.dim",
@@ -266,7 +268,7 @@ bool makes_indices(const TorchCall& call) {
   return names.contains(full_name(call.handle));
 }
 
-// `bound`: the kernel refuses indices that are not below it.
+// `bound`: the kernel raises an error for indices of `bound` or more.
 std::optional<PackRule> index_rule(const StepProgram& step, size_t op, const char* name,
                                    size_t argument, int64_t bound) {
   const TorchCall& call = call_at(step, op);
@@ -284,7 +286,7 @@ std::optional<PackRule> index_rule(const StepProgram& step, size_t op, const cha
                   .before = {call_at(step, *maker)}};
 }
 
-// Of the tensor in the first argument: along the dimension in the second.
+// Size of the first argument (a tensor) along the dimension in the second argument.
 int64_t size_along(const TorchCall& call) {
   const TensorRef* self = tensor_of(call, 0);
   if (self == nullptr || self->sizes.empty()) return 0;
@@ -292,7 +294,7 @@ int64_t size_along(const TorchCall& call) {
   return self->sizes.at(static_cast<size_t>(dim < 0 ? dim + std::ssize(self->sizes) : dim));
 }
 
-// Of the tensor in the second argument: one plane, or volume.
+// Elements of one plane, or volume, of the tensor in the second argument.
 int64_t window_size(const TorchCall& call, size_t dimensions) {
   const TensorRef* self = tensor_of(call, 1);
   if (self == nullptr || self->sizes.size() < dimensions) return 0;

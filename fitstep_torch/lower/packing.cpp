@@ -14,7 +14,7 @@
 namespace fitstep::torch_side {
 namespace {
 
-// An op to be, in front of the first that may read its code.
+// An optional op to add, before the first op that may read its code.
 struct Packer {
   size_t before = 0;
   StorageId source;
@@ -64,8 +64,8 @@ class Packing {
     }
   }
 
-  // The op's read of what is packed, where no other argument of it lies there too, and where the
-  // storage is the step's own and holds nothing else.
+  // The op's read of the packed storage. Null if another argument lies there too, or if the storage
+  // is not a temporary that holds only this tensor.
   const Read* only_read(const Op& op, const PackRule& rule, StorageId source) const {
     const Form& form = op.forms.front();
     const TorchCall& call = step_.calls[form.call.index()];
@@ -89,7 +89,7 @@ class Packing {
 
   std::string text_of(const TorchCall& call) const { return signature_of(call, sizes_); }
 
-  // Those behind the longest time without a use: forward ops have the whole beside them.
+  // Keeps the readers after the longest gap between uses; before it the tensor is there anyway.
   void keep_late_readers(Packer& packer) const {
     const size_t last = packer.readers.back().first;
     std::vector<size_t> uses;
@@ -107,7 +107,7 @@ class Packing {
     packer.before = packer.readers.front().first;
   }
 
-  // Whether nobody needs the whole of it behind the first that could read the code.
+  // Whether packing saves enough bytes, and no op after the first reader needs the unpacked tensor.
   bool is_worth_it(const Packer& packer) const {
     const TorchCall& pack = packer.readers.front().second.pack;
     const int64_t code_bytes = bytes_of(*pack.results.front().tensors.front());
@@ -126,7 +126,7 @@ class Packing {
     return true;
   }
 
-  // New numbers for all ops, with gaps for the packers.
+  // Renumbers all ops, with gaps for the packers.
   void make_room() {
     const size_t count = program().ops.size();
     std::vector<Op> ops;
@@ -138,7 +138,7 @@ class Packing {
       for (; next != packers_.end() && next->before == i; ++next) {
         ops.emplace_back();
         regions.push_back(-1);
-        origins.emplace_back(-1, -1);  // Of no recorded call: none of its numbers changes.
+        origins.emplace_back(-1, -1);  // No recorded call, so no number changes.
       }
       now[i] = ops.size();
       ops.push_back(std::move(program().ops[i]));
@@ -164,7 +164,7 @@ class Packing {
     }
   }
 
-  // In the last of the gaps in front of its first reader that is still free.
+  // The last free gap before the packer's first reader.
   OpId free_place(const Packer& packer) {
     size_t place = packer.before - 1;
     while (!program().ops[place].forms.empty()) --place;
@@ -232,7 +232,7 @@ class Packing {
     step_.packed.push_back(std::move(packed));
   }
 
-  // The kernel reads each element of its first argument before it writes there.
+  // The result may take the first argument's address: each element is read before it is written.
   void let_take_first(const TorchCall& call, Form& form) {
     const StorageId first(call.arguments[0].tensors.front()->storage);
     const Storage& taken = program().storages[first.index()];
@@ -248,7 +248,7 @@ class Packing {
 
   StepProgram& step_;
   const Claims& claims_;
-  std::vector<int64_t> sizes_;  // Of storages, as signatures have them.
+  std::vector<int64_t> sizes_;  // By storage, as in signatures.
   std::vector<Packer> packers_;
 };
 

@@ -1,16 +1,16 @@
-// Packing in a lowered program: what could be kept in fewer bytes, as optional ops and forms.
+// Packing: optional ops and forms by which a plan keeps a tensor in fewer bytes.
 //
-//   threshold_backward(grad, y, 0)            sign of y          1 bit of an element
+//   threshold_backward(grad, y, 0)            sign of y          1 bit per element
 //   leaky_relu_backward(grad, y, slope)       sign of y          1 bit
 //   max_pool2d_with_indices_backward(...)     place in window    1 byte of 8
-//   mul(grad, noise)  of a dropout            which of two       1 bit
+//   mul(grad, noise)  of a dropout            0 or the scale     1 bit
 //   native_dropout_backward(grad, mask)       true or false      1 bit of 8
 //   where, masked_fill(grad, mask)            true or false      1 bit of 8
 //   scatter(0, index, grad) behind a maximum  place in its row   1, 2 or 4 bytes of 8
 //
-// Such an op gains a form that reads the code, made by an operator of ours from the same storage.
-// Sizes follow from shapes alone. What a form claims, that its bits are the default's, the profile
-// tests by running both ways from the same inputs.
+// Each of these ops gains a form that reads the code. An optional op of ours makes the code. Sizes
+// follow from shapes alone. A form claims the bits of the default form; the profile tests this by
+// running both from the same inputs.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ namespace fitstep::torch_side {
 
 struct StepProgram;
 
-// Two ways from the same inputs to the same results.
+// Two sequences of calls, from the same inputs to the same results.
 struct Chains {
   std::vector<TorchCall> plain;
   std::vector<TorchCall> packed;  // With a code.
@@ -33,11 +33,11 @@ struct Chains {
 struct Packed {
   OpId op;
   int32_t form = 0;
-  Chains chains;  // These end with the op's own call, and with the form's.
+  Chains chains;  // `plain` ends with the op's own call, `packed` with the form's.
 };
 
-// Adds them where a plan may gain by it: the storage is the step's own, at least so large, and
-// nobody needs the whole of it later. Those whose claim is refuted are left out.
+// Adds them where a plan may gain: the storage is a temporary, saves at least kLeastSavedBytes, and
+// no later op needs the unpacked tensor. Leaves out forms whose claim is refuted.
 inline constexpr int64_t kLeastSavedBytes = 64 * 1024;
 void add_packing(StepProgram& step, const Claims& claims);
 

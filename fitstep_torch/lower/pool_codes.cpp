@@ -13,15 +13,15 @@
 namespace fitstep::torch_side {
 namespace {
 
-constexpr size_t kIndices = 7;  // Where the backward call has them.
+constexpr size_t kIndices = 7;  // Argument of the backward call.
 
-// All that is to change for one pool.
+// One pool and the backward calls that read its indices.
 class Pool {
  public:
   // REQUIRES: the op is a call of aten::max_pool2d_with_indices.
   Pool(StepProgram& step, size_t op) : step_(step), op_(op) {}
 
-  // Whether nobody but backward ops of ours could read the indices.
+  // Finds the ops that read the indices; false if one of them cannot read codes.
   bool find_readers() {
     const TorchCall& call = call_of(op_);
     const std::vector<TensorRef> made = tensors_of(call.results);
@@ -35,13 +35,12 @@ class Pool {
     return !readers_.empty();
   }
 
-  // Null where planes do not follow each other.
+  // Our pool's call; none if the images are not contiguous.
   std::optional<TorchCall> ours() const {
     TorchCall made = call_of(op_);
     const TensorRef& x = *made.arguments[0].tensors.front();
     const TensorRef& y = *made.results[0].tensors.front();
-    // With channels last PyTorch's kernel is the faster one for many shapes
-    // (benchmarks/kernels/pools.py).
+    // With channels last PyTorch's kernel is faster for many shapes (benchmarks/kernels/pools.py).
     if (!is_contiguous(x) || !is_contiguous(y)) return {};
     made.handle =
         c10::Dispatcher::singleton().findSchemaOrThrow("fitstep::max_pool2d_with_codes", "");

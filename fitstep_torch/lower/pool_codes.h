@@ -1,10 +1,10 @@
-// Max pools over planes that make the codes of pack_pool.cpp instead of indices, from the first.
+// Max pools that make 1-byte codes (pack_pool.cpp) instead of int64 indices.
 //
 //   y, indices = max_pool2d_with_indices(x)      y, codes = max_pool2d_with_codes(x)
 //   ... backward(grad, x, indices)               ... backward_packed(grad, x, codes)
 //
-// An index has eight bytes, twice as many as the element of y beside it, and only the backward part
-// reads it. So where nobody else does, a plan never has to hold one, not even while the pool runs.
+// An index has eight bytes, twice as many as a float of y. If only the backward call reads the
+// indices, our pool makes codes, and a plan never holds an index, not even while the pool runs.
 #pragma once
 
 #include <vector>
@@ -15,14 +15,14 @@
 
 namespace fitstep::torch_side {
 
-// A pool of PyTorch's that has become one of ours: claims for the profile to test.
+// A pool of PyTorch's that our pool replaced: claims for the profile to test.
 struct Recoded {
   TorchCall original;
   TorchCall ours;               // With the same first result.
   std::vector<Chains> readers;  // From the pool to a gradient.
 };
 
-// Storages of indices stay in the program, unused: plain PyTorch has them. So do the ops' names.
+// The indices' storages stay, unused, because plain PyTorch has them; so do the ops' names.
 void recode_pools(StepProgram& step, const Claims& claims);
 
 }  // namespace fitstep::torch_side

@@ -1,4 +1,4 @@
-// Splits what PyTorch does in one call into calls that can be planned one by one.
+// Splits one call of PyTorch into several calls that a plan can place and order one by one.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -15,8 +15,8 @@ std::vector<int64_t> sizes_of(const Tape& tape) {
   return sizes;
 }
 
-// A view only gives a name to bytes that are there already: nothing is written but perhaps the
-// tensor's own geometry (transpose_), and every result lies in the storage of an argument.
+// A view touches no bytes: every result lies in the storage of an argument. At most the tensor's
+// own geometry changes (transpose_).
 bool is_view(const TorchCall& call) {
   if (call.handle.hasTag(at::Tag::inplace_view)) return !changes_memory(call.handle);
   for (size_t i = 0; i < call.arguments.size(); ++i) {
@@ -38,7 +38,7 @@ bool is_list_operator(const TorchCall& call) {
          !call.arguments.empty() && call.arguments[0].kind == Value::Kind::TensorList;
 }
 
-// Entry `index` of a list of `count` entries, as a list of one; anything else as it is.
+// If `value` is a list of `count` entries: a list with only entry `index`; else `value`.
 Value slice(const Value& value, size_t index, size_t count) {
   Value one = value;
   if (value.kind == Value::Kind::TensorList && value.tensors.size() == count) {
@@ -65,7 +65,7 @@ std::vector<TorchCall> split_list(const TorchCall& call) {
   return calls;
 }
 
-// The weight gradient first, so that the saved input can go before the data gradient is made.
+// The weight gradient first: the saved input can then be freed before the data gradient is made.
 std::vector<TorchCall> split_convolution_backward(const TorchCall& call) {
   const auto place = static_cast<size_t>(argument_index(call.handle, "output_mask"));
   const c10::List<bool> mask = call.arguments[place].constant.toBoolList();
@@ -110,7 +110,7 @@ TapeOp make_clone(const TensorRef& source, const TensorRef& fresh) {
   return op;
 }
 
-// A tensor of the same values, first used by the op at `position`.
+// A tensor for a contiguous copy of `source`, in a new storage born at op `position`.
 TensorRef fresh_like(Tape& tape, const TensorRef& source, int64_t position) {
   TensorRef fresh = source;
   fresh.is_conjugate = fresh.is_negative = false;
@@ -128,7 +128,7 @@ TensorRef fresh_like(Tape& tape, const TensorRef& source, int64_t position) {
   return fresh;
 }
 
-// The user gets tensors of his own: what lies in a storage that outlives the step is cloned.
+// Clones outputs in storages that outlive the step, so that no later step changes them.
 void own_outputs(Tape& tape, std::vector<TapeOp>& ops) {
   for (TensorRef& output : tape.outputs) {
     TapeStorage& storage = tape.storages[static_cast<size_t>(output.storage)];
@@ -147,9 +147,8 @@ void own_outputs(Tape& tape, std::vector<TapeOp>& ops) {
   }
 }
 
-// Storages that some recorded call writes.
-// A literal that is written, or that outlives the step, is made anew in every step: a clone of its
-// bytes, at the place where the step function made it. Returns the clones by that place.
+// A literal that the step writes or that outlives it is cloned in every step, at the position where
+// the step function made it. Returns the clones by that position.
 std::multimap<int64_t, TapeOp> make_literals_anew(Tape& tape) {
   std::multimap<int64_t, TapeOp> clones;
   const std::set<int32_t> written = written_storages(tape);
@@ -212,7 +211,7 @@ std::vector<TapeOp> split_ops(Tape& tape, const Claims& claims) {
     }
   }
   first_of.back() = static_cast<int64_t>(ops.size());
-  // Births and deaths were counted in recorded calls.
+  // Births and deaths were positions of recorded calls; now they are positions of split ops.
   for (TapeStorage& storage : tape.storages) {
     if (storage.born >= 0) storage.born = first_of[static_cast<size_t>(storage.born)];
     if (storage.dead >= 0) storage.dead = first_of[static_cast<size_t>(storage.dead)];

@@ -30,7 +30,7 @@ std::set<int32_t> written_storages(const Tape& tape) {
 
 namespace {
 
-// Whether the call writes all of what it is given there, and reads none of it.
+// Whether the call overwrites all bytes of this argument without reading them.
 bool fills(const TapeOp& op, size_t argument, const Tape& tape) {
   constexpr std::array<std::string_view, 11> kFilling = {
       "aten::copy_",   "aten::fill_",       "aten::zero_",      "aten::bernoulli_",
@@ -51,7 +51,7 @@ bool fills(const TapeOp& op, size_t argument, const Tape& tape) {
 
 struct Undefined {
   std::set<int32_t> at_end;
-  std::set<int32_t> read;  // Of those that `empty` has made: read before all of it was written.
+  std::set<int32_t> read;  // Made by `empty`, and read before fully written.
 };
 
 Undefined look_at_undefined(const Tape& tape) {

@@ -1,7 +1,7 @@
 // A tape: one segment of a training step in PyTorch's own terms, as it was recorded.
 //
-// Operator, arguments, and for every tensor the storage that it lies in and its geometry there.
-// Storages are numbered in order of appearance; views are no calls, as they touch no bytes.
+// A call is an operator with its arguments; a tensor is a storage number and a geometry. Storages
+// are numbered in order of appearance. Views are not on the tape, because they touch no bytes.
 //
 //   call       aten::addmm   aten::relu_
 //   storage    2 = f(0, 1)   2 = g(2)
@@ -24,10 +24,10 @@ namespace fitstep::torch_side {
 struct TapeOp {
   TorchCall call;
   Source source;
-  int32_t region = -1;  // Which call of an optimizer's step it is part of; -1 outside.
-  std::shared_ptr<const TorchCall> joint = nullptr;  // What this one and those behind it split.
-  int32_t origin = -1;  // Where it is a part of a recorded call: that one,
-  int32_t part = -1;    // and the entry of its lists that it is for; -1 where that is all of them.
+  int32_t region = -1;                               // Number of its optimizer step; -1 outside.
+  std::shared_ptr<const TorchCall> joint = nullptr;  // The call that was split.
+  int32_t origin = -1;  // Index of the recorded call that it is a part of.
+  int32_t part = -1;    // The entry of that call's lists that it handles; -1: all entries.
 };
 
 struct TapeStorage {
@@ -38,7 +38,7 @@ struct TapeStorage {
   bool has_content_at_start = false;
   int64_t size_bytes = 0;
   int64_t born = -1;  // Index of the op that made it; -1 for those bound before the recording.
-  int64_t dead = -1;  // Index of the first op that no longer finds it; -1 while it lives.
+  int64_t dead = -1;  // Index of the first op after its death; -1 while it lives.
   std::optional<at::Tensor> literal;  // The real bytes of a literal.
   c10::Device device = c10::DeviceType::CPU;
 };
@@ -49,19 +49,18 @@ struct Tape {
   std::vector<TensorRef> outputs;  // What the step function returned.
 };
 
-// Numbers of the storages that some call writes; of those whose bytes some call reads.
+// Numbers of the storages that a call writes, and of those whose bytes a call reads.
 std::set<int32_t> written_storages(const Tape& tape);
 std::set<int32_t> read_storages(const Tape& tape);
 
-// Those whose bytes at the end are not the program's alone: what `empty` found in memory may be in
-// them.
+// Storages that may still hold uninitialised bytes (of `empty`) at the end of the tape.
 std::set<int32_t> undefined_storages(const Tape& tape);
 
-// Whether `empty` fills, mostly with NaN, as it does under deterministic algorithms.
+// Whether `empty` fills its tensor, mostly with NaN (under deterministic algorithms).
 bool kernels_fill_what_they_make();
 
-// What `empty` makes is zero where it is read before it is filled: an arena has other bytes than
-// the system's fresh memory, and rows of padding times zero may be NaN.
+// Replaces `empty` by zeros where a tensor is read before it is filled. Fresh memory of the system
+// is mostly zero; an arena's is not, and padding rows times zero could become NaN.
 void zero_what_is_read(Tape& tape);
 
 }  // namespace fitstep::torch_side

@@ -42,8 +42,8 @@ int64_t product(const TorchCall& call, const char* left) {
   return 2 * elements(results.data()) * dimension(argument(call, left), -1);
 }
 
-// A weight has a slice of dimension 0 for each channel of the side that it is slid over: the output
-// side, and when transposed the input side. Each gradient costs as much as the forward pass.
+// A weight has one slice of dimension 0 for each output channel; for each input channel when
+// transposed. Each gradient costs as much as the forward pass.
 int64_t convolution(const TorchCall& call, bool is_backward) {
   const TensorRef* weight = argument(call, "weight");
   const int64_t per_element = elements(weight) / std::max<int64_t>(dimension(weight, 0), 1);
@@ -57,7 +57,7 @@ int64_t convolution(const TorchCall& call, bool is_backward) {
   return forward * (int64_t{mask[0]} + int64_t{mask[1]});
 }
 
-// Scores, then the mixture of values; a causal mask is counted in full.
+// Scores, then the weighted sum of values. A causal mask saves nothing in this count.
 int64_t attention(const TorchCall& call) {
   const TensorRef* query = argument(call, "query");
   const TensorRef* value = argument(call, "value");
@@ -66,14 +66,14 @@ int64_t attention(const TorchCall& call) {
   return 2 * rows * keys * (dimension(query, -1) + dimension(value, -1));
 }
 
-// Of all gates at every position.
+// Products for all gates, at every position.
 int64_t recurrent_layer(const TorchCall& call, const char* of_input, const char* of_hidden) {
   const TensorRef* input = argument(call, "input");
   const int64_t positions = elements(input) / std::max<int64_t>(dimension(input, -1), 1);
   return 2 * positions * (elements(argument(call, of_input)) + elements(argument(call, of_hidden)));
 }
 
-// Whether the call reads only those rows of the argument that its other arguments name.
+// Whether the call reads only some rows of the argument, chosen by its other arguments.
 bool is_gathered_from(const std::string& name, size_t index) {
   return index == 0 && (name == "aten::embedding" || name == "aten::gather" ||
                         name == "aten::index_select" || name == "aten::index.Tensor");
@@ -90,7 +90,7 @@ int64_t flops_of(const TorchCall& call) {
   if (name == "aten::convolution") return convolution(call, /*is_backward=*/false);
   if (name == "aten::convolution_backward") return convolution(call, /*is_backward=*/true);
   if (name == "aten::_scaled_dot_product_flash_attention_for_cpu") return attention(call);
-  // The backward kernel computes the scores once more and four gradients of the same size.
+  // The backward kernel recomputes the scores, and computes four products of the same size.
   if (name == "aten::_scaled_dot_product_flash_attention_for_cpu_backward")
     return attention(call) / 2 * 5;
   if (name == "aten::mkldnn_rnn_layer") return recurrent_layer(call, "weight0", "weight1");

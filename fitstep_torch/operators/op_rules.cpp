@@ -107,7 +107,7 @@ void add_overwrites(Table& table) {
     table[name].overwrites = true;
 }
 
-// Element by element: nothing of an input is read after the same element of the result was written.
+// Elementwise kernels: they read an input element before they write the result's same element.
 void add_in_place(Table& table) {
   const auto may = [&](std::vector<std::string> arguments,
                        std::initializer_list<const char*> names) {
@@ -128,9 +128,9 @@ void add_undefined(Table& table) {
   for (const char* name : {"aten::empty.memory_format", "aten::empty_like", "aten::empty_strided",
                            "aten::empty_permuted", "aten::new_empty", "aten::new_empty_strided"})
     table[name].is_undefined = true;
-  // Seed and offset, where there is no dropout.
+  // Seed and offset: uninitialised without dropout.
   table["aten::_scaled_dot_product_efficient_attention"].undefined_results = {2, 3};
-  // A workspace, whose lines are padded.
+  // A workspace with padded rows.
   table["aten::mkldnn_rnn_layer"].undefined_results = {3};
 }
 

@@ -16,16 +16,16 @@ namespace {
 
 using Kind = OperatorFacts::Kind;
 
-// Give back the storage of their argument although the schema does not say so.
+// Return a view although the schema does not say so.
 constexpr std::array<std::string_view, 5> kHiddenViews = {
     "aten::_unsafe_view", "aten::lift", "aten::unsafe_split", "aten::unsafe_split_with_sizes",
     "aten::unsafe_chunk"};
-// Look at bytes although no tag says so.
+// Read values although no tag says so.
 constexpr std::array<std::string_view, 4> kHiddenAsks = {
     "aten::_linalg_check_errors", "aten::_assert_async",
     "aten::_nested_tensor_from_mask_left_aligned", "aten::_validate_compressed_sparse_indices"};
-// Look at geometry, devices and lengths only, although their results depend on data by their tags,
-// or are tensors, which a nested tensor holds.
+// Read only geometry, devices and lengths, although their tags say that results depend on data, or
+// although their results are tensors (which a nested tensor holds).
 constexpr std::array<std::string_view, 5> kHiddenQueries = {
     "aten::_use_cudnn_ctc_loss", "aten::_use_miopen_ctc_loss", "aten::_nested_tensor_size",
     "aten::_nested_tensor_strides", "aten::_nested_tensor_storage_offsets"};
@@ -54,7 +54,7 @@ bool has_tensors(const c10::TypePtr& type) {
   return false;
 }
 
-// The written argument that a result of this alias is.
+// Index of the written argument that a result with this alias returns.
 int32_t written_argument(const c10::FunctionSchema& schema, const c10::AliasInfo& of) {
   for (size_t i = 0; i < schema.arguments().size(); ++i) {
     const auto* alias = schema.arguments()[i].alias_info();
@@ -76,7 +76,7 @@ Kind kind_of(const c10::OperatorHandle& op, const OperatorFacts& facts) {
   if ((op.hasTag(at::Tag::dynamic_output_shape) && !is_index) || is_among(name, kHiddenDynamic) ||
       op.operator_name().overload_name == "tensor_indices_or_sections")  // Of tensor_split().
     return Kind::Dynamic;
-  // Before views: to(), contiguous() or reshape() may be one and may be none.
+  // Before views, because to(), contiguous() and reshape() return a view or a copy.
   const bool is_composite =
       op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) &&
       !op.hasKernelForDispatchKey(c10::DispatchKey::CPU);
@@ -116,7 +116,7 @@ OperatorFacts make_facts(const c10::OperatorHandle& op) {
   }
   facts.makes_by_sizes |= !takes_tensors;
   facts.is_for_each = name.starts_with("aten::_foreach_") && !facts.written.empty();
-  // Of an operator that is not PyTorch's nobody knows.
+  // In a custom operator every number may be a size.
   facts.numbers_are_sizes = name.starts_with("aten::arange") || name.starts_with("aten::range") ||
                             !(name.starts_with("aten::") || name.starts_with("fitstep::"));
   for (const c10::Argument& result : schema.returns()) {
@@ -143,7 +143,7 @@ const OperatorFacts& facts_of(const c10::OperatorHandle& op) {
   static auto* const known = new std::unordered_map<c10::OperatorHandle, OperatorFacts>();
   const std::lock_guard<std::mutex> lock(mutex);
   const auto found = known->find(op);
-  if (found != known->end()) return found->second;  // References stay true.
+  if (found != known->end()) return found->second;  // References stay valid.
   return known->emplace(op, make_facts(op)).first->second;
 }
 

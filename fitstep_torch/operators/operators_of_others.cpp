@@ -13,7 +13,7 @@
 namespace fitstep::torch_side {
 namespace {
 
-// Namespaces, with a space before and behind each.
+// Namespaces of PyTorch and ours, each between spaces.
 constexpr std::string_view kOwn =
     " aten fitstep prim prims debugprims rngprims inductor_prims inductor quantized _quantized "
     "quantization mkldnn mkldnn_prepacked mkl onednn sparse profiler c10d _c10d_functional "
@@ -25,7 +25,7 @@ constexpr std::string_view kRegisteredAt = "registered at ";
 
 struct Looked {
   std::mutex mutex;
-  std::string folder;  // Of PyTorch's Python.
+  std::string folder;  // Of PyTorch's Python package.
   std::set<std::string> pure;
   std::unordered_map<c10::OperatorHandle, bool> known;
 };
@@ -35,13 +35,13 @@ Looked& looked() {
   return made;
 }
 
-// Where the source of a line of dumpState() is: "CPU: registered at PLACE :: ...".
+// PLACE of a line "CPU: registered at PLACE :: ..." of dumpState().
 std::string_view place_in(std::string_view line) {
   const size_t at = line.find(kRegisteredAt);
   return at == std::string_view::npos ? std::string_view() : line.substr(at + kRegisteredAt.size());
 }
 
-// The folder that PyTorch was built in, as its schemas name it.
+// The folder in which PyTorch was built, as dumpState() shows it.
 const std::string& build_folder() {
   static const std::string found = [] {
     const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::add", "Tensor");
@@ -57,7 +57,7 @@ const std::string& build_folder() {
   return found;
 }
 
-// Kernels that only say what results look like compute nothing.
+// Meta and fake kernels only describe results; they do not count.
 bool says_geometry(std::string_view line) {
   return line.starts_with("Meta") || line.find("Meta:") != std::string_view::npos ||
          line.starts_with("Fake") || line.starts_with("debug:") ||
@@ -65,7 +65,7 @@ bool says_geometry(std::string_view line) {
 }
 
 bool has_kernel_of_others(const c10::OperatorHandle& op, const std::string& folder) {
-  if (build_folder().empty()) return false;  // Built in a way that leaves no trace.
+  if (build_folder().empty()) return false;  // This build does not show its folder.
   const bool is_prim = op.operator_name().name.find("prims::") != std::string::npos;
   std::istringstream lines(op.dumpState());
   std::string line;

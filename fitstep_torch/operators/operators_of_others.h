@@ -1,10 +1,8 @@
-// Operators that are neither PyTorch's nor ours: custom operators, and kernels that somebody has
-// registered for PyTorch's own.
+// Operators of others: custom operators, and PyTorch operators with a kernel of somebody else.
 //
-// What such a kernel does is nobody's to foretell: it may read and change what Python has, draw
-// from a generator of its own, keep what it was given, look at autocast. So it is no part of
-// programs: it runs between segments, in its turn, once per call, on the tensors that Python gives
-// it.
+// Such a kernel may do anything: read and change Python objects, draw from its own generator, keep
+// its arguments, look at autocast. So programs do not contain it. It runs between segments, once
+// per call, on the tensors that Python gives it.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -14,21 +12,21 @@
 
 namespace fitstep::torch_side {
 
-// Unless it was declared pure. Looked up once for each operator. Thread-safe.
+// Whether this is an operator of others that nobody has declared pure. Cached; thread-safe.
 bool is_of_others(const c10::OperatorHandle& op);
 
-// Where PyTorch's own Python is: what it registers is PyTorch's.
+// Sets the folder of PyTorch's Python package; kernels registered from there are PyTorch's own.
 void note_pytorchs_folder(const std::string& folder);
 
-// By name, "aten::add" say, with words before it or behind it: whether its namespace is PyTorch's
-// or ours.
+// Whether the namespace of the operator in `name` ("aten::add") is PyTorch's or ours. `name` may
+// have words before and after the operator.
 bool has_own_name(std::string_view name);
 
-// From now on its kernels, of all overloads, are taken for what PyTorch's are: what they do follows
-// from their arguments, and they keep and change nothing else.
+// Treats the operator, with all overloads, like PyTorch's from now on: results depend on arguments
+// alone, and kernels keep and change nothing else.
 void declare_pure(const std::string& name);
 
-// Kernels may have been registered since.
+// Clears the cache: somebody may have registered kernels.
 void look_at_operators_again();
 
 }  // namespace fitstep::torch_side

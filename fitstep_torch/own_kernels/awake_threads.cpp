@@ -6,7 +6,7 @@
 
 namespace fitstep::torch_side {
 
-// Its end waits for every thread's begin.
+// An empty parallel region: its end waits until every thread has begun.
 void wake_threads() {
   at::parallel_for(0, at::get_num_threads(), 1, [](int64_t, int64_t) {});
 }

@@ -1,14 +1,13 @@
 // fitstep::bernoulli_: the bits of aten::bernoulli_.float, several times as fast.
 //
-// PyTorch draws one number after another. Here a whole block of the generator is stepped, tempered
-// and compared at once, in loops that vectorise:
+// PyTorch draws one number after another. This kernel steps, tempers and compares a whole block of
+// the generator's state at once, in loops that vectorise:
 //
 //   state (624) -> tempered numbers -> pairs of 32 bits -> 53 of them < p * 2^53 ? 1 : 0
 //
-// The generator is the Mersenne Twister of Matsumoto and Nishimura (1998), as in PyTorch; a uniform
-// double of PyTorch is the low 53 bits of two numbers, so comparing integers is comparing doubles.
-// The profile compares both operators' bits, and the generator's state after them, before a plan
-// uses this one.
+// The generator is PyTorch's: the Mersenne Twister of Matsumoto and Nishimura (1998). PyTorch's
+// uniform double is the low 53 bits of two numbers, so comparing integers equals comparing doubles.
+// The profile compares bits, and the generator's state after them, before a plan uses this kernel.
 #include <ATen/CPUGeneratorImpl.h>
 #include <torch/library.h>
 
@@ -61,7 +60,7 @@ FITSTEP_VECTORISED void compare(const Numbers& numbers, uint64_t below, size_t c
   }
 }
 
-// The next `count` numbers. PyTorch counts one more as left than the block has.
+// Draws the next `count` numbers. PyTorch's `left` is one more than the block still has.
 void draw(at::mt19937_data_pod& engine, size_t count, uint32_t* numbers) {
   while (count > 0) {
     if (engine.left_ == 1) {
@@ -80,7 +79,8 @@ void draw(at::mt19937_data_pod& engine, size_t count, uint32_t* numbers) {
 
 at::Tensor& bernoulli(at::Tensor& self, double p, const std::optional<at::Generator>& given) {
   TORCH_CHECK(p >= 0 && p <= 1, "bernoulli_ expects p to be in [0, 1], but got p=", p);
-  TORCH_CHECK(self.is_contiguous() && self.scalar_type() == at::kFloat, "contiguous floats only");
+  TORCH_CHECK(self.is_contiguous() && self.scalar_type() == at::kFloat,
+              "expected a contiguous float32 tensor");
   auto* generator = at::get_generator_or_default<at::CPUGeneratorImpl>(
       given, at::detail::getDefaultCPUGenerator());
   const auto below = static_cast<uint64_t>(std::ceil(std::ldexp(p, 53)));

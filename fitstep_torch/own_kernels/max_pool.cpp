@@ -1,7 +1,7 @@
-// A max pool that makes the codes of pack_pool.cpp instead of indices.
+// A max pool that makes 1-byte codes (pack_pool.cpp) instead of int64 indices.
 //
-// Outputs are made many at a time: those of a row where planes follow each other, the channels of
-// one place where these are last. The window's elements are met in the order of PyTorch's kernel.
+// It computes many outputs at a time: a row of outputs if the image is contiguous, all channels of
+// one output if it is channels last. Windows are read in PyTorch's order.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
@@ -19,11 +19,11 @@
 namespace fitstep::torch_side {
 namespace {
 
-// Of elements and codes as wide as these, so that compilers vectorise it.
+// Codes are as wide as elements here, so that compilers vectorise the loops.
 template <class Number>
 using Wide = std::conditional_t<sizeof(Number) == sizeof(double), int64_t, int32_t>;
 
-// As PyTorch's kernels choose: the first of equal ones, and whatever is no number.
+// PyTorch's choice: the first of equal elements; NaN beats every number.
 template <class Number>
 inline void take_larger_of(const Number* x, int64_t stride, Wide<Number> code, int64_t count,
                            Number* largest, Wide<Number>* codes) {
@@ -60,7 +60,7 @@ FITSTEP_VECTORISED void narrow(const int64_t* codes, int64_t count, uint8_t* mad
 
 constexpr int64_t kAtOnce = 256;  // Outputs.
 
-// What has been found of some outputs.
+// Maxima and their codes so far, of up to kAtOnce outputs.
 template <class Number>
 struct Found {
   Number largest[kAtOnce];
@@ -72,7 +72,7 @@ struct Found {
   }
 };
 
-// One row of outputs of a plane.
+// Computes one row of outputs of a plane.
 template <class Number>
 void pool_row(const Windows& windows, const Number* plane, int64_t row, int64_t outputs,
               Number* made, uint8_t* codes) {
@@ -97,7 +97,7 @@ void pool_row(const Windows& windows, const Number* plane, int64_t row, int64_t 
   }
 }
 
-// The channels of one output, which lie beside each other.
+// Computes all channels of one output; channels are last.
 template <class Number>
 void pool_place(const Windows& windows, const Number* image, int64_t row, int64_t column,
                 int64_t channels, Number* made, uint8_t* codes) {
@@ -143,7 +143,8 @@ std::tuple<at::Tensor, at::Tensor> max_pool2d_with_codes(
     const at::Tensor& self, at::IntArrayRef kernel, at::IntArrayRef stride, at::IntArrayRef padding,
     at::IntArrayRef dilation, bool ceil_mode, bool channels_last) {
   const auto format = channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
-  TORCH_CHECK(self.dim() == 4 && self.is_contiguous(format), "images of that memory format");
+  TORCH_CHECK(self.dim() == 4 && self.is_contiguous(format),
+              "expected images in this memory format");
   const Windows windows(self.size(2), self.size(3), kernel, stride, padding, dilation);
   const std::array<int64_t, 4> sizes = {self.size(0), self.size(1), windows.outputs(0, ceil_mode),
                                         windows.outputs(1, ceil_mode)};

@@ -1,10 +1,10 @@
 // One bit per element in place of a dropout mask.
 //
-//   noise   0, 1.25, 1.25, 0, ...    a float each, of two kinds only
-//   packed  | 0 | 1.25 | 0110...b    the two, eight bytes each, then a bit per element
+//   noise   0, 1.25, 1.25, 0, ...    floats of only two values
+//   packed  | 0 | 1.25 | 0110...b    the two values, eight bytes each, then a bit per element
 //
-// The two are told apart by their bits, so any two come back as they were. Boolean masks need no
-// table: a byte of theirs is 0 or it is not.
+// Values are compared by their bits, so any two values come back unchanged. Boolean masks need no
+// table: a byte is 0 or not 0.
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <torch/library.h>
@@ -30,7 +30,7 @@ FITSTEP_VECTORISED void flag_true(const uint8_t* x, int64_t count, uint8_t* flag
   for (int64_t i = 0; i < count; ++i) flags[i] = x[i] != 0 ? 1 : 0;
 }
 
-// `out` may be `x`, for elements are read before they are written.
+// `out` may be `x`: each element is read before it is written.
 template <class Number>
 inline void multiply_by(const Number* x, const uint8_t* flags, Number no, Number yes, int64_t count,
                         Number* out) {
@@ -46,7 +46,7 @@ FITSTEP_VECTORISED void multiply(const double* x, const uint8_t* flags, double n
   multiply_by(x, flags, no, yes, count, out);
 }
 
-// A mask of native_dropout counts as a number, and what is kept is scaled behind that.
+// gradient * mask (0 or 1) * scale, in this order, as in native_dropout_backward.
 template <class Number>
 inline void multiply_twice_by(const Number* x, const uint8_t* flags, Number factor, int64_t count,
                               Number* out) {
@@ -75,9 +75,9 @@ void pack(const Bits* x, int64_t elements, uint8_t* packed) {
   });
 }
 
-// REQUIRES: the elements are of two kinds at most, by their bits.
+// REQUIRES: the elements have at most two values, by their bits.
 at::Tensor pack_two(const at::Tensor& self) {
-  TORCH_CHECK(is_dense(self), "a tensor whose elements fill its memory only");
+  TORCH_CHECK(is_dense(self), "expected a tensor without gaps in memory");
   at::Tensor packed = empty_bytes(kTableBytes + bytes_of_bits(self.numel()));
   auto* out = packed.mutable_data_ptr<uint8_t>();
   switch (self.element_size()) {
@@ -94,9 +94,9 @@ at::Tensor pack_two(const at::Tensor& self) {
 }
 
 at::Tensor multiply_packed(const at::Tensor& self, const at::Tensor& packed) {
-  TORCH_CHECK(is_dense(self), "a tensor whose elements fill its memory only");
+  TORCH_CHECK(is_dense(self), "expected a tensor without gaps in memory");
   TORCH_CHECK(packed.numel() == kTableBytes + bytes_of_bits(self.numel()),
-              "bits of another tensor");
+              "these are bits of another tensor");
   at::Tensor made = at::empty_like(self);
   const auto* table = packed.const_data_ptr<uint8_t>();
   const auto apply = [&]<class Number>(Number no) {
@@ -115,7 +115,7 @@ at::Tensor multiply_packed(const at::Tensor& self, const at::Tensor& packed) {
 }
 
 at::Tensor pack_bools(const at::Tensor& self) {
-  TORCH_CHECK(is_dense(self), "a tensor whose elements fill its memory only");
+  TORCH_CHECK(is_dense(self), "expected a tensor without gaps in memory");
   at::Tensor bits = empty_bytes(bytes_of_bits(self.numel()));
   const auto* x = static_cast<const uint8_t*>(self.const_data_ptr());
   pack_flags(
@@ -126,8 +126,8 @@ at::Tensor pack_bools(const at::Tensor& self) {
 
 at::Tensor native_dropout_backward(const at::Tensor& gradient, const at::Tensor& bits,
                                    double factor) {
-  TORCH_CHECK(is_dense(gradient), "a gradient whose elements fill its memory only");
-  TORCH_CHECK(bits.numel() == bytes_of_bits(gradient.numel()), "bits of another tensor");
+  TORCH_CHECK(is_dense(gradient), "expected a gradient without gaps in memory");
+  TORCH_CHECK(bits.numel() == bytes_of_bits(gradient.numel()), "these are bits of another tensor");
   at::Tensor made = at::empty_like(gradient);
   const auto apply = [&]<class Number>(Number by) {
     const Number* x = gradient.const_data_ptr<Number>();

@@ -1,11 +1,11 @@
-// One byte per element in place of the indices of a max pool, which have eight.
+// One byte per element instead of the eight-byte indices of a max pool.
 //
-//   input   . . . . . .       an index says where in the plane the largest is: 3 * width + 4;
-//           . [. .] . .       the byte says where in its window, row by row: here 2 of 0 .. 3,
-//           . [x .] . .       for output (1, 0) of a pool with kernel 2, stride 2 and padding
+//   input   . . . . . .       output (1, 1) of a pool with kernel 2, stride 2 and padding 1;
+//           . [. .] . .       index: place of the largest in the plane, 2 * width + 1
+//           . [x .] . .       code: its place in the window, row by row, here 2 of 0 .. 3
 //
 // Backward adds in the order of PyTorch's kernel, output after output of a plane, so the sums have
-// the same bits. Both memory formats are packed: planes one after another, and channels last.
+// the same bits. Both memory formats are supported: contiguous and channels last.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
@@ -46,8 +46,8 @@ at::Tensor pack_pool_indices(const at::Tensor& indices, int64_t height, int64_t 
   return codes;
 }
 
-// A gradient to the elements that were taken, and 0 to the others of the code's place. PyTorch adds
-// it to 0, which makes 0 of -0.
+// The gradient if the output took the element at `code`, else 0. PyTorch adds the gradient to 0,
+// which turns -0 into 0; so do we.
 template <class Number>
 inline Number share(const Number* gradient, const uint8_t* codes, uint8_t code, int64_t i) {
   using Bits = std::conditional_t<sizeof(Number) == sizeof(double), uint64_t, uint32_t>;
@@ -60,7 +60,7 @@ inline void spread_of(const Number* gradient, const uint8_t* codes, uint8_t code
 #pragma GCC ivdep
   for (int64_t i = 0; i < count; ++i) made[i] = share(gradient, codes, code, i);
 }
-// To two places that lie beside each other, for each of `count` outputs.
+// Writes two neighbouring elements for each of `count` outputs.
 template <class Number>
 inline void spread_pairs_of(const Number* gradient, const uint8_t* codes, uint8_t code,
                             int64_t count, Number* made) {
@@ -88,7 +88,7 @@ FITSTEP_VECTORISED void spread_pairs(const double* gradient, const uint8_t* code
   spread_pairs_of(gradient, codes, code, count, made);
 }
 
-// Where windows are side by side: one row of the plane, from the row of outputs that it belongs to.
+// For windows that tile the plane: writes one row of the plane from its row of outputs.
 template <class Number>
 void spread_row(const Outputs& outputs, const Windows& windows, int64_t down, const uint8_t* codes,
                 const Number* gradient, Number* made) {
@@ -104,7 +104,7 @@ void spread_row(const Outputs& outputs, const Windows& windows, int64_t down, co
   }
 }
 
-// The same for all rows; each element is written once.
+// Writes all rows of the plane; each element once.
 template <class Number>
 void spread_back(const Outputs& outputs, const Windows& windows, const uint8_t* codes,
                  const Number* gradient, Number* made) {
@@ -143,7 +143,7 @@ void add_back(const Outputs& outputs, const Windows& windows, const uint8_t* cod
       const int64_t first = windows.first(row, column);
       for (int64_t c = 0; c < channels; ++c) {
         const int64_t index = first + windows.step(code[at + c]);
-        // Codes that no pool makes add nothing.
+        // An invalid code adds nothing.
         if (index >= 0 && index < windows.plane()) plane[index * channels + c] += from[at + c];
       }
     });
@@ -157,7 +157,7 @@ at::Tensor max_pool2d_backward(const at::Tensor& gradient, const at::Tensor& sel
   const Windows windows(self.size(2), self.size(3), kernel, stride, padding, dilation);
   const Outputs outputs(gradient);
   TORCH_CHECK(codes.strides() == gradient.strides() && codes.sizes() == gradient.sizes(),
-              "codes of another tensor");
+              "these are codes of another tensor");
   const bool is_last = outputs.channels > 1;
   at::Tensor made =
       at::empty(self.sizes(), gradient.options(),

@@ -1,10 +1,9 @@
-// One bit per element in place of an activation that is needed for its sign alone.
+// One bit per element instead of an activation of which backward reads only the sign.
 //
 //   relu -> y -> pack_signs -> bits -> threshold_backward_packed
 //
-// Bits follow the memory order of y, and a gradient is only taken with the same strides. What an
-// element counts as where it is no number is what PyTorch's kernel makes of it: `self <= 0` keeps
-// NaN, `self > 0` does not.
+// Bits follow the memory order of y; a gradient must have the same strides. NaN counts as in
+// PyTorch's kernel: `self <= 0` keeps the gradient of NaN, `self > 0` does not.
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <c10/core/Scalar.h>
@@ -35,7 +34,7 @@ FITSTEP_VECTORISED void flag_above_zero(const double* x, int64_t count, uint8_t*
   for (int64_t i = 0; i < count; ++i) flags[i] = x[i] > 0.0 ? 1 : 0;
 }
 
-// Of two bytes, by their bits; `infinity` is where numbers that are none begin.
+// For two-byte floats, by their bits; bits above `infinity` are NaN.
 FITSTEP_VECTORISED void flag_halves(const uint16_t* x, uint16_t infinity, bool nan_counts,
                                     int64_t count, uint8_t* flags) {
   const auto most = static_cast<uint16_t>(nan_counts ? 0x7fff : infinity);
@@ -46,7 +45,7 @@ FITSTEP_VECTORISED void flag_halves(const uint16_t* x, uint16_t infinity, bool n
   }
 }
 
-// `out` may be `x`, for elements are read before they are written.
+// `out` may be `x`: each element is read before it is written.
 template <class Bits>
 inline void keep_flagged(const Bits* x, const uint8_t* flags, int64_t count, Bits* out) {
 #pragma GCC ivdep
@@ -77,8 +76,8 @@ FITSTEP_VECTORISED void scale(const double* x, const uint8_t* flags, double slop
 }
 
 void check_gradient(const at::Tensor& gradient, const at::Tensor& bits) {
-  TORCH_CHECK(is_dense(gradient), "a gradient whose elements fill its memory only");
-  TORCH_CHECK(bits.numel() == bytes_of_bits(gradient.numel()), "bits of another tensor");
+  TORCH_CHECK(is_dense(gradient), "expected a gradient without gaps in memory");
+  TORCH_CHECK(bits.numel() == bytes_of_bits(gradient.numel()), "these are bits of another tensor");
 }
 
 template <class Number>
@@ -102,7 +101,7 @@ void pack_halves(const at::Tensor& self, bool nan_counts, uint8_t* bits) {
 }
 
 at::Tensor pack_signs(const at::Tensor& self, bool nan_counts) {
-  TORCH_CHECK(is_dense(self), "a tensor whose elements fill its memory only");
+  TORCH_CHECK(is_dense(self), "expected a tensor without gaps in memory");
   at::Tensor bits = empty_bytes(bytes_of_bits(self.numel()));
   auto* out = bits.mutable_data_ptr<uint8_t>();
   if (self.scalar_type() == at::kDouble) {
@@ -110,7 +109,8 @@ at::Tensor pack_signs(const at::Tensor& self, bool nan_counts) {
   } else if (self.scalar_type() == at::kFloat) {
     pack<float>(self, nan_counts, out);
   } else {
-    TORCH_CHECK(self.element_size() == 2 && self.is_floating_point(), "numbers with a sign");
+    TORCH_CHECK(self.element_size() == 2 && self.is_floating_point(),
+                "expected a floating-point tensor");
     pack_halves(self, nan_counts, out);
   }
   return bits;
@@ -119,7 +119,8 @@ at::Tensor pack_signs(const at::Tensor& self, bool nan_counts) {
 at::Tensor threshold_backward(const at::Tensor& gradient, const at::Tensor& bits,
                               const at::Scalar& threshold) {
   check_gradient(gradient, bits);
-  TORCH_CHECK(threshold.toDouble() == 0, "signs say on which side of 0 an element is");
+  TORCH_CHECK(threshold.toDouble() == 0,
+              "expected threshold 0: signs cannot tell other thresholds");
   at::Tensor made = at::empty_like(gradient);
   const auto apply = [&]<class Bits>(Bits /*of the same size*/) {
     const auto* x = static_cast<const Bits*>(gradient.const_data_ptr());

@@ -1,4 +1,4 @@
-// Where the windows of a pool lie, and in which order its outputs do.
+// Positions of the windows of a pool, and the memory order of its outputs.
 #pragma once
 
 #include <ATen/Parallel.h>
@@ -12,13 +12,13 @@
 
 namespace fitstep::torch_side {
 
-// As an argument of two numbers, or one for both.
+// Two numbers from an argument that has two, one for both, or none (`otherwise`).
 inline std::array<int64_t, 2> pair_of(at::IntArrayRef list, int64_t otherwise) {
   if (list.empty()) return {otherwise, otherwise};
   return {list[0], list.size() > 1 ? list[1] : list[0]};
 }
 
-// Where the windows of a pool lie in a plane.
+// The windows of a pool in a plane of `height` rows and `width` columns.
 class Windows {
  public:
   Windows(int64_t height, int64_t width, at::IntArrayRef kernel, at::IntArrayRef stride,
@@ -30,19 +30,19 @@ class Windows {
         padding_(pair_of(padding, 0)),
         dilation_(pair_of(dilation, 1)) {
     if (stride.empty()) stride_ = kernel_;
-    TORCH_CHECK(kernel_[0] * kernel_[1] <= 256, "a window of at most 256 elements");
+    TORCH_CHECK(kernel_[0] * kernel_[1] <= 256, "expected a window of at most 256 elements");
     for (int64_t row = 0; row < kernel_[0]; ++row) {
       for (int64_t column = 0; column < kernel_[1]; ++column)
         steps_.push_back(row * dilation_[0] * width_ + column * dilation_[1]);
     }
   }
 
-  // Index in the plane of the window's first element; not in it where there is padding.
+  // Index in the plane of the window's first element; in the padding it may lie outside the plane.
   int64_t first(int64_t row, int64_t column) const {
     return (row * stride_[0] - padding_[0]) * width_ + column * stride_[1] - padding_[1];
   }
 
-  // The kernel's rows, or columns (`side` 1), that lie in the plane for an output: [first, last).
+  // Window rows (columns if `side` is 1) that lie in the plane for this output: [first, last).
   std::array<int64_t, 2> in_plane(int64_t side, int64_t output) const {
     const auto s = static_cast<size_t>(side);
     const int64_t size = side == 0 ? height_ : width_;
@@ -52,7 +52,7 @@ class Windows {
     return {first, std::min(last, kernel_[s])};
   }
 
-  // Outputs of a row, of so many, whose window has its column `column` in the plane: [first, last).
+  // Outputs of a row of `outputs` whose window column `column` lies in the plane: [first, last).
   std::array<int64_t, 2> with_column(int64_t column, int64_t outputs) const {
     const int64_t offset = column * dilation_[1] - padding_[1];
     const int64_t first = offset >= 0 ? 0 : (-offset + stride_[1] - 1) / stride_[1];
@@ -65,7 +65,7 @@ class Windows {
     return at::native::pooling_output_shape<int64_t>(
         side == 0 ? height_ : width_, kernel_[s], padding_[s], stride_[s], dilation_[s], ceil_mode);
   }
-  // Whether so many windows lie beside each other, from the plane's first element, all in it.
+  // Whether `rows` x `columns` windows tile the plane from its first element, without padding.
   bool are_side_by_side(int64_t rows, int64_t columns) const {
     return stride_ == kernel_ && padding_ == std::array<int64_t, 2>{0, 0} &&
            dilation_ == std::array<int64_t, 2>{1, 1} && rows * kernel_[0] <= height_ &&
@@ -79,7 +79,7 @@ class Windows {
   uint8_t code(int64_t row, int64_t column) const {
     return static_cast<uint8_t>(row * kernel_[1] + column);
   }
-  // From the window's first element, of channel 0 of so many.
+  // Distance from the window's first element, in elements of a plane.
   int64_t step(int64_t row, int64_t column) const {
     return row * dilation_[0] * width_ + column * dilation_[1];
   }
@@ -91,9 +91,9 @@ class Windows {
     return static_cast<uint8_t>(down * kernel_[1] + right);
   }
 
-  // The same by comparing, where each step of the window is met once and rows do not touch.
+  // Whether code_by_steps() works: window rows do not overlap, so a distance has one code.
   bool has_single_steps() const { return (kernel_[1] - 1) * dilation_[1] < dilation_[0] * width_; }
-  // No branch depends on an index, so that compilers vectorise it, and all take the same time.
+  // The code for a distance from the window's first element. No branches: compilers vectorise it.
   uint8_t code_by_steps(int64_t from_first) const {
     const int64_t down = dilation_[0] * width_;
     int64_t rows = 0;
@@ -115,29 +115,29 @@ class Windows {
   std::array<int64_t, 2> stride_;
   std::array<int64_t, 2> padding_;
   std::array<int64_t, 2> dilation_;
-  std::vector<int64_t> steps_;  // By code: from the window's first element.
+  std::vector<int64_t> steps_;  // By code: distance from the window's first element.
 };
 
-// Outputs of planes that follow each other, or lie beside each other channel by channel.
+// Outputs of a pool in contiguous or channels-last memory format.
 struct Outputs {
-  int64_t groups = 0;  // Planes, or images.
+  int64_t groups = 0;  // Planes; images if channels are last.
   int64_t rows = 0;
   int64_t columns = 0;
-  int64_t channels = 1;  // That lie beside each other.
+  int64_t channels = 1;  // Beside each other; 1 if contiguous.
   bool is_contiguous = true;
 
   explicit Outputs(const at::Tensor& tensor) : Outputs(tensor, !tensor.is_contiguous()) {}
   Outputs(const at::Tensor& tensor, bool channels_last)
       : rows(tensor.size(2)), columns(tensor.size(3)), is_contiguous(!channels_last) {
     TORCH_CHECK(is_contiguous || tensor.is_contiguous(at::MemoryFormat::ChannelsLast),
-                "planes one after another, or channels last");
+                "expected a contiguous or a channels-last tensor");
     groups = is_contiguous ? tensor.size(0) * tensor.size(1) : tensor.size(0);
     channels = is_contiguous ? 1 : tensor.size(1);
   }
 
   int64_t per_group() const { return rows * columns * channels; }
 
-  // Calls `work(group)` by several threads.
+  // Calls `work(group)` for every group, on several threads.
   template <class Work>
   void for_each_group(const Work& work) const {
     at::parallel_for(0, groups, 1, [&](int64_t begin, int64_t end) {

@@ -1,14 +1,13 @@
-// PyTorch's own kernels behind a code: the whole is made again in scratch, and the kernel is
-// called.
+// Unpacks a code into workspace, then calls PyTorch's own kernel.
 //
-//   code ──> whole, for as long as the call takes ──> aten::where, scatter, threshold_backward ...
+//   code ──> unpacked tensor, in workspace ──> aten::where, scatter, threshold_backward ...
 //
-// So the bits are PyTorch's for every shape, layout and type, at the cost of scratch; the operators
-// of pack_signs.cpp, pack_masks.cpp and pack_pool.cpp need none, for fewer cases.
+// So every shape, layout and type gives PyTorch's bits, at the cost of workspace. The operators of
+// pack_signs.cpp, pack_masks.cpp and pack_pool.cpp need no workspace, but serve fewer cases.
 //
-//   bits      bool; sign of a number     1 bit     the whole has 0 and 1
-//   two       a dropout's noise          1 bit     and a table of the two numbers
-//   indices   int64 below a bound        1, 2 or 4 bytes; what is not below it is an error
+//   bits      bool; sign of a number     1 bit     unpacked to 0 and 1
+//   two       a dropout's noise          1 bit     and a table of the two values
+//   indices   int64 below a bound        1, 2 or 4 bytes; an index outside is an error
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -36,7 +35,7 @@ enum class Kind { Bits, Two, Indices };
 
 struct Reader {
   c10::OperatorHandle handle;  // PyTorch's.
-  size_t argument = 0;         // Its code in ours.
+  size_t argument = 0;         // Is a code in our call.
   Kind kind = Kind::Bits;
 };
 
@@ -48,15 +47,15 @@ void with_index_type(int64_t bound, const Visit& visit) {
 }
 
 at::Tensor narrow_indices(const at::Tensor& self, int64_t bound) {
-  TORCH_CHECK(is_dense(self), "a tensor whose elements fill its memory only");
-  TORCH_CHECK(bound > 0 && bound <= int64_t{1} << 32, "indices below a bound of at most 2^32");
+  TORCH_CHECK(is_dense(self), "expected a tensor without gaps in memory");
+  TORCH_CHECK(bound > 0 && bound <= int64_t{1} << 32, "expected a bound from 1 to 2^32");
   at::Tensor code = empty_bytes(self.numel() * index_bytes(bound));
   const auto* from = static_cast<const int64_t*>(self.const_data_ptr());
   std::atomic<bool> is_in = true;
   with_index_type(bound, [&]<class Index>(Index) {
     auto* to = static_cast<Index*>(code.mutable_data_ptr());
     at::parallel_for(0, self.numel(), kLeastPerThread, [&](int64_t begin, int64_t end) {
-      uint64_t all = 0;  // The largest; a negative one is larger than any bound.
+      uint64_t all = 0;  // Negative indices exceed any bound.
       for (int64_t i = begin; i < end; ++i) {
         all = std::max(all, static_cast<uint64_t>(from[i]));
         to[i] = static_cast<Index>(from[i]);
@@ -114,7 +113,7 @@ void widen_bits(const at::Tensor& code, at::Tensor& whole) {
   }
 }
 
-// Codes that narrow_indices() does not make are the last index.
+// Clamps an invalid code to the last index.
 void widen_indices(const at::Tensor& code, int64_t bound, at::Tensor& whole) {
   auto* to = static_cast<int64_t*>(whole.mutable_data_ptr());
   with_index_type(bound, [&]<class Index>(Index) {
@@ -130,8 +129,8 @@ int64_t code_bytes(Kind kind, int64_t elements, int64_t bound) {
   return (kind == Kind::Two ? kTableBytes : 0) + bytes_of_bits(elements);
 }
 
-// "fitstep::where_unpacked" takes what aten::where does, with the code for `condition`, and then
-// the whole's geometry and bound.
+// By operator. "fitstep::where_unpacked" takes the arguments of aten::where, with a code as
+// `condition`, then geometry and bound of the unpacked tensor.
 const std::map<std::string, Reader>& readers() {
   static const auto& made = *[] {
     auto* const all = new std::map<std::string, Reader>;
@@ -175,7 +174,7 @@ void read_code(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const at::Tensor& code = argument.toTensor();
   at::Tensor whole = at::empty_strided(sizes, strides, code.options().dtype(dtype));
   TORCH_CHECK(code.numel() == code_bytes(reader.kind, whole.numel(), bound),
-              "a code of another tensor");
+              "this is a code of another tensor");
   if (reader.kind == Kind::Bits) widen_bits(code, whole);
   if (reader.kind == Kind::Two) widen_two(code, whole);
   if (reader.kind == Kind::Indices) widen_indices(code, bound, whole);

@@ -1,5 +1,5 @@
-// FITSTEP_VECTORISED: one copy of a function for each kind of vector unit; the loader takes the
-// best that the processor has.
+// FITSTEP_VECTORISED compiles a function for several vector units; the loader takes the best one
+// that the CPU has.
 #pragma once
 
 #if defined(__x86_64__) && defined(__GNUC__)

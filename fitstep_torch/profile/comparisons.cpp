@@ -14,7 +14,7 @@ Result<std::vector<std::string>> test_shape_only(const Bench& bench, const Torch
   const std::vector<size_t> arguments = shape_only_arguments(call);
   if (arguments.empty()) return refuted;
   FITSTEP_TRY(const std::vector<uint64_t> expected, bench.hash_results(call, {}));
-  // A kernel that does not take them has looked at them.
+  // A kernel that refuses poisoned inputs reads them.
   const auto are_same = [&](const std::vector<size_t>& poisoned) {
     const auto made = bench.hash_results(call, poisoned);
     return made && made.value() == expected;
@@ -26,7 +26,7 @@ Result<std::vector<std::string>> test_shape_only(const Bench& bench, const Torch
   return refuted;
 }
 
-// As many rows of the call's batch as there is room for; 0 for all of them, or where it has none.
+// How many rows of the call's batch fit into the room; 0 if all fit or the call has no batch.
 int64_t fewer_rows(const TorchCall& call, const std::vector<int64_t>& sizes,
                    const Workplace& place) {
   const int64_t rows = rows_of(call);
@@ -36,7 +36,7 @@ int64_t fewer_rows(const TorchCall& call, const std::vector<int64_t>& sizes,
   return fitting < rows ? fitting : 0;
 }
 
-// What `look` says on so many rows (0: all); on all of them where some kernel takes no fewer.
+// Calls `look(rows)` (0: all rows); calls it on all rows if a kernel refuses fewer.
 template <class Look>
 auto on_rows(int64_t rows, const Look& look) {
   auto found = look(rows);
@@ -60,7 +60,7 @@ Result<std::vector<uint64_t>> hash_chain(std::vector<TorchCall> calls, std::vect
 
 using BothHashes = std::pair<std::vector<uint64_t>, std::vector<uint64_t>>;
 
-// Of the results of two calls from the same inputs.
+// Hashes of the results of two calls with equal inputs.
 Result<BothHashes> hash_both(const TorchCall& a, const TorchCall& b,
                              const std::vector<int64_t>& sizes, const Workplace& place) {
   return on_rows(fewer_rows(a, sizes, place), [&](int64_t rows) -> Result<BothHashes> {
@@ -138,7 +138,7 @@ Result<bool> same_when_split(const StepProgram& step, const Split& split,
                 Bench(part.size_bytes, place).hash_results(part.call, {}));
     parts.insert(parts.end(), made.begin(), made.end());
   }
-  // The parts make the same gradients in another order.
+  // The parts make the gradients in another order.
   std::sort(joint.begin(), joint.end());
   std::sort(parts.begin(), parts.end());
   return joint == parts;

@@ -1,7 +1,7 @@
-// Claims about calls, tested by the bits that they make.
+// Tests claims about calls by comparing the bits of their results.
 //
-// Where the operands of a call do not fit into the room, as many rows of its batch are compared as
-// do; a kernel that takes no fewer is run on all of them, in ordinary memory.
+// If a call's inputs and results do not fit into the room, the test uses as many rows of its batch
+// as fit. If a kernel refuses fewer rows, it runs on all rows, in ordinary memory.
 #pragma once
 
 #include <cstdint>
@@ -16,30 +16,30 @@ namespace fitstep::torch_side {
 
 // All `sizes` are by storage number.
 
-// Tests what the rules claim of one call; returns the names of the claims that are wrong.
+// Tests the shape-only claims of one call; returns the names of the wrong claims.
 Result<std::vector<std::string>> test_shape_only(const TorchCall& call,
                                                  const std::vector<int64_t>& sizes,
                                                  const Workplace& place);
 
-// Arguments that are looked at for their geometry alone, and whose storage is nobody else's.
+// Arguments of which the kernel reads only the geometry, in storages that no other argument shares.
 std::vector<size_t> unread_arguments(const TorchCall& call,
                                      const std::vector<std::string>& refuted);
 
-// The argument whose place the form's only result may take.
+// The argument whose address the form's only result may take; none if there is none.
 std::optional<size_t> taken_argument(const Form& form, const TorchCall& call);
 
-// Whether two calls of the same arguments have the same results, and the same first one.
+// Whether two calls with equal inputs make equal results; an equal first result.
 Result<bool> same_results(const TorchCall& a, const TorchCall& b, const std::vector<int64_t>& sizes,
                           const Workplace& place);
 
 Result<bool> same_first_results(const TorchCall& a, const TorchCall& b,
                                 const std::vector<int64_t>& sizes, const Workplace& place);
 
-// Whether a call and its parts make the same.
+// Whether a call and the ops that split it make equal results.
 Result<bool> same_when_split(const StepProgram& step, const Split& split,
                              const std::vector<int64_t>& sizes, const Workplace& place);
 
-// Whether two ways from the same inputs end with the same results.
+// Whether both chains, from equal inputs, end with equal results.
 Result<bool> same_ends(const Chains& chains, const std::vector<int64_t>& sizes,
                        const Workplace& place);
 

@@ -1,4 +1,4 @@
-// Around the trial of a call: what its kernels find in memory, and counters that it leaves alone.
+// Guards for a trial run: what kernels find in fresh memory, a log of requests, counters.
 #pragma once
 
 #include <vector>
@@ -7,8 +7,8 @@
 
 namespace fitstep::torch_side {
 
-// While it lives, each byte that kernels request holds this first: what they read and have not
-// written themselves shows in their results.
+// While an object of this class exists, memory that kernels request is filled with `content`. If a
+// kernel reads bytes that it has not written, its results depend on `content`.
 class Holding {
  public:
   static constexpr char kZero = 0;
@@ -23,7 +23,7 @@ class Holding {
   Answers& answers_;
 };
 
-// While it lives, requests and releases are noted.
+// Logs memory requests and releases while it exists.
 class Logging {
  public:
   explicit Logging(Answers& answers) : answers_(answers) { answers_.start_log(); }
@@ -39,7 +39,7 @@ class Logging {
   Answers& answers_;
 };
 
-// Puts the counters back when it goes: what is tried here is not a step's.
+// Restores the counters when it is destroyed: a trial run does not count as a step.
 class KeepCounters {
  public:
   explicit KeepCounters(Answers& answers) : answers_(answers), kept_(answers.counters()) {}

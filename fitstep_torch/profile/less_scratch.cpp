@@ -1,20 +1,19 @@
-// What convolutions of a GPU do with less scratch, as more forms of them.
+// Forms of a GPU's convolutions with less workspace.
 //
-// cuDNN has several implementations of a convolution. PyTorch asks its allocator for the workspace
-// of the one that cuDNN ranks first, takes the next one where that is refused, and keeps what it
-// found for this thread, operands and settings:
+// cuDNN has several algorithms for a convolution. PyTorch requests the workspace of the algorithm
+// that cuDNN ranks first. If the request is refused, PyTorch tries the next algorithm. It caches
+// its choice by thread, operands and settings:
 //
 //   ranked      100 A    90 B    20 C    40 D    0 E        workspaces
 //   refused     -        > 99    > 89    -       > 19
 //   taken       A        B       C               E          so D never is
 //
-// Each is measured with all refused that is not below the workspace of the one before it, but for
-// what no implementation does without. Then its results are compared with those of A, in every
-// process once. A step that runs C refuses what is above 20, and grants nothing that was refused
-// then: it ends with C, or with one that a step has made PyTorch keep, of a form with equal bits.
-// B, whose bits differ, is never kept by a thread that runs steps: it is measured in another. So
-// plans choose for each op, and PyTorch for each thread the least of what they chose: where a plan
-// has more scratch, less lies there.
+// We measure each algorithm by refusing requests that are not below the workspace of the algorithm
+// before it (except memory that every algorithm needs). Then we compare its results with those of
+// A, once per process. A step that runs C refuses requests above 20. So PyTorch ends with C, or
+// with a cached algorithm of another form, which has equal bits. B has other bits; it is measured
+// in a thread of its own, so no thread that runs steps caches B. A plan chooses per op, but PyTorch
+// keeps per thread the smallest choice: the workspace of a plan may then stay partly unused.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -36,7 +35,7 @@ namespace {
 
 constexpr const char* kRunsClaim = "runs";
 constexpr const char* kSameBitsClaim = "same bits";
-constexpr const char* kLess = " with less";  // Behind the signature of what was compared here.
+constexpr const char* kLess = " with less";  // Appended to signatures that were compared here.
 constexpr int kMostTries = 8;                // For one convolution.
 
 bool is_among(const std::vector<int64_t>& sizes, int64_t size_bytes) {
@@ -116,7 +115,7 @@ class Profile::LessScratch {
  private:
   struct Plain {
     TorchCall call;
-    std::vector<uint64_t> hashes;  // What it makes in the thread that runs steps.
+    std::vector<uint64_t> hashes;  // Of its results in the thread that runs steps.
   };
 
   const TorchCall& call_of(size_t op) const {
@@ -133,8 +132,8 @@ class Profile::LessScratch {
     return profile_.known_.at(signature_of(call, sizes_));
   }
 
-  // With less and less scratch: calls `see` with each way that there is, as steps call it, and what
-  // was measured of it. `measured_of` gives that for a limit; null ends it.
+  // Goes from algorithm to algorithm with less and less workspace. Calls `see` with the call as a
+  // step makes it, and with its measurement. `measured_of(call)` may return null to stop.
   template <class MeasuredOf, class See>
   void walk(const TorchCall& call, const MeasuredOf& measured_of, const See& see) const {
     std::vector<int64_t> spared_bytes;
@@ -144,7 +143,7 @@ class Profile::LessScratch {
       if (scratch_bytes == 0) return;
       Measurement* const less = measured_of(within(call, scratch_bytes - 1, spared_bytes));
       if (less == nullptr) return;
-      if (has(*less, kRunsClaim)) {  // Not a workspace, but a copy in another memory format.
+      if (has(*less, kRunsClaim)) {  // Not workspace: a copy in another memory format.
         spared_bytes.push_back(scratch_bytes);
         continue;
       }
@@ -155,9 +154,9 @@ class Profile::LessScratch {
     }
   }
 
-  // In this order what the thread keeps is always refused, and each way is compared when it has
-  // just been found. In each process once: another one has measured what is known from the disk,
-  // and a GPU has to load the code of these kernels too.
+  // In this order the algorithm that the thread has cached is always refused, and each new
+  // algorithm is compared at once. Runs once per process, also for measurements from disk, so that
+  // the GPU loads the code of these kernels.
   void find_all(const Plain& plain) {
     const auto measured_of = [&](const TorchCall& less) {
       const std::string key = signature_of(less, sizes_);
@@ -194,11 +193,12 @@ class Profile::LessScratch {
   }
 
   static Error lost_default(const TorchCall& call) {
-    return {ErrorCode::Unsupported,
-            fmt::format("{} makes other bits since implementations with less scratch were tried in "
-                        "another thread; set torch.backends.cudnn.benchmark, with which "
-                        "none are tried, and report this build of PyTorch",
-                        full_name(call.handle))};
+    return {
+        ErrorCode::Unsupported,
+        fmt::format("{} makes other bits after cuDNN algorithms with less workspace were tried in "
+                    "another thread; set torch.backends.cudnn.benchmark = True, with which "
+                    "none are tried, and report this build of PyTorch",
+                    full_name(call.handle))};
   }
 
   Profile& profile_;

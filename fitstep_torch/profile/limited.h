@@ -1,4 +1,4 @@
-// A call that is measured with less scratch than its kernel asks for first.
+// For measuring a call with a smaller workspace than its kernel requests first.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace fitstep::torch_side {
 
-// While it lives, has requests refused that are larger than the call's scratch may be, but for
-// those of its results.
+// While it exists, requests larger than the call's `most_scratch_bytes` are refused, except those
+// of the size of a result or in `spared_bytes`.
 class Limited {
  public:
   Limited(Answers& answers, const TorchCall& call, const std::vector<int64_t>& size_bytes)

@@ -55,8 +55,8 @@ std::vector<char> integer_pattern(c10::ScalarType dtype) {
   }
 }
 
-// Valid data of any type: integers are 0, a legal index everywhere, unless they have to be
-// positive; booleans alternate.
+// Valid data of any type. Integers are 0, which is a legal index, unless they must be positive.
+// Booleans mix 0 and 1.
 std::vector<char> pattern_for(c10::ScalarType dtype, Fill fill, bool is_poisoned) {
   switch (dtype) {
     case c10::ScalarType::Float:
@@ -78,7 +78,7 @@ std::vector<char> pattern_for(c10::ScalarType dtype, Fill fill, bool is_poisoned
 
 }  // namespace
 
-// Of a data set that a call has windows of, what lies between these.
+// If a call has windows of a data set, leaves out the data before the first window.
 void MadeUpInputs::cut_off(const TorchCall& call) {
   constexpr int64_t kAlignment = 64;
   for (const TensorRef& ref : tensors_of(call.arguments)) {

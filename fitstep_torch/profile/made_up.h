@@ -1,4 +1,4 @@
-// Made-up inputs of a call: valid data of the recorded geometry, the same in every run.
+// Made-up inputs of a call: valid data of the recorded geometry, equal in every run.
 #pragma once
 
 #include <ATen/core/stack.h>
@@ -14,16 +14,16 @@
 
 namespace fitstep::torch_side {
 
-// What floating-point inputs hold, and integers beside them. A kernel that refuses one kind (a
-// probability above 1, a pivot of 0) is given the next.
+// Values of inputs. If a kernel refuses one kind (a probability above 1, a pivot of 0), try the
+// next.
 enum class Fill { Signed, Probabilities, Positive };
 inline constexpr Fill kFills[] = {Fill::Signed, Fill::Probabilities, Fill::Positive};
 
-// What arguments of a call hold.
+// The contents of the arguments of a call.
 struct Contents {
   Fill fill = Fill::Signed;
-  std::vector<size_t> poisoned = {};  // NaN, where they are floating-point.
-  std::vector<size_t> unread = {};    // Nothing of their own: they begin where the room does.
+  std::vector<size_t> poisoned = {};  // Arguments filled with NaN, if floating-point.
+  std::vector<size_t> unread = {};    // Arguments without bytes of their own.
 };
 
 class MadeUpInputs {
@@ -44,7 +44,7 @@ class MadeUpInputs {
   void cut_off(const TorchCall& call);
 
   std::map<int32_t, c10::Storage> storages_;
-  std::map<int32_t, int64_t> begins_;  // In bytes: where storages of moving tensors are cut off.
+  std::map<int32_t, int64_t> begins_;  // In bytes: cut before this (moving tensors).
 };
 
 }  // namespace fitstep::torch_side

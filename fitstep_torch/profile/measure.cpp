@@ -34,7 +34,7 @@ namespace {
 constexpr int kHashedRuns = 3;
 constexpr int kQueuedRuns = 16;
 
-// Puts all generators that a call may draw from back when it goes.
+// Restores all generators that a call may draw from when it is destroyed.
 class KeepGenerators {
  public:
   KeepGenerators(const TorchCall& call, c10::Device device) {
@@ -51,7 +51,7 @@ class KeepGenerators {
   KeepGenerators(const KeepGenerators&) = delete;
   KeepGenerators& operator=(const KeepGenerators&) = delete;
 
-  // Of the states that the generators have now.
+  // Hash of the generators' current states.
   uint64_t hash() const {
     uint64_t all = 0;
     for (const auto& [generator, state] : kept_) {
@@ -82,7 +82,7 @@ Error kernel_error(const TorchCall& call, const std::string& why) {
                       full_name(call.handle), why)};
 }
 
-// Which says nothing about the call. PyTorch has no type for it on a CPU, only these words.
+// Says nothing about the call. On a CPU PyTorch has no type for this error, only these words.
 bool is_out_of_memory(const std::exception& error) {
   constexpr std::string_view kWords = "DefaultCPUAllocator: can't allocate memory";
   return dynamic_cast<const std::bad_alloc*>(&error) != nullptr ||
@@ -113,7 +113,7 @@ Status offer(const TorchCall& call, const MadeUpInputs& inputs, std::optional<si
   return offered.offer(inputs.bytes_of(*call.arguments[*overwritten].tensors.front()), room);
 }
 
-// Hashes of what a call defines.
+// Hashes of the results, without those whose bytes are undefined.
 std::vector<uint64_t> hashes_of_defined(const TorchCall& call, std::vector<at::Tensor> results,
                                         TorchDevice& device) {
   for (const size_t undefined : rule_of(call.handle).undefined_results) {
@@ -122,7 +122,7 @@ std::vector<uint64_t> hashes_of_defined(const TorchCall& call, std::vector<at::T
   return hashes_of(results, device);
 }
 
-// Whether run after run finds the same inputs and has to make the same bits.
+// Whether all runs get equal inputs, so that all must make equal bits.
 bool works_on_the_same(const TorchCall& call) {
   if (draws_random_numbers(call.handle) || rule_of(call.handle).is_undefined) return false;
   for (size_t i = 0; i < call.arguments.size(); ++i) {
@@ -135,7 +135,7 @@ c10::Device device_of(const TorchCall& call, size_t result, std::span<const c10:
   return devices[static_cast<size_t>(tensors_of(call.results)[result].storage)];
 }
 
-// What one run of the call showed, added to what is known.
+// Adds the findings of one run to `measured`.
 Status note_run(const TorchCall& call, const MadeUpInputs& inputs,
                 std::span<const c10::Device> devices, const std::vector<MemoryEvent>& events,
                 const std::vector<at::Tensor>& results, bool is_in_place, bool is_first,
@@ -150,7 +150,7 @@ Status note_run(const TorchCall& call, const MadeUpInputs& inputs,
     requests = requests_of_all_threads(requests, events);
     if (had_workers && measured.requests.size() > requests.size()) requests = measured.requests;
   } else if (!is_first && !same_sequence(requests, measured.requests)) {
-    return kernel_error(call, "it requests other memory from run to run");
+    return kernel_error(call, "its memory requests differ from run to run");
   }
   measured.requests = std::move(requests);
   measured.results.clear();
@@ -160,7 +160,7 @@ Status note_run(const TorchCall& call, const MadeUpInputs& inputs,
     TensorRef real;
     int64_t bytes = 0;
     if (result.defined() && result.device() != device_of(call, i, devices)) {
-      return kernel_error(call, "a result is on another device than was recorded");
+      return kernel_error(call, "a result is on another device than recorded");
     }
     if (result.defined()) {
       real = {.storage = inputs.owns(result.storage().data()) && !is_in_place ? -2 : -1,
@@ -176,8 +176,8 @@ Status note_run(const TorchCall& call, const MadeUpInputs& inputs,
   return Done{};
 }
 
-// What a call of a chain has made, as it was recorded and as it is: on fewer rows of the batch a
-// code is smaller.
+// A result of a call in a chain: recorded and real geometry. They differ if fewer rows of the batch
+// run, because a code is then smaller.
 struct MadeResult {
   TensorRef recorded;
   at::Tensor real;
@@ -188,7 +188,7 @@ struct MadeResult {
 };
 using MadeResults = std::map<int32_t, MadeResult>;  // By storage.
 
-// The arguments of a call that are not in `made`, as a call of their own.
+// A call with only those arguments that are not in `made`.
 TorchCall others_of(const TorchCall& call, const MadeResults& made) {
   TorchCall others = call;
   others.arguments.clear();
@@ -207,8 +207,8 @@ bool is_argument_of(std::span<const TorchCall> calls, int32_t storage) {
   });
 }
 
-// Kernels of a GPU that refuse data do so by an assertion, after which the process has lost the
-// GPU: there is no second try.
+// A GPU kernel refuses data by an assertion. After an assertion the process cannot use the GPU, so
+// there is no second try.
 Fill fill_on_gpu(const TorchCall& call) {
   return rule_of(call.handle).takes_probabilities ? Fill::Probabilities : Fill::Signed;
 }
@@ -226,14 +226,14 @@ Status Bench::in_room(const TorchCall& call, const std::function<Status(Fill)>& 
 
 Status Bench::in_room(const TorchCall& call, const std::function<Status(Fill)>& todo,
                       Fill fill) const {
-  // Before the room is lent: what this takes is kept.
+  // Before the room is lent, because serve() keeps the memory that it takes.
   const std::unique_ptr<Serving> serving = place_.device.serve();
   if (place_.room.empty()) return todo(fill);
   LentRoom lent(place_.device, place_.room);
   const Status status = todo(fill);
   if (lent.take_back() != 0 && status) {
     return Error{ErrorCode::Unsupported,
-                 fmt::format("{} keeps memory that it requested after it has returned",
+                 fmt::format("{} has returned, but still holds memory that it requested",
                              full_name(call.handle))};
   }
   return status;
@@ -283,8 +283,7 @@ Status Bench::run_timed(const TorchCall& call, Fill fill, Overwritten overwritte
     FITSTEP_TRY(const int64_t queued, queued_ps(call, inputs, offered));
     measured.time_ps = std::min(measured.time_ps, queued);
   }
-  // Reading a generator's state, and setting it to what it is, have their place among the draws
-  // too.
+  // Our operators on generator states count as draws: their order among draws matters.
   measured.draws =
       generators.have_moved() || call.handle.operator_name().getNamespace() == "fitstep";
   return Done{};
@@ -325,11 +324,11 @@ bool Bench::has_room_for(const TorchCall& call) const {
          operand_bytes(call, size_bytes_) <= static_cast<int64_t>(place_.room.size());
 }
 
-// Each call's other inputs are made for it alone, always the same, so that little is held at once.
+// Other inputs are made for one call at a time, equal every time, so that little memory is held.
 Status Bench::run_chain(const std::vector<TorchCall>& calls, Fill fill,
                         std::vector<uint64_t>& hashes) const {
   const KeepGenerators generators(calls.front(), place_.device.device());
-  MadeResults made;  // What calls behind need.
+  MadeResults made;  // Needed by later calls.
   for (size_t i = 0; i < calls.size(); ++i) {
     const TorchCall& call = calls[i];
     const MadeUpInputs inputs(others_of(call, made), size_bytes_, {.fill = fill}, place_);

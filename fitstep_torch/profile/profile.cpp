@@ -21,8 +21,8 @@ Error with_source(const Error& error, const Op& op) {
           fmt::format("{} (called at {}:{})", error.message, op.source.file, op.source.line)};
 }
 
-// Strides must be equal also where they say nothing, because their dimension has one entry: kernels
-// choose their memory format by them, and with it the order in which they add.
+// Strides must be equal also in dimensions of size 1: kernels choose their memory format by
+// strides, and with it the order of additions.
 bool has_geometry(const TensorRef& recorded, const TensorRef& real) {
   return recorded.sizes == real.sizes && recorded.strides == real.strides &&
          recorded.dtype == real.dtype;
@@ -42,8 +42,8 @@ bool agrees(const TorchCall& call, const Measurement& measured) {
   return true;
 }
 
-// Some kernels leave a result in a larger storage than it needs (mse_loss: its mean in what held
-// the terms). The program has to know, for the request becomes that storage.
+// Some kernels return a result in a larger storage than it needs (mse_loss: the mean lies in the
+// storage of the terms). The program's storage must be as large as the request.
 Status enlarge_storages(const TorchCall& call, const Measurement& measured, Program& program) {
   const std::vector<TensorRef> recorded = tensors_of(call.results);
   if (recorded.size() != measured.results.size()) return Done{};
@@ -53,8 +53,8 @@ Status enlarge_storages(const TorchCall& call, const Measurement& measured, Prog
     if (!is_made_here || measured.result_bytes[i] <= storage.size_bytes) continue;
     if (storage.is_persistent) {
       return Error{ErrorCode::Unsupported,
-                   fmt::format("{} leaves its result '{}' in a storage of {} bytes, of which it "
-                               "needs {}; clone() it before it is kept",
+                   fmt::format("{} returns '{}' in a storage of {} bytes, although it needs {}; "
+                               "keep a copy of it instead: tensor.clone()",
                                full_name(call.handle), storage.name, measured.result_bytes[i],
                                storage.size_bytes)};
     }
@@ -63,9 +63,8 @@ Status enlarge_storages(const TorchCall& call, const Measurement& measured, Prog
   return Done{};
 }
 
-// Storages whose recorded geometry a real result has shown to be wrong, and what was made from
-// them. Kernels are not to be run on them: a backward kernel trusts the size of its forward's
-// workspace.
+// Storages whose recorded geometry was wrong, and storages computed from them. Kernels must not run
+// on them: a backward kernel trusts the size of its forward's workspace.
 class WrongStorages {
  public:
   void add_results(const TorchCall& call) {
@@ -159,7 +158,7 @@ class Profile::Applying {
     Form& form = op.forms[f];
     const TorchCall& call = step_.calls[form.call.index()];
     const std::string& signature = step_.program.calls[form.call.index()].text;
-    if (wrong_.are_read_by(call)) {  // The next capture will have it right.
+    if (wrong_.are_read_by(call)) {  // The next capture corrects it.
       wrong_.add_results(call);
       return Done{};
     }
@@ -180,7 +179,7 @@ class Profile::Applying {
       const CallId of = claim == kPureClaim ? op.forms[0].call : form.call;
       claims_.refute(step_.program.calls[of.index()].text, claim);
     }
-    // Our own two operators read and set the generator; whether it moved says nothing of them.
+    // generator_state and set_generator_state need not change the generator.
     const bool is_own = op.name.starts_with("fitstep::");
     if (op.is_random && !measured.draws && !is_own) claims_.refute(signature, kDrawsClaim);
     if (const Status enlarged = enlarge_storages(call, measured, step_.program); !enlarged)
@@ -189,8 +188,8 @@ class Profile::Applying {
       const std::string geometry = geometry_text(call);
       if (profile_.applied_.contains(geometry)) {
         return with_source({ErrorCode::Unsupported,
-                            fmt::format("{} makes a tensor of other strides than was recorded, "
-                                        "also after that was corrected",
+                            fmt::format("{} makes a tensor with other strides than recorded, also "
+                                        "after a second capture; use another operator",
                                         full_name(call.handle))},
                            op);
       }
@@ -205,7 +204,7 @@ class Profile::Applying {
     if (claims_.holds(signature, claim)) claims_.leave_out(signature, claim, why);
   }
 
-  // Whether lowering used that call, which fails, for nothing but claims: they are refuted now.
+  // For a call that fails: refutes the claims for which lowering made it. False if there are none.
   bool leave_out_call(const std::string& signature, const std::string& why) {
     bool is_ours = false;
     const auto refute = [&](const TorchCall& call, const char* claim) {
@@ -232,7 +231,7 @@ class Profile::Applying {
     return is_ours;
   }
 
-  // What a call need not have bytes of its own for, where there is little room.
+  // Results and arguments that get no bytes of their own if the room is small.
   struct Saved {
     std::optional<size_t> overwritten;
     std::vector<size_t> unread;
@@ -249,8 +248,8 @@ class Profile::Applying {
     return saved;
   }
 
-  // Runs a call that was measured by another process: a GPU loads a kernel's code when it is first
-  // run, and what that takes has to be there before a budget is shared out.
+  // Runs a call that another process has measured. A GPU loads a kernel's code at the first run;
+  // this memory must be taken before the budget is divided.
   Status load(size_t i, size_t f, const Measurement& known) const {
     const Op& op = step_.program.ops[i];
     const TorchCall& call = step_.calls[op.forms[f].call.index()];
@@ -259,7 +258,8 @@ class Profile::Applying {
     return made ? Status(Done{}) : Status(with_source(made.error(), op));
   }
 
-  // By nothing that this thread keeps from steps with less scratch (less_scratch.cpp).
+  // Convolutions run in a new thread, because this thread may have cached algorithms with less
+  // workspace (less_scratch.cpp).
   Result<Measurement> measure_anew(size_t i, size_t f) const {
     const bool keeps_ways =
         place_.device.finds_less_scratch() && step_.program.ops[i].kind == OpKind::Convolution;
@@ -291,7 +291,7 @@ class Profile::Applying {
     return text;
   }
 
-  // Whether a claim holds that another way to make a call's results has the same bits.
+  // Tests a claim that another way makes a call's results with equal bits.
   template <class Compare>
   Status test(const char* claim, const TorchCall& call, const std::string& how,
               const Compare& has_same_bits) {
@@ -299,7 +299,7 @@ class Profile::Applying {
     const std::string key = fmt::format("{} {}{}", claim, signature, how);
     if (!profile_.known_.contains(key)) {
       const Result<bool> same = has_same_bits();
-      if (!same) {  // Perhaps for want of memory: the next capture asks again.
+      if (!same) {  // Perhaps out of memory: the next capture tests again.
         leave_out(signature, claim, same.error().message);
         return Done{};
       }
@@ -315,10 +315,10 @@ class Profile::Applying {
   StepProgram& step_;
   Claims& claims_;
   const Workplace& place_;
-  // As lowering saw them: signatures are made of these, also where a result turns out larger.
+  // Sizes as lowering saw them. Signatures use these, even if a result turns out larger.
   const std::vector<int64_t> sizes_;
   const Bench bench_;
-  std::map<OpId, size_t> overwritable_;  // For calls that the room is too small for otherwise.
+  std::map<OpId, size_t> overwritable_;  // For calls that do not fit into the room otherwise.
   WrongStorages wrong_;
 };
 
@@ -350,7 +350,7 @@ Status Profile::add_in_place(StepProgram& step, TorchDevice& device, std::span<c
         step.left_out.push_back(claim + ": " + (expected ? in_place : expected).error().message);
         continue;
       }
-      expected->push_back(1);  // It lies there.
+      expected->push_back(1);  // The result took the offered address.
       Measurement measured;
       if (in_place.value() != expected.value()) measured.refuted.push_back(claim);
       known_.emplace(key, measured);

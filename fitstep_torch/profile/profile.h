@@ -1,13 +1,13 @@
-// The profile: each distinct call is run alone, once for real.
+// The profile: measures each distinct call alone, on made-up inputs.
 //
 //   signature --> inputs made from a seed --> warm run, then a few timed ones
 //                                             requests inside the kernel (equal in all runs)
-//                                             real geometry of the results (fakes are sometimes
-//                                             wrong) claims of the operator rules, by bits
+//                                             real geometry of the results (a meta kernel may be
+//                                             wrong); claims of the operator rules, by bits
 //
-// One call at a time is in memory, in what the arena has free once there is one, so the budget of a
-// step holds here too. Results are kept by
-// signature; the caller keeps them on disk per machine, torch build and thread count.
+// One call at a time is in memory: in the arena's free part, if there is an arena. So the step's
+// budget holds here too. Results are stored by signature. The caller saves them on disk per
+// machine, torch build and thread count.
 #pragma once
 
 #include <cstdint>
@@ -31,9 +31,9 @@ struct MeasuredRequest {
 
 struct Measurement {
   int64_t time_ps = 0;
-  bool draws = false;          // Moved its generator.
-  bool is_repeatable = true;   // The same bits in two runs.
-  bool is_any_thread = false;  // Some request came from a worker thread.
+  bool draws = false;          // Changes its generator's state.
+  bool is_repeatable = true;   // Two runs make equal bits.
+  bool is_any_thread = false;  // A worker thread requested memory.
   std::vector<MeasuredRequest> requests;
   std::vector<TensorRef> results;     // Real geometry; `storage` is -1.
   std::vector<int64_t> result_bytes;  // Size of each result's storage.
@@ -44,33 +44,33 @@ class Profile {
  public:
   using Progress = std::function<void(size_t done, size_t all)>;
 
-  // Measures what is not known yet and fills in time and requests of every form. `claims` gains
-  // what is refuted; then the tape has to be lowered again. Errors name op, file and line.
-  // Works on the device, in `room` of its arena, which nothing else may use meanwhile, and in
-  // ordinary memory if it is too small.
+  // Measures calls that are not known yet, and sets time and requests of every form. Adds refuted
+  // claims to `claims`; if there are new ones, lower the tape again. Runs calls in `room`, a part
+  // of the arena that nothing else may use meanwhile, or in ordinary memory if the room is too
+  // small. Errors name op, file and line.
   Status apply(StepProgram& step, Claims& claims, TorchDevice& device, std::span<char> room,
                const Progress& progress);
 
-  // Lets results lie where inputs of their calls lie, as far as that leaves their bits as they are.
+  // Lets results take the address of an input of their call where their bits stay equal.
   Status add_in_place(StepProgram& step, TorchDevice& device, std::span<char> room);
 
-  // Gives convolutions of a GPU forms with less scratch and the same bits (less_scratch.cpp).
+  // Gives convolutions on a GPU forms with less workspace and equal bits (less_scratch.cpp).
   Status add_less_scratch(StepProgram& step, TorchDevice& device, std::span<char> room);
 
-  // Calls, by geometry_text(), whose foreseen results had another geometry than the real ones:
-  // capture again with these. Filled by apply().
+  // By geometry_text(): calls whose real results had another geometry than the recorded one. Filled
+  // by apply(); if it is not empty, capture again.
   const std::map<std::string, Measurement>& corrections() const { return corrections_; }
 
-  // Operators that could not be measured, as their kernels refuse all data that is made up for
-  // them: steps run them between segments. Capture again with these, too.
+  // Operators that could not be measured because their kernels refuse all made-up data. Steps run
+  // them between segments; capture again.
   bool is_unmeasured(const std::string& name) const { return unmeasured_.contains(name); }
   bool has_unmeasured() const { return !unmeasured_.empty(); }
-  std::set<std::string> corrected() const;  // By geometry_text(), and names of operators.
+  std::set<std::string> corrected() const;  // Keys of both: geometry_text(), operator names.
 
-  // A capture begins: corrections that are known now are in what it records.
+  // Call when a capture begins: it uses all corrections known by now.
   void begin_capture();
 
-  // What is known, as text by signature; for the file that the caller keeps.
+  // All measurements as text by signature, for the file that the caller writes.
   std::map<std::string, std::string> save() const;
   void load(const std::map<std::string, std::string>& saved);  // Skips what it cannot read.
 
@@ -79,13 +79,13 @@ class Profile {
   class LessScratch;
 
   std::map<std::string, Measurement> known_;
-  std::set<std::string> ran_;  // Signatures whose kernels a GPU has loaded for us.
+  std::set<std::string> ran_;  // Signatures that have run in this process.
   std::map<std::string, Measurement> corrections_;
   std::set<std::string> unmeasured_;
-  std::set<std::string> applied_;  // Whose corrections were known when it began.
+  std::set<std::string> applied_;  // Corrections known when the capture began.
 };
 
-// tape -> lower -> measure -> again without what was refuted, until nothing more is.
+// Lowers and measures the tape, again without refuted claims, until no new claim is refuted.
 Result<StepProgram> lower_and_measure(const Tape& tape, Profile& profile, TorchDevice& device,
                                       std::span<char> room, const Profile::Progress& progress);
 

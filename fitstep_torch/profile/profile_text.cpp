@@ -1,4 +1,4 @@
-// What a profile knows, as the text that the caller keeps on disk.
+// The profile as text, which the caller keeps on disk.
 #include <fmt/format.h>
 
 #include <cstddef>
@@ -16,7 +16,7 @@ namespace fitstep::torch_side {
 std::map<std::string, std::string> Profile::save() const {
   std::map<std::string, std::string> saved;
   for (const auto& [signature, measured] : known_) {
-    if (!has_own_name(signature)) continue;  // Tomorrow its kernel may be another.
+    if (!has_own_name(signature)) continue;  // A custom kernel may change.
     std::string text = fmt::format("{} {} {} {}", measured.time_ps, int{measured.draws},
                                    int{measured.is_repeatable}, int{measured.is_any_thread});
     const auto add = [&text](int64_t number) { text += fmt::format(" {}", number); };

@@ -16,7 +16,7 @@ std::vector<MeasuredRequest> requests_from(const std::vector<MemoryEvent>& event
   for (size_t i = 0; i < events.size(); ++i) {
     const auto now = static_cast<Tick>(i);
     if (!events[i].is_release) {
-      for (size_t k = 0; k < requests.size(); ++k) {  // Released where nobody saw it.
+      for (size_t k = 0; k < requests.size(); ++k) {  // Its release was not logged.
         if (address[k] == events[i].address && requests[k].live.end == end)
           requests[k].live.end = now;
       }

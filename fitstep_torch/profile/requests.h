@@ -1,4 +1,4 @@
-// What the allocator saw during one run of a call, as the requests that a plan answers.
+// From the log of one run of a call to the memory requests that a plan answers.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,13 +14,13 @@ namespace fitstep::torch_side {
 std::vector<MeasuredRequest> requests_from(const std::vector<MemoryEvent>& events,
                                            const std::vector<at::Tensor>& results);
 
-// Where worker threads ask too, who asks when differs from run to run. So every result has its
-// block, and beside them each thread may at any time hold as many blocks of a size as one thread
-// was seen to hold at once.
+// For a call whose worker threads request memory too. Their order differs from run to run. So every
+// result has its block; and of each size, every thread may at any time hold as many blocks as one
+// thread held at once.
 std::vector<MeasuredRequest> requests_of_all_threads(const std::vector<MeasuredRequest>& of_owner,
                                                      const std::vector<MemoryEvent>& events);
 
-// Gives the form of that call what was measured: time, and requests as the program has them.
+// Sets time and memory requests of the form from what was measured of its call.
 void fill_form(Form& form, const TorchCall& call, const Measurement& measured);
 
 bool same_sequence(const std::vector<MeasuredRequest>& a, const std::vector<MeasuredRequest>& b);

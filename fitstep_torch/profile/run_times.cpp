@@ -11,11 +11,11 @@ namespace {
 constexpr size_t kRuns = 3;
 constexpr size_t kMostRuns = 12;
 constexpr int64_t kMillisecondPs = int64_t{1000} * 1000 * 1000;
-constexpr int64_t kShortPs = 2 * kMillisecondPs;   // Less than a turn of a processor.
-constexpr int64_t kTickPs = 4 * kMillisecondPs;    // In which many systems count turns.
-constexpr int64_t kLongPs = 200 * kMillisecondPs;  // Of these one is enough.
+constexpr int64_t kShortPs = 2 * kMillisecondPs;   // Less than a time slice.
+constexpr int64_t kTickPs = 4 * kMillisecondPs;    // Unit of time slices on many systems.
+constexpr int64_t kLongPs = 200 * kMillisecondPs;  // One such run is enough.
 
-// Up to five, and little besides: then the kernel's threads may have waited in every run.
+// Whether a time is close to 1 to 5 ticks: threads may have waited for time slices in every run.
 bool are_whole_ticks(int64_t time_ps) {
   constexpr int64_t kNearPs = kTickPs / 16;
   const int64_t ticks = (time_ps + kNearPs) / kTickPs;
@@ -36,7 +36,7 @@ bool RunTimes::are_enough() const {
   return times_ps_.back() > kLongPs || runs >= kMostRuns || (runs >= kRuns && !were_disturbed());
 }
 
-// Of a long call's two runs the shorter is right, be it the first.
+// A long call has two runs; the shorter counts, even if it is the warm run.
 int64_t RunTimes::typical_ps() const {
   std::vector<int64_t> times = times_ps_;
   if (times.size() > 2) times.erase(times.begin());

@@ -1,9 +1,9 @@
-// How long a call takes, from runs of it one after another.
+// How long a call takes, from several runs of it.
 //
-//   warm | 210 us | 8200 us | 190 us        somebody else had a processor: the kernel's threads
-//                                           waited for each other as long as a turn takes
+//   warm | 210 us | 8200 us | 190 us        another process had a core: the kernel's threads waited
+//                                           for each other for a time slice
 //
-// What else the machine does makes runs longer, never shorter.
+// Other processes make runs longer, never shorter.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,11 @@ class RunTimes {
  public:
   void add(int64_t time_ps) { times_ps_.push_back(time_ps); }
 
-  // A few behind the one that warms caches up; one if it is long, more where short ones differ or
-  // all may have been waiting for a turn.
+  // After the warm run: three runs, or one if it takes long. More, at most twelve, if short runs
+  // differ much or all may have waited for a time slice.
   bool are_enough() const;
 
-  // The median; of runs that were disturbed, a short one. REQUIRES: are_enough().
+  // The median; if runs were disturbed, a shorter one. REQUIRES: are_enough().
   int64_t typical_ps() const;
 
  private:

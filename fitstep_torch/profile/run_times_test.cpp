@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kMicrosecondPs = 1'000'000;
 
-// Runs until these are enough, the last one again and again.
+// Adds times until are_enough(); repeats the last one.
 struct Found {
   int64_t typical_us = 0;
   int runs = 0;

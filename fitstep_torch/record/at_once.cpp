@@ -11,7 +11,7 @@ namespace fitstep::torch_side {
 
 namespace {
 
-constexpr int64_t kMostGoneBytes = 4096;  // That may count although they are gone.
+constexpr int64_t kMostGoneBytes = 4096;  // Freed bytes that may still be counted.
 
 }  // namespace
 
@@ -24,13 +24,13 @@ void AtOnce::begin() {
 void AtOnce::note(const at::Tensor& made) {
   if (!made.has_storage()) return;
   const auto bytes = static_cast<int64_t>(made.storage().nbytes());
-  // A weak reference keeps its storage's address from being used again.
+  // A weak reference prevents reuse of the storage's address.
   made_.try_emplace(storage_of(made), made.storage().getWeakStorageImpl(), bytes);
   held_bytes_ += bytes;
   new_bytes_ += bytes;
   ++new_;
   if (held_bytes_ <= peak_bytes_) return;
-  // Not for each of thousands that live: it looks at all of them.
+  // Not at every call: sweep() looks at all tensors, which may be thousands.
   if (8 * new_ >= made_.size() || new_bytes_ >= kMostGoneBytes) sweep();
   peak_bytes_ = std::max(peak_bytes_, held_bytes_);
 }
@@ -52,7 +52,7 @@ int64_t AtOnce::take_peak(const std::vector<at::Tensor>& counted) {
     if (found != made_.end()) counted_bytes += found->second.bytes;
   }
   const int64_t more_bytes = std::max<int64_t>(0, peak_bytes_ - counted_bytes);
-  peak_bytes_ = 0;  // Those that live on are counted when the next is made.
+  peak_bytes_ = 0;  // Living tensors count again at the next note().
   return more_bytes;
 }
 

@@ -1,7 +1,7 @@
-// Memory of what operators that run at once make: small known numbers, beside the arena.
+// Memory that operators make which run at once (on small known tensors), outside the arena.
 //
-//   positions = arange(64)         512            it is an external of the segment, and counted
-//   there distance = positions - ...     512 + 32768    gone before the segment ends: counted here
+//   positions = arange(64)          512 bytes     an external of the segment, counted there
+//   distance = positions - ...    32768 bytes     freed before the segment ends, counted here
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,9 +16,9 @@ namespace fitstep::torch_side {
 
 class AtOnce {
  public:
-  void begin();  // A call.
+  void begin();  // Of a step's call.
   void note(const at::Tensor& made);
-  // The most that was held at a time since the last call, beyond what is among `counted`.
+  // Most bytes held at once since the last take_peak(), without those of tensors in `counted`.
   int64_t take_peak(const std::vector<at::Tensor>& counted);
 
  private:
@@ -29,9 +29,9 @@ class AtOnce {
     int64_t bytes = 0;
   };
   std::unordered_map<const c10::StorageImpl*, Made> made_;
-  int64_t held_bytes_ = 0;  // With those that are gone since the last sweep.
-  int64_t new_bytes_ = 0;   // Of those made since then.
-  size_t new_ = 0;          // How many these are.
+  int64_t held_bytes_ = 0;  // Includes tensors freed since the last sweep.
+  int64_t new_bytes_ = 0;   // Made since the last sweep.
+  size_t new_ = 0;          // Number of tensors made since then.
   int64_t peak_bytes_ = 0;
 };
 

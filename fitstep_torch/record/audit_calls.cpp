@@ -1,5 +1,5 @@
-// Audits: operators run as they are recorded, as in plain PyTorch, and what they make is what the
-// program has to make. What they are the first to write is kept, so that it can begin there, too.
+// Audits: operators run while they are recorded, as in plain PyTorch; the program must make the
+// same results. Contents are saved before the first write, so that the program can start from them.
 #include <ATen/ops/empty_strided.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace fitstep::torch_side {
 
-// A call that is as in the known segment. Where its kernel raises it has not been called.
+// Runs a call that matches the known segment. If its kernel raises, the call does not count.
 void Follower::match_audited(const TorchCall& call, const OperatorFacts& facts,
                              c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   keep_starts(call, *stack);
@@ -31,7 +31,7 @@ void Follower::match_audited(const TorchCall& call, const OperatorFacts& facts,
   }
 }
 
-// Whether the kernel would give what it writes another size is asked before it runs.
+// Checks before the kernel runs that it would not resize a tensor that it writes.
 void Follower::check_not_resized(const TorchCall& call, const torch::jit::Stack& stack) {
   if (facts_of(call.handle).written.empty()) return;
   const torch::jit::Stack arguments(
@@ -40,12 +40,12 @@ void Follower::check_not_resized(const TorchCall& call, const torch::jit::Stack&
     geometries_.of(call, arguments, size_bytes_, device_of(arguments));
   } catch (const Resizes&) {
     python_.refuse(full_name(call.handle), kResizes);
-  } catch (const std::exception&) {  // The kernel will say it.
+  } catch (const std::exception&) {  // The kernel will raise it.
   }
 }
 
-// What the call is the first to write in this segment, as it is before: in which storages none was.
-// Of a home all, so that an audit sees what a program writes beside.
+// Saves what the call is about to write and no earlier call has written. Saves all of a home, so
+// that an audit sees stray writes of the program.
 void Follower::keep_starts(const TorchCall& call, const torch::jit::Stack& stack) {
   const size_t first = stack.size() - call.arguments.size();
   for (size_t i = 0; i < call.arguments.size(); ++i) {
@@ -63,8 +63,7 @@ void Follower::keep_starts(const TorchCall& call, const torch::jit::Stack& stack
   }
 }
 
-// The kernel; with results over memory of their own that begins and ends where they do, as those
-// of a program are.
+// Runs the kernel, and gives each result a storage of its own of exactly its size, as in a program.
 void Follower::run_audited(const TorchCall& call, const OperatorFacts& facts,
                            c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   const c10::OperatorHandle& op = call.handle;
@@ -77,7 +76,7 @@ void Follower::run_audited(const TorchCall& call, const OperatorFacts& facts,
     has_raised_ |= !facts.written.empty() || facts.is_random;
     throw;
   }
-  for (size_t i = 0; i < call.arguments.size(); ++i) {  // Not by somebody else.
+  for (size_t i = 0; i < call.arguments.size(); ++i) {  // Our write, not numpy's.
     if (!is_written(call, i)) continue;
     each_tensor(arguments[i], [&](const at::Tensor& one) {
       const auto found = numbers_.find(storage_of(one));

@@ -1,4 +1,4 @@
-// Generators that a step draws from: which they are, and what Python does to them meanwhile.
+// Generators that a step draws from, and how we notice that Python seeds them meanwhile.
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
 
@@ -31,7 +31,7 @@ at::Generator Follower::generator_of(const c10::OperatorHandle& op,
   return found;
 }
 
-// Whether Python has seeded a generator since the last draw, which waits to happen.
+// Whether Python has seeded the generator since the last recorded draw, which has not run yet.
 bool Follower::was_seeded(const at::Generator& generator) {
   std::vector<char> now = state_bytes(generator);
   for (const Drawn& one : drawn_) {
@@ -39,7 +39,7 @@ bool Follower::was_seeded(const at::Generator& generator) {
   }
   Drawn drawn{.generator = generator, .before = now, .seen = std::move(now)};
   if (mode_ != Mode::Audit && generator.device().is_cpu()) {
-    // Elsewhere than any seed puts it, so that the same seed once more is seen, too.
+    // Moves the state away from that of any seed, so that we also notice the same seed again.
     move_generator(generator);
     drawn.seen = state_bytes(generator);
   }

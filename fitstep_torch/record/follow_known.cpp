@@ -19,8 +19,8 @@ namespace fitstep::torch_side {
 bool Follower::match(const c10::OperatorHandle& op, const OperatorFacts& facts,
                      c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   const auto fits = [&](const Segment& segment) { return match_with(segment, op, facts, *stack); };
-  // If need be, tensors that have been replaced trade places with those at home; and those of two
-  // homes with each other where there are too many segments to record one more.
+  // First only with the recorded homes. Then also with tensors that have replaced those at home;
+  // and with two homes exchanged, if no more segments may be recorded.
   is_strict_ = true;
   bool is_found = fits(*followed_) || take_other(position_, fits);
   if (!is_found) {
@@ -40,7 +40,7 @@ bool Follower::match(const c10::OperatorHandle& op, const OperatorFacts& facts,
   return true;
 }
 
-// Than any known segment; or one ends here, before a call that makes a sparse tensor, say.
+// The call fits no known segment: ends this one (before a sparse result, say) or records a new one.
 void Follower::go_on_otherwise(const c10::OperatorHandle& op, const OperatorFacts& facts,
                                c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   if (facts.written.empty() && !foresee(op, *stack).has_value()) {
@@ -51,8 +51,8 @@ void Follower::go_on_otherwise(const c10::OperatorHandle& op, const OperatorFact
   record(op, facts, keys, stack);
 }
 
-// Another segment that began in the same way, for which `fits` says that it goes on so, too. That
-// is asked first: to compare how they began takes long, and most do not go on so.
+// Switches to another segment with the same first `calls` calls for which `fits` holds. Asks `fits`
+// first: comparing the calls takes longer, and most segments do not fit.
 bool Follower::take_other(size_t calls, const std::function<bool(const Segment&)>& fits) {
   const std::vector<ChangedNumber> kept = changed_;
   const size_t numbers = storages_.size();
@@ -73,8 +73,7 @@ bool Follower::take_other(size_t calls, const std::function<bool(const Segment&)
   return false;
 }
 
-// What has other numbers there than the calls so far; nothing where tensors are in storages that
-// the other segment has otherwise.
+// Numbers in which the calls so far differ from `other`; none if tensors do not fit its storages.
 std::optional<std::vector<ChangedNumber>> Follower::changed_against(const Segment& other) const {
   for (size_t i = 0; i < storages_.size(); ++i) {
     const bool is_as_large = size_bytes_[i] == other.tape.storages[i].size_bytes;
@@ -238,7 +237,7 @@ bool Follower::is_same_tensor(const Segment& segment, const NumberPlace& place,
   if ((met_at_bytes_[at] < 0) != (segment.met_at_bytes[at] < 0)) return false;
   if (segment.is_fixed[at] && size_bytes_[at] != segment.tape.storages[at].size_bytes) return false;
   if (segment.is_fixed[at]) {
-    // Two layers may be alike in everything but in which they are.
+    // Two equal layers differ only in the addresses of their parameters.
     const auto address = reinterpret_cast<uintptr_t>(storage_of(now)->data());
     const bool is_other = segment.home_address[at] != 0 && segment.home_address[at] != address;
     const bool may_not_move = may_add_ && where_.is_home(storage_of(now)->data());
@@ -281,7 +280,7 @@ void Follower::give_matched(const TorchCall& call, const OperatorFacts& facts,
   for (c10::IValue& result : results) stack->push_back(std::move(result));
 }
 
-// A new segment begins, with the calls so far.
+// Begins a new segment with the calls so far.
 void Follower::leave_known() {
   const Segment& from = *followed_;
   Tape& tape = fresh_.tape;

@@ -32,7 +32,8 @@ constexpr int64_t kMostUnfilledElements = int64_t{1} << 10;
 Follower* listening = nullptr;  // The only one: Python's lock sees to it.
 
 void on_call(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
-  TORCH_CHECK(listening != nullptr, "fitstep: an operator is followed, and nobody follows");
+  TORCH_CHECK(listening != nullptr,
+              "fitstep: an operator came to the follower, but no step is running");
   listening->handle(op, keys, stack);
 }
 
@@ -52,7 +53,7 @@ void Follower::set_where(Where where) {
 }
 
 void Follower::start(Known known, Mode mode, bool may_add, Where where) {
-  FITSTEP_CHECK(listening == nullptr, "somebody follows a step already");
+  FITSTEP_CHECK(listening == nullptr, "another step is followed already");
   known_ = std::move(known);
   mode_ = mode;
   may_add_ = may_add;
@@ -108,7 +109,7 @@ void Follower::reset() {
 
 // -- what runs at once -----------------------------------------------------------------------
 
-// Whether its bytes are those that the program is yet to make.
+// Whether a recorded operator has still to make its bytes.
 bool Follower::is_pending(const c10::StorageImpl* storage) const {
   if (is_hollow(*storage)) return true;
   if (mode_ != Mode::Audit) return false;
@@ -123,7 +124,7 @@ bool Follower::is_untouched(const at::Tensor& tensor) const {
 }
 
 bool Follower::is_readable(const at::Tensor& tensor) const {
-  if (!tensor.has_storage()) {  // A sparse one is over storages of others.
+  if (!tensor.has_storage()) {  // A sparse tensor consists of other tensors.
     return tensor._is_zerotensor() || std::ranges::find(is_written_, true) == is_written_.end();
   }
   const c10::StorageImpl* storage = storage_of(tensor);
@@ -155,8 +156,8 @@ Follower::Bytes Follower::bytes_of(const torch::jit::Stack& stack, size_t count)
   return found;
 }
 
-// Whether it has taken hollow tensors that this step has not made: gradients that an earlier step
-// has used up. In a preview nobody looks at them.
+// Raises an error if an argument is a hollow tensor that this step has not made: a gradient that an
+// earlier step has used up. In a preview no error is needed.
 bool Follower::refuses_strangers(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
   bool found = false;
   each_argument(stack, op.schema().arguments().size(), [&](const at::Tensor& one) {
@@ -168,16 +169,16 @@ bool Follower::refuses_strangers(const c10::OperatorHandle& op, const torch::jit
   return found;
 }
 
-// Whether all that the call reads is known and what it makes is small. Once data has decided a size
-// in a step, whatever is there counts as known where it is small and nobody needs its gradient: in
-// a loop over what a mask leaves each round would be another program.
+// Whether the call may run at once: it reads only known bytes and makes only small tensors. After
+// an operator with a data-dependent size, small CPU tensors without gradient count as known too.
+// Otherwise each round of a loop over masked elements would be another program.
 bool Follower::may_run(const c10::OperatorHandle& op, const OperatorFacts& facts,
                        const torch::jit::Stack& stack) {
   const size_t count = op.schema().arguments().size();
   const Bytes bytes = bytes_of(stack, count);
   if (bytes == Bytes::Hollow || facts.writes_unsaid) return false;
   if (bytes == Bytes::Readable && !(is_sized_by_data_ && facts.written.empty())) return false;
-  // A draw may come before those that wait to happen only where there are none.
+  // A draw must not run before recorded draws.
   if (facts.is_random && (!drawn_.empty() || !facts.written.empty())) return false;
   double most = 1;
   bool has_tensors = false;
@@ -202,7 +203,7 @@ bool Follower::may_run(const c10::OperatorHandle& op, const OperatorFacts& facts
     const auto elements =
         std::accumulate(result.sizes.begin(), result.sizes.end(), int64_t{1}, std::multiplies<>());
     const bool is_whole = c10::isIntegralType(result.dtype, /*includeBool=*/true);
-    // PyTorch's own C++ makes a few, and writes them by address: at::tensor().
+    // PyTorch's C++ writes small tensors by address: at::tensor().
     if (is_unfilled && elements <= kMostUnfilledElements) continue;
     if (elements > (is_whole || has_tensors ? kMostKnownElements : 1)) return false;
     if (!is_whole && !has_tensors && !result.sizes.empty()) return false;
@@ -235,7 +236,7 @@ void Follower::run_and_note(const c10::OperatorHandle& op, const OperatorFacts& 
         at_once_.note(one);
     });
   }
-  // What is in it is whatever was there; with the same each time, recordings can be compared.
+  // Uninitialised bytes become 0, so that recordings can be compared.
   if (rule_of(op).is_undefined && !kernels_fill_what_they_make()) {
     const BelowAutograd no_autograd;
     each_tensor(stack->back(), [](const at::Tensor& one) { one.zero_(); });
@@ -246,9 +247,9 @@ void Follower::save_written(const at::Tensor& tensor) {
   at_once_.note(saved_.save(tensor));
   const auto found = numbers_.find(storage_of(tensor));
   if (found == numbers_.end()) return;
-  // A recorded call waits to read what is there now: it gets a copy.
+  // A recorded call has still to read the current bytes, so it gets a copy.
   at::Tensor& met = externals_[static_cast<size_t>(found->second)];
-  if (!met.defined()) return;  // Made in this segment, without elements: nothing is overwritten.
+  if (!met.defined()) return;  // Made in this segment, without elements.
   if (!held_[static_cast<size_t>(found->second)].has_value()) {
     PartCopy copied(met);
     copied.add_all();
@@ -257,14 +258,14 @@ void Follower::save_written(const at::Tensor& tensor) {
   numbers_.erase(storage_of(tensor));
 }
 
-// -- the one door ----------------------------------------------------------------------------
+// -- entry of every operator -----------------------------------------------------------------
 
 void Follower::handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
                       torch::jit::Stack* stack) {
   const OperatorFacts& facts = facts_of(op);
   for (const size_t i : facts.optional)
     use_known_type((*stack)[stack->size() - op.schema().arguments().size() + i]);
-  if (facts.kind == Kind::Composite) {  // Its parts come here.
+  if (facts.kind == Kind::Composite) {  // It calls operators, which come here.
     run(op, keys, stack);
     return;
   }
@@ -293,12 +294,12 @@ void Follower::handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
     default:
       break;
   }
-  if (device_of(*stack).is_meta()) {  // No bytes anywhere.
+  if (device_of(*stack).is_meta()) {  // Meta tensors have no bytes.
     run(op, keys, stack);
     return;
   }
   const std::string& name = op.operator_name().name;
-  if (name == "aten::_efficientzerotensor") {  // Of a forward-mode derivative: it has no memory.
+  if (name == "aten::_efficientzerotensor") {  // Forward-mode AD: has no memory.
     run(op, keys, stack);
     return;
   }
@@ -351,7 +352,7 @@ void Follower::handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
   } else if (!match(op, facts, keys, stack)) {
     go_on_otherwise(op, facts, keys, stack);
   }
-  if (recorded_ > recorded && writes_lent(lent)) python_.flush("");  // Arrays show it from now on.
+  if (recorded_ > recorded && writes_lent(lent)) python_.flush("");  // So numpy sees it.
 }
 
 void Follower::ask(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
@@ -360,7 +361,7 @@ void Follower::ask(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
   if (has_guess(*stack, count)) note_guess(full_name(op));
   bool is_known = bytes_of(*stack, count) != Bytes::Hollow || python_.flush(full_name(op)) ||
                   bytes_of(*stack, count) != Bytes::Hollow;
-  // Whether the numbers are as they should be, as after solving equations: guesses need not be.
+  // Operators without results check values (after linalg.solve, say). Guesses may fail the check.
   if (op.schema().returns().empty()) is_known &= !has_guess(*stack, count);
   if (is_known) {
     run(op, keys, stack);
@@ -370,7 +371,8 @@ void Follower::ask(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
 }
 
 void Follower::note_guess(const std::string& asking) {
-  if (++guessed_ > kMostGuessed) python_.refuse(asking, "waits for a value that nobody knows");
+  if (++guessed_ > kMostGuessed)
+    python_.refuse(asking, "asks without end for values that are not computed yet");
 }
 
 void Follower::dynamic(const c10::OperatorHandle& op, const OperatorFacts& facts,
@@ -381,7 +383,7 @@ void Follower::dynamic(const c10::OperatorHandle& op, const OperatorFacts& facts
     run_and_note(op, facts, keys, stack);
     return;
   }
-  // With made-up bytes the kernel could not be measured either: it runs on the step's own.
+  // The recorded operators run first; then this one runs on the step's own bytes.
   if (python_.flush(full_name(op))) {
     run_and_note(op, facts, keys, stack);
   } else {

@@ -1,13 +1,13 @@
-// The follower goes with a step function as Python runs it, and sees every operator that it calls.
+// The follower sees every operator that a step function calls while Python runs it.
 //
 //   Python calls an operator
-//     of geometry alone (a view, a size)         it runs
-//     of small known integers and 0-dim numbers  it runs, on the real bytes
-//     that asks for a value (.item())            what is recorded runs first, then it runs
-//     that computes                              it is recorded; its results are hollow
+//     needs only geometry (a view, a size)       the operator runs
+//     reads small known integers, 0-dim numbers  the operator runs, on the real bytes
+//     asks for a value (.item())                 recorded operators run first, then this one
+//     computes                                   the operator is recorded; results are hollow
 //
-// What is recorded is compared with the segments that are known, call by call; where none is like
-// it, a new one begins with the calls so far. So nothing that Python decides can be missed.
+// The follower compares each recorded call with the known segments. If no known segment fits, a new
+// segment begins with the calls so far. So no decision of Python is missed.
 #pragma once
 
 #include <ATen/core/stack.h>
@@ -41,36 +41,36 @@ class Follower {
   Follower(const Follower&) = delete;
   Follower& operator=(const Follower&) = delete;
 
-  // What is free of a device, and which addresses are at home. Both change where homes grow.
+  // The free part of the arena, and which addresses are homes. Both change when homes grow.
   struct Where {
     TorchDevice* device = nullptr;
     std::span<char> room;
     std::function<bool(const void*)> is_home;
   };
 
-  // From now on the operators that this thread calls come here.
+  // Operators that this thread calls go to handle() from now on.
   enum class Mode : uint8_t { Preview, Call, Audit };
-  void start(Known known, Mode mode, bool may_add, Where where);  // Segments to those known.
+  void start(Known known, Mode mode, bool may_add, Where where);  // May add segments?
   void stop();
   void set_where(Where where);
 
-  // One operator that Python has called. Arguments are on the stack, results will be.
+  // Handles one operator that Python calls. Takes arguments from the stack, leaves results there.
   void handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
 
-  EndedSegment end_segment();  // The next begins.
+  EndedSegment end_segment();  // And begins the next.
 
-  // To be followed from the next segment on: one more, or these only.
+  // Segments to compare with, from the next segment on: one more; only these.
   void add_known(std::shared_ptr<Segment> segment) { known_.push_back(std::move(segment)); }
   void set_known(Known known);
   void set_region(int32_t region) { region_ = region; }
-  void undo_writes() { saved_.undo(); }  // Of operators that ran at once.
+  void undo_writes() { saved_.undo(); }  // By operators that ran at once.
   void forget_writes() { saved_.forget(); }
 
-  bool is_readable(const at::Tensor& tensor) const;   // Its bytes are what Python would find.
-  bool is_untouched(const at::Tensor& tensor) const;  // Nothing recorded reads or writes it.
+  bool is_readable(const at::Tensor& tensor) const;   // Its bytes are plain PyTorch's bytes.
+  bool is_untouched(const at::Tensor& tensor) const;  // No recorded operator uses it.
 
   std::vector<at::Tensor> guesses() const { return guesses_.alive(); }
-  void note_guess(const std::string& asking);  // Refuses when too much comes of guesses.
+  void note_guess(const std::string& asking);  // Raises an error after too many.
 
   int64_t recorded() const { return recorded_; }
   int64_t ran() const { return ran_; }
@@ -105,7 +105,7 @@ class Follower {
                torch::jit::Stack* stack);
   void between(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
 
-  // Following a known segment.
+  // Follows a known segment.
   bool match(const c10::OperatorHandle& op, const OperatorFacts& facts, c10::DispatchKeySet keys,
              torch::jit::Stack* stack);
   bool match_with(const Segment& segment, const c10::OperatorHandle& op, const OperatorFacts& facts,
@@ -123,7 +123,7 @@ class Follower {
   bool take_other(size_t calls, const std::function<bool(const Segment&)>& fits);
   std::vector<std::pair<int32_t, at::Tensor>> survivors() const;
 
-  // Recording a new one.
+  // Records a new segment.
   void record(const c10::OperatorHandle& op, const OperatorFacts& facts, c10::DispatchKeySet keys,
               torch::jit::Stack* stack);
   TorchCall call_of(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
@@ -141,7 +141,7 @@ class Follower {
   bool was_seeded(const at::Generator& generator);
   void put_generators_back();
 
-  // Of an audit.
+  // In an audit.
   void run_audited(const TorchCall& call, const OperatorFacts& facts, c10::DispatchKeySet keys,
                    torch::jit::Stack* stack);
   void keep_starts(const TorchCall& call, const torch::jit::Stack& stack);
@@ -172,7 +172,7 @@ class Follower {
   // This segment.
   std::shared_ptr<Segment> followed_;  // Null while a new one is recorded.
   size_t position_ = 0;                // Calls so far.
-  bool is_strict_ = true;              // Tensors must be those that are at home already.
+  bool is_strict_ = true;              // Homes must be the recorded homes.
   std::vector<ChangedNumber> changed_;
   Segment fresh_;
   ska::flat_hash_map<const c10::StorageImpl*, int32_t> numbers_;
@@ -181,17 +181,17 @@ class Follower {
   std::vector<c10::Device> devices_;                                 // By number.
   std::vector<int64_t> met_at_bytes_;                                // By number; -1: made here.
   std::vector<at::Tensor> externals_;                                // By number; else undefined.
-  std::vector<std::optional<PartCopy>> held_;  // By number: what was in memory of somebody else.
-  std::vector<at::Tensor> lent_writes_;        // What the last call writes of that.
-  std::vector<bool> is_written_;               // By number: it waits for that.
-  // Lent, not copied: hashes of what was the same at all meetings.
+  std::vector<std::optional<PartCopy>> held_;  // By number: copies of memory that numpy shares.
+  std::vector<at::Tensor> lent_writes_;        // Written by the last call, and shared with numpy.
+  std::vector<bool> is_written_;               // By number: a recorded operator writes it.
+  // Shared with numpy, but at home, so not copied: hashes of bytes; none if they have changed.
   std::map<std::tuple<int32_t, int64_t, int64_t>, std::optional<uint64_t>> watched_;
   bool has_lent_ = false, is_sized_by_data_ = false, is_trial_ = false, has_raised_ = false;
   std::vector<int32_t> alive_;
 
-  std::vector<at::Generator> generators_;  // That Python gives to operators.
-  std::vector<Drawn> drawn_;               // Those that are drawn from.
-  std::map<int32_t, PartCopy> starts_;     // By number: what is written, as it was.
+  std::vector<at::Generator> generators_;  // Python's arguments.
+  std::vector<Drawn> drawn_;               // Generators drawn from.
+  std::map<int32_t, PartCopy> starts_;     // By number: bytes before the first write.
 
   Refilled refilled_;
   SavedWrites saved_;

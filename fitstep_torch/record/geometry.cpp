@@ -26,7 +26,7 @@ namespace {
 
 using Convert = std::function<at::Tensor(const at::Tensor&)>;
 
-// The arguments with other tensors in the place of theirs.
+// The arguments, with each tensor replaced by convert(tensor).
 torch::jit::Stack converted(const torch::jit::Stack& from, const Convert& convert,
                             bool is_for_meta) {
   torch::jit::Stack stack;
@@ -73,7 +73,7 @@ void check_not_resized(const TorchCall& call, const torch::jit::Stack& arguments
   }
 }
 
-// What draws in its lifetime is put back.
+// Restores the generator's state when it is destroyed.
 class GeneratorKept {
  public:
   GeneratorKept(const torch::jit::Stack& stack, c10::Device device)
@@ -93,7 +93,7 @@ class GeneratorKept {
 
 constexpr int64_t kMostMadeUpBytes = int64_t{2} << 30;
 
-// These operators of ours act on a generator wherever they run: nobody may try them.
+// generator_state() and set_generator_state() act on a real generator: no trial runs.
 Value generator_state_value() {
   const TensorRef state{
       .storage = -1, .sizes = {kGeneratorStateBytes}, .strides = {1}, .dtype = at::kByte};
@@ -103,7 +103,7 @@ Value generator_state_value() {
 int64_t operand_bytes(const TorchCall& call) {
   int64_t bytes = 0;
   for (TensorRef tensor : tensors_of(call.arguments)) {
-    tensor.offset = 0;  // A copy has nothing before it.
+    tensor.offset = 0;  // A made-up copy begins at its storage's begin.
     bytes += reach_bytes(tensor);
   }
   return bytes;
@@ -117,7 +117,7 @@ std::vector<Value> by_meta_kernel(const TorchCall& call, const torch::jit::Stack
     return meta;
   };
   torch::jit::Stack arguments = converted(stack, convert, /*is_for_meta=*/true);
-  // TorchScript may leave it out, and then the kernel would be the CPU's and draw.
+  // TorchScript may leave out the device; then the CPU's kernel would run, and draw.
   const auto& schema = call.handle.schema().arguments();
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (schema[i].name() == "device" && arguments[i].isNone())
@@ -129,14 +129,14 @@ std::vector<Value> by_meta_kernel(const TorchCall& call, const torch::jit::Stack
   return values_of(arguments, device.type());
 }
 
-// What the kernels of this device make of the strides of a convolution's arguments: the meta kernel
-// knows only that of the sizes.
+// Memory format of a convolution's results, which the device's kernels choose by the arguments'
+// strides; the meta kernel looks only at sizes.
 std::optional<at::MemoryFormat> format_of_convolution(const TorchCall& call,
                                                       const torch::jit::Stack& stack) {
   const std::string& name = call.handle.operator_name().name;
   const bool is_backward = name == "aten::convolution_backward";
   if (!is_backward && name != "aten::convolution") return std::nullopt;
-  const size_t first = is_backward ? 1 : 0;  // The gradient comes first.
+  const size_t first = is_backward ? 1 : 0;  // Argument 0 is the gradient.
   const at::Tensor& input = stack[first].toTensor();
   const at::Tensor& weight = stack[first + 1].toTensor();
   if (weight.dim() < 4) return std::nullopt;
@@ -180,7 +180,7 @@ void use_format(std::vector<Value>& results, at::MemoryFormat format, size_t cou
   }
 }
 
-// Without what expand() repeats: clone() would give it strides of its own.
+// The tensor without repeats by expand(); clone() would change its strides.
 at::Tensor once(at::Tensor tensor) {
   for (int64_t i = 0; i < tensor.dim(); ++i) {
     if (tensor.stride(i) == 0 && tensor.size(i) > 1) tensor = tensor.narrow(i, 0, 1);
@@ -188,7 +188,7 @@ at::Tensor once(at::Tensor tensor) {
   return tensor;
 }
 
-// As the kernels of this device were seen to make them.
+// Gives results the geometry that the profile has measured.
 void correct(std::vector<Value>& results, const Measurement& seen,
              const std::vector<bool>& is_measured) {
   size_t next = 0;
@@ -203,7 +203,7 @@ void correct(std::vector<Value>& results, const Measurement& seen,
   }
 }
 
-// By what was measured of the call, or of the two that a convolution's gradient is split into.
+// Uses measurements of the call, or of the two calls into which a convolution's backward is split.
 void correct(std::vector<Value>& results, const TorchCall& call,
              const std::map<std::string, Measurement>& corrections) {
   if (corrections.empty()) return;
@@ -252,14 +252,14 @@ std::vector<Value> Geometries::of(const TorchCall& call, const torch::jit::Stack
   const std::string signature = signature_of(call, size_bytes);
   const std::string key =
       fmt::format("{} {} {}", signature, c10::toString(at::get_default_dtype_as_scalartype()),
-                  at::globalContext().userEnabledMkldnn());  // What results may be like, too.
+                  at::globalContext().userEnabledMkldnn());  // Both change results.
   if (const auto found = known_.find(key); found != known_.end()) return found->second;
   const BelowAutograd below;
   std::vector<Value> results;
   const OperatorFacts& facts = facts_of(call.handle);
   const bool is_others = is_of_others(call.handle);
   const int64_t bytes = operand_bytes(call);
-  // What draws by sizes alone makes what they say, however much that is.
+  // Without tensor arguments a random operator makes tensors of the given sizes: no trial needed.
   const bool draws_by_sizes = facts.is_random && bytes == 0;
   const bool may_try = !is_others && facts.written.empty() && !draws_by_sizes;
   const bool has_room =
@@ -296,8 +296,8 @@ at::Tensor Geometries::made_up(const at::Tensor& like, Fill fill) {
   const bool is_number = like.unsafeGetTensorImpl()->is_wrapped_number();
   const bool is_whole = c10::isIntegralType(like.scalar_type(), /*includeBool=*/true);
   const bool is_there = like.is_cpu() && like.has_storage() && !is_hollow(like);
-  if (is_number || (is_whole && is_there &&
-                    fill != Fill::Blank)) {  // Lengths and indices have to fit each other.
+  if (is_number ||
+      (is_whole && is_there && fill != Fill::Blank)) {  // Lengths and indices must agree.
     at::Tensor copy = at::empty_strided(like.sizes(), like.strides(), like.options());
     once(copy).copy_(once(like.detach()));
     keep_flags(like, copy);

@@ -15,7 +15,7 @@
 namespace fitstep::torch_side {
 namespace {
 
-constexpr int64_t kMostElements = int64_t{1} << 16;  // Whole numbers: indices, counts, flags.
+constexpr int64_t kMostElements = int64_t{1} << 16;  // Integers: indices, counts, flags.
 constexpr size_t kMostWholeBytes = size_t{8} * kMostElements;
 constexpr size_t kMostFractionBytes = 4096;
 
@@ -41,7 +41,7 @@ bool Guesses::is_in(const at::Tensor& tensor) {
   return tensor.has_storage() && tensor.storage().data_ptr().get_deleter() == &free_guess;
 }
 
-// The tensor as it would be over its guess.
+// A tensor of the same geometry over the guess of its storage.
 at::Tensor Guesses::over(const at::Tensor& tensor) {
   at::Tensor& bytes = bytes_[storage_of(tensor)];
   if (!bytes.defined()) {
@@ -96,7 +96,7 @@ void Guesses::follow(const c10::OperatorHandle& op, torch::jit::Stack arguments,
     if (!one.has_storage() || !is_hollow(one)) return;
     if (at < found.size() && bytes_.find(storage_of(one)) != bytes_.end() &&
         found[at].is_alias_of(bytes_[storage_of(one)]))
-      return;  // It was written in its place.
+      return;  // Written in place: the guess is updated.
     bytes_.erase(storage_of(one));
     if (at < found.size() && has_room(one) && found[at].sizes() == one.sizes())
       over(one).copy_(found[at]);
@@ -116,7 +116,7 @@ void Guesses::mark(const at::Tensor& computed) {
   if (is_its_own) put_into(computed.storage(), computed.storage().data());
 }
 
-// Copies them into memory of the storage's own, which says that they are a guess.
+// Gives the storage a copy of `bytes`, with a deleter by which is_in() recognises a guess.
 void Guesses::put_into(const c10::Storage& storage, const void* bytes) {
   auto copy = std::make_unique<char[]>(storage.nbytes());  // NOLINT(*-avoid-c-arrays)
   std::memcpy(copy.get(), bytes, storage.nbytes());

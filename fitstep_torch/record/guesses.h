@@ -1,11 +1,11 @@
-// Guesses: what a preview finds in small tensors whose bytes nobody knows yet. Ones, and what small
-// operators compute from those, so that numbers that belong together still do.
+// Guesses: values that a preview uses for small tensors whose bytes are not computed yet. A guess
+// is 1, or what small operators compute from guesses, so that related numbers stay consistent.
 //
 //   start = randint(0, 99, (2,))   1   1
-//   end = start + 32               33  33      data[start:end] has its length
+//   end = start + 32               33  33      data[start:end] has 32 rows
 //
-// One guess is as good as another: it leads to a program that is planned ahead, and what Python
-// does with it is undone.
+// A wrong guess does no harm: it leads to a program that is planned ahead, and all that Python does
+// in a preview is undone.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,32 +19,33 @@
 
 namespace fitstep::torch_side {
 
-// So small that an operator runs at once where all its numbers are known.
+// Whether a tensor is so small that operators on it run at once if its bytes are known.
 bool is_small(const at::Tensor& tensor);
 
 class Guesses {
  public:
-  // The arguments of a call, the last of the stack, with guesses in the place of hollow ones. None
-  // if it is not for small tensors alone; then what it writes is guessed anew.
+  // The arguments of a call (the last of the stack), with guesses instead of hollow tensors. Empty
+  // if no argument is hollow or one is not small; the guesses of written arguments are then
+  // dropped.
   torch::jit::Stack arguments(const torch::jit::Stack& stack, size_t count,
                               const std::vector<size_t>& written);
-  // Makes the call with these, if there are any: so are the guesses of its results, which are the
-  // last of `made`.
+  // Runs the call on `arguments`, unless these are empty. Its results become the guesses of the
+  // recorded results, the last of `made`.
   void follow(const c10::OperatorHandle& op, torch::jit::Stack arguments,
               const torch::jit::Stack& made);
-  void fill(const at::Tensor& hollow);  // With its guess, if it is small.
+  void fill(const at::Tensor& hollow);  // Gives a small tensor its guess as bytes.
   void forget() { bytes_.clear(); }
 
-  void mark(const at::Tensor& computed);  // From guesses: it holds one, too.
+  void mark(const at::Tensor& computed);  // Computed from guesses, so it holds one.
   static bool is_in(const at::Tensor& tensor);
-  // All storages with guesses that somebody holds, since the first; a tensor over each.
+  // A tensor over each living storage that has ever held a guess.
   std::vector<at::Tensor> alive() const;
 
  private:
   at::Tensor over(const at::Tensor& tensor);
   void put_into(const c10::Storage& storage, const void* bytes);
 
-  ska::flat_hash_map<const c10::StorageImpl*, at::Tensor> bytes_;  // Each a storage of its own.
+  ska::flat_hash_map<const c10::StorageImpl*, at::Tensor> bytes_;  // Guesses.
   std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> made_;
 };
 

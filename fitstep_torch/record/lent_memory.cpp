@@ -1,4 +1,4 @@
-// Memory that somebody else has too: numpy reads and writes it past all operators.
+// Lent memory: numpy reads and writes it without any operator.
 #include "fitstep_torch/record/lent_memory.h"
 
 #include <ATen/core/grad_mode.h>
@@ -22,8 +22,8 @@ constexpr int64_t kLeastPickedFromBytes = int64_t{1} << 20;
 
 }  // namespace
 
-// Whether an argument lies in the memory of something met before that PyTorch takes for another, as
-// DLPack makes it. From then on both are lent: what was called so far has to run first.
+// Whether an argument overlaps a known external that PyTorch sees as another storage (DLPack makes
+// such tensors). Marks both as lent; the calls so far have to run first.
 bool Follower::meets_twin(const torch::jit::Stack& stack, size_t count) {
   bool found = false;
   each_argument(stack, count, [&](const at::Tensor& one) {
@@ -37,7 +37,7 @@ bool Follower::meets_twin(const torch::jit::Stack& stack, size_t count) {
   return found;
 }
 
-// Numbers of storages in whose memory it lies, too, and that count as others.
+// Numbers of other storages whose memory overlaps the tensor's.
 std::vector<int32_t> Follower::twins_of(const at::Tensor& one) const {
   std::vector<int32_t> found;
   if (!one.has_storage() || is_hollow(*storage_of(one))) return found;
@@ -49,14 +49,14 @@ std::vector<int32_t> Follower::twins_of(const at::Tensor& one) const {
     const at::Tensor& met = externals_[i];
     const auto* const at = static_cast<const char*>(met.defined() ? met.storage().data() : nullptr);
     if (at == nullptr || !(is_lent(storage) || is_lent(met.storage()))) continue;
-    if (is_lent(storage) && held_[i].has_value()) continue;  // Both are compared at each use.
+    if (is_lent(storage) && held_[i].has_value()) continue;  // Compared at each use.
     if (begin >= at + met.storage().nbytes() || at >= begin + storage.nbytes()) continue;
     found.push_back(static_cast<int32_t>(i));
   }
   return found;
 }
 
-// What somebody has written in since it was met is another one, for all arguments of a call.
+// If numpy has written an argument since its last use, it becomes a new external.
 void Follower::part_from_refilled(const std::vector<std::pair<size_t, at::Tensor>>& lent) {
   for (const auto& [argument, one] : lent) {
     const auto found = numbers_.find(storage_of(one));
@@ -68,7 +68,7 @@ void Follower::part_from_refilled(const std::vector<std::pair<size_t, at::Tensor
   }
 }
 
-// Whether the call that was followed last, of whose arguments these are, writes any.
+// Whether the last call writes one of its lent arguments.
 bool Follower::writes_lent(const std::vector<std::pair<size_t, at::Tensor>>& lent) {
   if (lent.empty()) return false;
   const TapeOp& last =
@@ -79,9 +79,9 @@ bool Follower::writes_lent(const std::vector<std::pair<size_t, at::Tensor>>& len
   return !lent_writes_.empty();
 }
 
-// Whether the call makes little of much of such memory, as `data[indices]` of a data set: to run it
-// at once takes less than a copy of all that it might read. What is not known yet may be indices
-// alone: for a weight's gradient, of a batch in such memory, the step would be cut in two.
+// Whether the call picks little from much lent memory, like `data[indices]` of a data set. Running
+// it at once costs less than copying all that it may read. Only indices may be unknown yet;
+// otherwise a weight's gradient would cut the step in two.
 bool Follower::picks_from_lent(const c10::OperatorHandle& op, const OperatorFacts& facts,
                                const torch::jit::Stack& stack) {
   const size_t count = op.schema().arguments().size();
@@ -105,7 +105,7 @@ bool Follower::picks_from_lent(const c10::OperatorHandle& op, const OperatorFact
   return 2 * made_bytes <= most_bytes;
 }
 
-// Of lent memory that is not copied: what the tensor reaches has to stay as it is.
+// For lent memory that is not copied: notes a hash of the tensor's bytes, which must not change.
 void Follower::watch(int32_t number, const at::Tensor& tensor) {
   const auto* const begin = static_cast<const char*>(storage_of(tensor)->data());
   const int64_t from = first_byte(tensor);
@@ -115,7 +115,7 @@ void Follower::watch(int32_t number, const at::Tensor& tensor) {
   if (!is_new && one->second != hash) one->second.reset();
 }
 
-// Nothing that is recorded has run yet, so that what it met has to be as it was. What is not.
+// A watched tensor whose bytes have changed before the recorded operators run; undefined if none.
 at::Tensor Follower::overwritten() const {
   if (mode_ == Mode::Audit) return {};
   const auto found = std::ranges::find_if(watched_, [&](const auto& one) {

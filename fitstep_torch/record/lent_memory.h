@@ -1,4 +1,4 @@
-// Arguments in memory that somebody else has too: see is_lent().
+// Arguments in lent memory: memory that numpy, say, shares (is_lent()).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,7 +13,7 @@
 
 namespace fitstep::torch_side {
 
-// With their places. What is hollow has no memory.
+// Lent arguments with their positions. Hollow tensors have no memory.
 inline std::vector<std::pair<size_t, at::Tensor>> lent_among(const torch::jit::Stack& stack,
                                                              size_t count) {
   std::vector<std::pair<size_t, at::Tensor>> found;
@@ -27,8 +27,8 @@ inline std::vector<std::pair<size_t, at::Tensor>> lent_among(const torch::jit::S
   return found;
 }
 
-// Whether a call writes memory that another of its arguments has too, by another storage: what it
-// makes then depends on the order in which its kernel reads and writes.
+// Whether a call writes memory that overlaps another argument in another storage. The result then
+// depends on the order in which the kernel reads and writes.
 inline bool writes_into_another(const std::vector<size_t>& written,
                                 const std::vector<std::pair<size_t, at::Tensor>>& lent) {
   const auto begin = [](const at::Tensor& one) {

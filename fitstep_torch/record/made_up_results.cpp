@@ -1,4 +1,4 @@
-// What a preview gives for operators that would need bytes which nobody knows.
+// Results in a preview of operators that need bytes which are not computed yet.
 #include <ATen/ATen.h>
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace fitstep::torch_side {
 
-// In a preview nobody knows the value. One is as good as another: it only leads to a program that
-// is planned ahead, and what Python does with it is undone.
+// Makes a value up (1 or True). A wrong value does no harm: it leads to a program that is planned
+// ahead, and all that Python does in a preview is undone.
 void Follower::make_up(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const auto count = static_cast<std::ptrdiff_t>(op.schema().arguments().size());
   at::ScalarType dtype = at::kFloat;
@@ -31,8 +31,8 @@ void Follower::make_up(const c10::OperatorHandle& op, torch::jit::Stack* stack) 
   }
 }
 
-// Of others: between segments. In a preview it does not run, and has made what its fake kernel
-// says.
+// Runs an operator between two segments. In a preview it does not run; its results have the
+// geometry that its fake kernel says.
 void Follower::between(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
                        torch::jit::Stack* stack) {
   if (refuses_strangers(op, *stack)) return;
@@ -50,7 +50,7 @@ void Follower::between(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
     python_.refuse(full_name(op), "has no fake kernel");
   }
   give_recorded(call, facts, stack);
-  reset();  // The next segment meets what it has made.
+  reset();  // Its results are externals of the next segment.
 }
 
 }  // namespace fitstep::torch_side

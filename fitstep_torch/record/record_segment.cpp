@@ -1,4 +1,4 @@
-// Recording a new segment, and the end of any.
+// Records a new segment; ends a segment, new or known.
 #include <ATen/core/grad_mode.h>
 #include <c10/util/ScopeExit.h>
 
@@ -49,7 +49,7 @@ int32_t Follower::add_external(const at::Tensor& tensor, bool is_home) {
   size_bytes_.push_back(static_cast<int64_t>(storage.nbytes()));
   devices_.push_back(tensor.device());
   met_at_bytes_.push_back(first_byte(tensor));
-  // Not the tensor itself: user code may give that another storage (`.data =`).
+  // Not the tensor itself, because user code may give it another storage (`.data =`).
   externals_.push_back(tensor_over(storage, geometry_in(tensor)));
   held_.emplace_back();
   if (!is_trial_ && !is_hollow(*storage.unsafeGetStorageImpl()) && is_lent(storage)) {
@@ -105,7 +105,7 @@ Value Follower::value_of(const c10::IValue& value) {
     for (const std::optional<at::Tensor>& one : value.toOptionalTensorVector())
       made.tensors.push_back(one.has_value() ? make(*one) : std::nullopt);
   } else if (value.isGenerator() && is_default(value.toGenerator())) {
-    return made;  // As if it were left out.
+    return made;  // Same as no generator.
   } else if (value.isGenerator()) {
     const size_t number = generator_number(value.toGenerator());
     for (size_t i = fresh_.generators.size(); i <= number; ++i)
@@ -127,7 +127,7 @@ TorchCall Follower::call_of(const c10::OperatorHandle& op, const torch::jit::Sta
   return call;
 }
 
-// What the call will make, if that can be said. Nothing is noted of what it reads.
+// Geometry of the call's results; none if unknown. Records nothing.
 Follower::Foreseen Follower::foresee(const c10::OperatorHandle& op,
                                      const torch::jit::Stack& stack) {
   const auto count = static_cast<std::ptrdiff_t>(op.schema().arguments().size());
@@ -145,7 +145,7 @@ Follower::Foreseen Follower::foresee(const c10::OperatorHandle& op,
   }
 }
 
-// "cuda" is the GPU that the step is on.
+// "cuda" without an index is the GPU of the step.
 c10::Device Follower::whole(c10::Device device) const {
   const bool is_ours = where_.device != nullptr && where_.device->device().type() == device.type();
   return device.has_index() || !is_ours ? device : where_.device->device();
@@ -240,7 +240,7 @@ void Follower::record(const c10::OperatorHandle& op, const OperatorFacts& facts,
   ++recorded_;
 }
 
-// A storage that the call makes is one of the tape's.
+// Adds a storage that the call makes to the tape.
 void Follower::note_made(TensorRef& ref, c10::Device device) {
   ref.device = device.type();
   ref.storage = static_cast<int32_t>(storages_.size());
@@ -287,7 +287,7 @@ void Follower::give_recorded(TorchCall& call, const OperatorFacts& facts,
     } else if (is_audit) {
       continue;
     } else if (value.kind == Value::Kind::Tensor) {
-      const bool is_seed = has_seeds && i >= 2;  // Its kernel makes them on the host.
+      const bool is_seed = has_seeds && i >= 2;  // The kernel makes seeds on the host.
       stack->emplace_back(
           make(value.tensors.front(), is_seed ? c10::Device(c10::DeviceType::CPU) : device));
     } else if (value.kind == Value::Kind::TensorList) {
@@ -330,7 +330,7 @@ EndedSegment Follower::end_segment() {
   };
   const auto is_known = [&] { return keeps_all(*followed_) || take_other(position_, keeps_all); };
   if (followed_ != nullptr && !is_known()) {
-    // What is garbage by now is mostly young.
+    // Most garbage is young, so the young generation is collected first.
     for (const bool is_young : {true, false}) {
       if (followed_->tape.ops.size() == position_ && !keeps_all(*followed_))
         python_.collect(is_young);

@@ -1,4 +1,4 @@
-// resize_() and set_(): which memory a tensor has.
+// resize_() and set_(): operators that give a tensor other memory.
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
@@ -12,7 +12,7 @@
 namespace fitstep::torch_side {
 namespace {
 
-// With a memory format the strides change, also where the size is the same.
+// A memory format changes strides, even if the size stays.
 bool changes_nothing(const std::string& name, std::span<const c10::IValue> arguments) {
   return name == "aten::resize_" && arguments[2].isNone() &&
          arguments[0].toTensor().sizes() == arguments[1].toIntVector();
@@ -23,7 +23,7 @@ bool gets_first_memory(const std::string& name, const c10::IValue& resized) {
          resized.toTensor().device().is_cpu() && resized.toTensor().storage().nbytes() == 0;
 }
 
-// Two previews meet equal bytes, where those of new memory are anything.
+// Zeros uninitialised memory, so that two previews see equal bytes.
 void clear(const at::Tensor& tensor) {
   const c10::Storage& storage = tensor.storage();
   if (storage.nbytes() > 0) std::memset(storage.mutable_data(), 0, storage.nbytes());
@@ -31,18 +31,18 @@ void clear(const at::Tensor& tensor) {
 
 }  // namespace
 
-// Runs where the program has nothing to do with any of the arguments, as where one is being loaded
-// or is one more tensor over a storage. A preview could not undo it to a tensor that has memory.
+// Runs at once if no recorded operator uses the arguments, as when a tensor is being loaded. A
+// preview refuses a tensor that has memory, because it could not undo the change.
 void Follower::resize(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
                       torch::jit::Stack* stack) {
   const std::string& name = op.operator_name().name;
   const size_t count = op.schema().arguments().size();
   const auto arguments = std::span(*stack).last(count);
-  if (changes_nothing(name, arguments)) {  // The tensor is given back.
+  if (changes_nothing(name, arguments)) {  // Returns the tensor.
     torch::jit::drop(*stack, count - 1);
     return;
   }
-  if (full_name(op) == "aten::set_.source_Tensor") {  // As `.data =`, of which nobody hears either.
+  if (full_name(op) == "aten::set_.source_Tensor") {  // Like `.data =`, which is no operator.
     run(op, keys, stack);
     return;
   }

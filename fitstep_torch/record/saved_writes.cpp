@@ -8,10 +8,10 @@
 
 namespace fitstep::torch_side {
 
-// Of one place the first content is enough: it is put back last.
+// The first content of a place is enough: undo() goes backwards.
 at::Tensor SavedWrites::save(const at::Tensor& tensor) {
   const at::Tensor plain = tensor.detach();
-  if (plain.has_storage() && plain.is_contiguous()) {  // A sparse one has no bytes of its own.
+  if (plain.has_storage() && plain.is_contiguous()) {  // A sparse tensor has no bytes of its own.
     const auto bytes = static_cast<int64_t>(plain.nbytes());
     if (!places_.emplace(storage_of(plain), first_byte(plain), bytes).second) return {};
   }

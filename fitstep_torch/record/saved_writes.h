@@ -1,4 +1,4 @@
-// What operators that run at once overwrite, kept so that it can be put back.
+// Saves the bytes that operators overwrite when they run at once, so that undo() can restore them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,10 +12,10 @@ namespace fitstep::torch_side {
 
 class SavedWrites {
  public:
-  // Before it is written. What is kept of it; undefined where that is there already.
+  // Call before a write. Returns the saved content; undefined if it was saved before.
   at::Tensor save(const at::Tensor& tensor);
-  void mark_lent(const c10::Storage& storage);  // Others have its memory, too.
-  void undo();                                  // Everything since the last of these two.
+  void mark_lent(const c10::Storage& storage);  // Until undo() or forget().
+  void undo();                                  // All since the last undo() or forget().
   void forget();
 
  private:

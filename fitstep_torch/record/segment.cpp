@@ -23,7 +23,7 @@ int64_t element_bytes(const TensorRef& ref) {
   return static_cast<int64_t>(c10::elementSize(ref.dtype));
 }
 
-// Of all arguments and results.
+// Visits the tensors of all arguments and results.
 template <class Act>
 void each_tensor(std::vector<TapeOp>& ops, const Act& act) {
   for (TapeOp& op : ops) {
@@ -80,7 +80,7 @@ bool are_alike(const c10::OperatorHandle& op, size_t argument, const c10::IValue
   }
   if (a.isNone() || b.isNone()) return a.isNone() && b.isNone();
   if (a.isGenerator() || b.isGenerator())
-    return a.isGenerator() && b.isGenerator();  // Each segment has stand-ins of its own.
+    return a.isGenerator() && b.isGenerator();  // Each segment has its own stand-ins.
   if (a.isList() && b.isList()) {
     const auto left = a.toListRef();
     const auto right = b.toListRef();
@@ -157,8 +157,8 @@ bool Segment::take(const std::vector<ChangedNumber>& changed,
   return is_foreseen && moving.empty();
 }
 
-// From now on its tensors are found from its begin: they move apart. What the program is said to
-// use of it stays: a budget counts that.
+// The storage's tensors move independently of each other, so their offsets count from the storage's
+// begin from now on. The size that counts in a budget stays.
 void Segment::widen(int32_t storage, const at::Tensor& met) {
   const auto at = static_cast<size_t>(storage);
   const int64_t shift = shift_bytes(at, first_byte(met));
@@ -206,7 +206,7 @@ void Segment::settle() {
     int64_t& known = least[static_cast<size_t>(ref.storage)];
     known = std::min(known, ref.offset * element_bytes(ref));
   });
-  // Whole elements of whatever type lies there.
+  // A multiple of 16 bytes: whole elements of every dtype.
   for (int64_t& bytes : least) bytes = bytes / 16 * 16;
   std::vector<int64_t> reach(met_at_bytes.size(), 0);
   each([&](TensorRef& ref) {
@@ -215,7 +215,8 @@ void Segment::settle() {
     reach[storage] = std::max(reach[storage], reach_bytes(ref));
   });
   for (size_t i = 0; i < reach.size(); ++i) {
-    if (is_fixed[i]) tape.storages[i].size_bytes = whole_bytes[i];  // Also one that was no home.
+    if (is_fixed[i])
+      tape.storages[i].size_bytes = whole_bytes[i];  // Also if it was no home before.
     if (!moves(i)) continue;
     if (least[i] < std::numeric_limits<int64_t>::max() / 16 * 16) first_bytes[i] -= least[i];
     tape.storages[i].size_bytes = std::max<int64_t>(reach[i], 0);

@@ -15,8 +15,8 @@
 namespace fitstep::torch_side {
 namespace {
 
-// Our side of the promise that no two live requests share bytes: a request waits, in the
-// allocator's eyes, for those whose bytes it reuses.
+// Live requests must not share bytes: a request gets its planned address only after the release of
+// earlier requests at the same bytes.
 void add_reuse(const Form& form, std::vector<Expected>& expected) {
   for (size_t i = 0; i < expected.size(); ++i) {
     for (size_t k = 0; k < i; ++k) {
@@ -46,14 +46,14 @@ bool is_made_by(const Form& form, StorageId storage) {
                                  [&](const Write& write) { return write.storage == storage; });
 }
 
-// Operators that are not PyTorch's may make something else from step to step.
+// Custom operators may return another shape from step to step.
 void check_as_planned(const at::Tensor& planned, const at::Tensor& result) {
   TORCH_CHECK(result.sizes() == planned.sizes() && result.scalar_type() == planned.scalar_type(),
-              "it made a ", result.scalar_type(), " of shape ", result.sizes(), ", and a ",
+              "it made a ", result.scalar_type(), " of shape ", result.sizes(), ", but a ",
               planned.scalar_type(), " of shape ", planned.sizes(), " was recorded");
 }
 
-// To Python, between steps.
+// Whether Python can see the storage between steps.
 bool is_visible(const Storage& storage) {
   const bool is_given = storage.kind == StorageKind::Input || storage.kind == StorageKind::Constant;
   return is_given || (storage.is_persistent && storage.kind != StorageKind::Generator);
@@ -92,16 +92,17 @@ std::vector<StorageId> PlannedKernels::visible_writes(int32_t position) const {
   return found;
 }
 
-// What is the host's beside a GPU has no bytes in the arena, so lanes would copy others.
+// With a GPU, CPU tensors have no bytes in the arena, so a lane would copy wrong bytes.
 Status PlannedKernels::check_copies() const {
   if (device_.is_cpu()) return Done{};
   for (const Lane lane : kCopyLanes) {
     for (const Action& action : plan_.lane(lane)) {
       const StorageId storage = plan_.residencies[action.copy.source.index()].storage;
       if (!step_.devices[storage.index()].is_cpu()) continue;
-      return Error{ErrorCode::Unsupported,
-                   fmt::format("the plan copies '{}', which is not on the GPU, between tiers",
-                               step_.program.storages[storage.index()].name)};
+      return Error{
+          ErrorCode::Unsupported,
+          fmt::format("the plan copies '{}', which is not on the GPU, between tiers; plan it again",
+                      step_.program.storages[storage.index()].name)};
     }
   }
   return Done{};
@@ -121,7 +122,7 @@ Status PlannedKernels::prepare_storages() {
   return Done{};
 }
 
-// Of what lies below, any.
+// On a lower tier any address will do: no kernel reads or writes there.
 Result<char*> PlannedKernels::address_of(const Residency& residency) {
   if (residency.tier == kDeviceTier) {
     FITSTEP_TRY(char* address, arena_.address(residency.offset_bytes, residency.size_bytes));
@@ -137,7 +138,7 @@ Result<char*> PlannedKernels::address_of(const Residency& residency) {
   return arena_.base();
 }
 
-// A shape-only read may have no residency: then any address will do, for nobody reads there.
+// A shape-only read may have no residency; any address will do, because no byte is read.
 c10::Storage PlannedKernels::storage_for(const Run& run, const Form& form, int32_t storage) const {
   const StorageId id(storage);
   const ResidencyId at = operand(run, form, id);
@@ -221,7 +222,7 @@ void PlannedKernels::set_number(OpId op, const NumberPlace& place, const c10::IV
   const TorchCall& standard = step_.calls[step_.program.ops[op.index()].forms[0].call.index()];
   for (const int32_t position : runs_of_op_[op.index()]) {
     PreparedRun& prepared = prepared_[static_cast<size_t>(position)];
-    // Operators of ours keep the places of the numbers that somebody may change.
+    // Our operators have changing numbers at the same argument positions as PyTorch's.
     const auto& arguments = prepared.arguments;
     const auto argument = static_cast<size_t>(place.argument);
     const bool keeps_places =
@@ -229,7 +230,7 @@ void PlannedKernels::set_number(OpId op, const NumberPlace& place, const c10::IV
         (argument < arguments.size() && arguments[argument].isDouble() && place.position < 0);
     const bool is_tensor = standard.arguments[argument].kind != Value::Kind::Constant;
     FITSTEP_CHECK(keeps_places,
-                  "a form of another operator, where the default form's numbers have no place");
+                  "a form of another operator has no place for the default form's numbers");
     if (is_tensor) {
       move_tensor(prepared.arguments[argument], place.position, number.toInt());
     } else {
@@ -241,7 +242,7 @@ void PlannedKernels::set_number(OpId op, const NumberPlace& place, const c10::IV
 void PlannedKernels::place_result(PreparedRun::Made& made, const at::Tensor& result) {
   c10::StorageImpl* landed = result.storage().unsafeGetStorageImpl();
   if (made.address == nullptr) {
-    // The caller's: our storage takes over the memory that the kernel asked for.
+    // An output of the caller's: our storage takes over the memory that the kernel requested.
     made.storage.unsafeGetStorageImpl()->set_data_ptr_noswap(
         landed->set_data_ptr(c10::DataPtr(nullptr, landed->device())));
     return;
@@ -269,10 +270,10 @@ void PlannedKernels::place_results(PreparedRun& prepared) {
 
 Status PlannedKernels::run(int32_t position) {
   if (is_interrupted()) {
-    return Error{ErrorCode::Device, "the step was stopped half-way by a second interrupt"};
+    return Error{ErrorCode::Device, "a second interrupt (Ctrl-C) stopped the step half-way"};
   }
   PreparedRun& prepared = prepared_[static_cast<size_t>(position)];
-  // Kernels take their arguments off the stack, so each run works on a copy.
+  // Kernels pop their arguments off the stack, so each run uses a copy.
   stack_.assign(prepared.arguments.begin(), prepared.arguments.end());
   char kept[kGeneratorStateBytes];
   if (prepared.restores) {
@@ -287,7 +288,7 @@ Status PlannedKernels::run(int32_t position) {
   return called;
 }
 
-// Whatever it throws: lanes are still running.
+// Catches everything, because copy lanes are still running.
 Status PlannedKernels::call(PreparedRun& prepared) {
   Answers& answers = device_.answers();
   answers.set_most_unforeseen(prepared.most_unforeseen_bytes);
@@ -302,7 +303,7 @@ Status PlannedKernels::call(PreparedRun& prepared) {
   } catch (const std::exception& error) {
     what = first_line(error);
   } catch (...) {
-    what = "it threw what is no exception of C++'s library";
+    what = "it threw an object that is no std::exception";
   }
   answers.end_op();
   answers.set_most_unforeseen(Answers::kNoMost);
@@ -311,14 +312,15 @@ Status PlannedKernels::call(PreparedRun& prepared) {
                fmt::format("{} ({}:{}) failed: {}", op.name, op.source.file, op.source.line, what)};
 }
 
-// The only copies of the compute lane save a generator's state; the others are made by the lanes.
+// The compute lane's only copies save a generator's state; copy lanes make all others.
 Status PlannedKernels::copy(int32_t position) {
   const Copy& copy = plan_.lane(Lane::Compute)[static_cast<size_t>(position)].copy;
   const StorageId storage = plan_.residencies[copy.source.index()].storage;
   const auto& generator = step_.generators[storage.index()];
   if (!generator.has_value()) {
     return Error{ErrorCode::Unsupported,
-                 fmt::format("the plan copies '{}', which is no generator, on the compute lane",
+                 fmt::format("the plan copies '{}', which is no generator, on the compute lane; "
+                             "plan it again",
                              step_.program.storages[storage.index()].name)};
   }
   save_generator(*generator, static_cast<char*>(residencies_[copy.target.index()].mutable_data()));

@@ -1,10 +1,10 @@
-// The kernels of one plan, made ready to run: every tensor object exists and lies at its planned
-// address, every argument list is built, every request has its answer.
+// The kernels of one plan, ready to run: tensors at their planned addresses, argument lists, and an
+// address for every memory request of a kernel.
 //
 //   prepared   handle | arguments | expected requests | where each result must be
 //   per run    copy arguments -> begin_op -> boxed call -> end_op -> results where planned?
 //
-// A result that landed elsewhere is copied into place and counted: a wrong expectation costs time,
+// A result at another address is copied into place and counted: a wrong expectation costs time,
 // never correctness.
 #pragma once
 
@@ -27,45 +27,45 @@ struct PreparedRun {
   struct Made {
     size_t result = 0;        // Position in the returned stack.
     int32_t entry = -1;       // In a returned list; -1 outside.
-    char* address = nullptr;  // Where its storage must begin; null for an external one.
-    c10::Storage storage;     // Ours.
+    char* address = nullptr;  // Its storage's begin; null for an external storage.
+    c10::Storage storage;     // At the planned address.
     at::Tensor planned;       // Over `storage`, with the recorded geometry.
   };
 
   std::optional<c10::OperatorHandle> handle;
   torch::jit::Stack arguments;
   std::vector<Expected> expected;
-  int64_t most_unforeseen_bytes = Answers::kNoMost;  // Larger requests beside these are refused.
+  int64_t most_unforeseen_bytes = Answers::kNoMost;  // Refuses larger unplanned requests.
   std::vector<Made> made;
   bool grad_mode = false;
-  std::optional<at::Generator> restores;  // Generator to set back before the call.
+  std::optional<at::Generator> restores;  // Generator to restore before the call.
   const char* state = nullptr;            // The saved state.
   OpId op;
 };
 
 class PlannedKernels final : public Kernels {
  public:
-  // REQUIRES: `plan` passed verify() for step.program with the arena's capacity; all outlive this.
+  // REQUIRES: `plan` passed verify() for step.program and the arena's capacity; all outlive this.
   static Result<std::unique_ptr<PlannedKernels>> make(const StepProgram& step, const Plan& plan,
                                                       Homes& homes);
 
-  // Where an input or constant lies in this step: its storage's bytes, and what its allocator knows
-  // it by (page-locked memory that a GPU copies from later).
+  // Sets where an input or constant lies in this step: its storage's bytes, and the context of its
+  // allocator (for pinned memory from which a GPU copies later).
   void point(StorageId storage, std::span<char> bytes, void* context);
 
-  // Replaces a number in the arguments of all instances of an op, whatever their forms.
+  // Replaces a number in the arguments of all runs of an op, in every form.
   //
-  // REQUIRES: `place` is of the default form's call, and the forms that run are of its operator.
+  // REQUIRES: `place` is in the default form's call; all forms that run have the same operator.
   void set_number(OpId op, const NumberPlace& place, const c10::IValue& number);
 
   Status run(int32_t position) override;
   Status copy(int32_t position) override;
 
-  // The caller's own tensor for an output of the step that has just run.
+  // A tensor of the caller's own for an output of the step that has just run.
   at::Tensor take_output(const TensorRef& output);
   void drop_outputs();  // After a step that stopped.
 
-  // Of what Python can see and actions up to `position` write: each storage once.
+  // Storages that Python can see and that actions up to `position` write; each once.
   std::vector<StorageId> visible_writes(int32_t position) const;
   int64_t misplaced() const { return misplaced_; }  // Results copied into place so far.
 
@@ -92,8 +92,8 @@ class PlannedKernels final : public Kernels {
   Homes& homes_;
   const Arena& arena_;
   TorchDevice& device_;
-  // Of tensors of the host and of generators, beside an arena that is not on the host: there their
-  // addresses stay unused.
+  // With a GPU's arena: host memory for CPU tensors and generators, whose planned bytes stay
+  // unused.
   std::vector<std::vector<char>> on_host_;
   std::vector<c10::Storage> residencies_;  // By ResidencyId.
   std::vector<ResidencyId> external_;      // By StorageId: its external residency, or none.

@@ -33,23 +33,24 @@ std::string refusal_of_op(const StepProgram& step, const Run& run) {
   if (op.is_random) return named("draws random numbers");
   for (const Write& write : form.writes) {
     const StorageKind kind = step.program.storages[write.storage.index()].kind;
-    if (is_of_host(write.storage)) return named("writes a tensor of the CPU");
-    // A graph would change its copy.
+    if (is_of_host(write.storage)) return named("writes a CPU tensor");
+    // A graph would write its copy of the input.
     if (kind == StorageKind::Input || kind == StorageKind::Constant) {
       return named("writes an input");
     }
   }
   for (const Read& read : form.reads) {
     const bool is_literal = step.literals[read.storage.index()].has_value();
-    if (is_of_host(read.storage) && !is_literal) return named("reads a tensor of the CPU");
+    if (is_of_host(read.storage) && !is_literal) return named("reads a CPU tensor");
   }
   return {};
 }
 
-// What cannot be part of a graph. Random ops could, but not their generators' states between them.
+// Why a graph cannot run the step; empty if it can. A graph could run random ops, but not save and
+// restore generator states between them.
 std::string refusal_of(const StepProgram& step, const Plan& plan) {
   for (const Lane lane : {Lane::DiskWrite, Lane::DiskRead}) {
-    if (!plan.lane(lane).empty()) return "it copies to a disk";
+    if (!plan.lane(lane).empty()) return "the plan copies to or from a disk";
   }
   for (const Action& action : plan.lane(Lane::Compute)) {
     if (action.kind != Action::Kind::Run) continue;  // Saves a generator's state.
@@ -79,7 +80,7 @@ StepGraph::StepGraph(const StepProgram& step, const Plan& plan, Homes& homes,
       refusal_(refusal_of(step, plan)) {}
 
 std::span<char> External::bytes_in(const at::Tensor& tensor, const Program& program) const {
-  const c10::Storage& of = tensor.storage();  // A view without elements has no address.
+  const c10::Storage& of = tensor.storage();  // An empty view has no address.
   auto* const data = static_cast<char*>(const_cast<void*>(of.data()));
   if (!offset_bytes.has_value()) return {data, of.nbytes()};
   return {data + first_byte(tensor) - *offset_bytes,
@@ -91,8 +92,8 @@ void StepGraph::note_number(OpId op, size_t number, const c10::IValue& value) {
   if (!is_new && is_same(place->second, value)) return;
   place->second = value;
   const Op& of = step_.program.ops[op.index()];
-  changed_ = fmt::format("{} ({}:{}) has had another number in the last step", of.name,
-                         of.source.file, of.source.line);
+  changed_ = fmt::format("{} ({}:{}) got another number in the last step", of.name, of.source.file,
+                         of.source.line);
   forget();
 }
 
@@ -105,7 +106,7 @@ void StepGraph::forget() {
 bool StepGraph::prepare(const std::vector<External>& externals,
                         const std::vector<at::Tensor>& tensors, CopyLanes* lanes) {
   if (!refusal_.empty()) return false;
-  for (size_t i = 0; i < inputs_.size(); ++i) {  // A data set may be another one.
+  for (size_t i = 0; i < inputs_.size(); ++i) {  // A data set may have another size now.
     const size_t size_bytes = externals[i].bytes_in(tensors[i], step_.program).size();
     if (size_bytes == static_cast<size_t>(inputs_[i].bytes.numel())) continue;
     forget();
@@ -125,7 +126,7 @@ bool StepGraph::prepare(const std::vector<External>& externals,
   return false;
 }
 
-// Of the host, so that kernels are given them as numbers.
+// Compares literals on the host: kernels get them as numbers, which a graph keeps.
 void StepGraph::note_literals() {
   std::vector<std::string> present;
   for (const std::optional<at::Tensor>& literal : step_.literals) {
@@ -150,7 +151,7 @@ void StepGraph::make_inputs(const std::vector<External>& externals,
   }
 }
 
-// All that the program may read of each, not only the view of it that was met first.
+// Copies all that the program may read of each input, not only the first view.
 void StepGraph::fill_inputs(const std::vector<at::Tensor>& tensors) {
   for (size_t i = 0; i < tensors.size(); ++i) {
     const at::Tensor& bytes = inputs_[i].bytes;
@@ -184,11 +185,11 @@ Status StepGraph::record(const std::vector<External>& externals,
   if (stopped.has_value()) return stopped->error;
   if (!made) return made.error();
   if (elsewhere() != before) {
-    return Error{ErrorCode::Device, "a kernel asks for memory that its profile has not seen"};
+    return Error{ErrorCode::Device, "a kernel requests memory that was not measured"};
   }
   recorded_ = std::move(*made);
   return Done{};
-} catch (const std::exception& error) {  // PyTorch has no memory for its inputs.
+} catch (const std::exception& error) {  // No memory for the inputs.
   return Error{ErrorCode::Device, first_line(error)};
 }
 

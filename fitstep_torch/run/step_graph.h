@@ -1,11 +1,11 @@
-// A whole step given to the device in one go, where it asks nothing of the host.
+// A whole step as one CUDA graph, if the step needs nothing from the host.
 //
 //   run n            ops one by one
-//   run n + 1        recorded, if it has the numbers of run n; then given to the device
-//   runs after it    inputs -> copies with addresses of their own; the graph; outputs -> copies
+//   run n + 1        recorded as a graph, if it has the numbers of run n; then launched
+//   later runs       inputs -> copies at fixed addresses; the graph; outputs -> copies
 //
-// A graph has its addresses and numbers for good. So what it reads and returns lies in memory of
-// its own, beside the arena; and where a number has changed, ops run one by one again.
+// A graph has fixed addresses and numbers. So its inputs and outputs lie in memory of its own,
+// outside the arena. If a number changes, ops run one by one again.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -31,41 +31,41 @@
 
 namespace fitstep::torch_side {
 
-// An input, or a closed-over tensor: where the recorded program expects its first element.
+// An input or a closed-over tensor.
 struct External {
   StorageId storage;
-  // Of the tensor in its storage, as recorded; none where the program has all of that storage.
+  // Recorded offset of the tensor in the program's storage; none if the program uses all of it.
   std::optional<int64_t> offset_bytes = {};
 
-  // Of the tensor's storage: the part that the program has.
+  // The part of the tensor's storage that the program uses.
   std::span<char> bytes_in(const at::Tensor& tensor, const Program& program) const;
 };
 
 class StepGraph {
  public:
-  // REQUIRES: all outlive this.
+  // REQUIRES: the arguments outlive this.
   StepGraph(const StepProgram& step, const Plan& plan, Homes& homes, PlannedKernels& kernels);
 
-  // Why ops run one by one, as far as that is known; empty where a graph does the step.
+  // Why ops run one by one, if known; empty if a graph runs the step.
   const std::string& refusal() const { return refusal_.empty() ? changed_ : refusal_; }
   int64_t replays() const { return replays_; }
 
-  // Before each run, the numbers that it has in the ops' arguments.
+  // Call before each run with each number among the ops' arguments.
   void note_number(OpId op, size_t number, const c10::IValue& value);
 
-  // Whether the graph does the run that is about to begin. Makes one where it is time to.
+  // Whether the graph runs the coming step. Records a graph if possible.
   //
-  // REQUIRES: requests of this thread are being served.
+  // REQUIRES: memory requests of this thread are being served.
   bool prepare(const std::vector<External>& externals, const std::vector<at::Tensor>& tensors,
                CopyLanes* lanes);
 
-  // After prepare(), which has said yes: all of the step, or nothing.
+  // REQUIRES: prepare() returned true. Runs the whole step, or nothing.
   std::optional<Stopped> replay(const std::vector<at::Tensor>& tensors);
 
-  // What the step function returned: tensors of the caller's own. After replay().
+  // After replay(): what the step function returned, as tensors of the caller's own.
   std::vector<at::Tensor> take_outputs() const;
 
-  // Something else than numbers has changed: lanes, say. Forgets the graph.
+  // Forgets the graph. Call if something besides numbers has changed, such as lanes.
   void forget();
 
  private:
@@ -80,12 +80,12 @@ class StepGraph {
   Homes& homes_;
   PlannedKernels& kernels_;
   std::string refusal_;
-  std::string changed_;  // Which number was another one in the last run, if any.
+  std::string changed_;  // Message: which number changed in the last run.
   std::map<std::pair<size_t, size_t>, c10::IValue> numbers_;  // By op and number.
-  std::vector<std::string> literals_;                         // Of the host.
-  bool has_run_ = false;                                      // With all these.
+  std::vector<std::string> literals_;                         // On the host.
+  bool has_run_ = false;                                      // With these numbers and literals.
   struct Input {
-    at::Tensor bytes;  // Of the graph's own, as many as the program has of it.
+    at::Tensor bytes;  // The graph's copy of the used part.
     External of;
   };
   std::vector<Input> inputs_;  // By external.

@@ -14,7 +14,7 @@
 namespace fitstep::torch_side {
 namespace {
 
-// There is room for all bytes as they are.
+// Copies uncoded bytes instead: there is room for all of them.
 void without_host_codes(LaneCopies& copies) {
   for (const Lane lane : {Lane::Evict, Lane::Prefetch}) {
     for (LaneCopy& copy : copies.of(lane)) copy.code = Code::None;
@@ -96,7 +96,7 @@ void Variant::set_numbers(const std::vector<ChangedNumber>& changed) {
       const std::vector<NumberPlace> places = number_places(call);
       for (size_t i = 0; i < places.size(); ++i) {
         if (places[i].argument != one.place.argument) continue;
-        // A list with one for each entry has been cut up with the entries.
+        // A list of numbers, one for each entry, was split with the entries.
         const Value& value = call.arguments[static_cast<size_t>(places[i].argument)];
         const bool has_one = value.constant.isList() ? value.constant.toListRef().size() == 1
                                                      : value.tensors.size() == 1;
@@ -119,7 +119,7 @@ void Variant::put_number(OpId op, size_t number, const c10::IValue& value) {
 std::optional<Stopped> Variant::run(const std::vector<External>& externals,
                                     const std::vector<at::Tensor>& tensors) {
   FITSTEP_CHECK(externals.size() == tensors.size(), "one tensor per external storage");
-  // Before anything that waits for threads which are not there.
+  // First, because a forked process would wait forever for threads that it does not have.
   if (lanes_ != nullptr && getpid() != process_) {
     return Stopped{.error = {ErrorCode::Device,
                              "copies between tiers do not survive a fork; compile the step in the "
@@ -177,7 +177,7 @@ void Variant::name_storage(Stopped& stopped) const {
 
 void Variant::sample_codes() {
   if (lanes_ != nullptr) lanes_->sample_codes();
-  if (graph_ != nullptr) graph_->forget();  // The samples are no part of it.
+  if (graph_ != nullptr) graph_->forget();  // A graph takes no samples.
 }
 
 std::shared_ptr<StepProgram> Variant::sampled_program() const {
@@ -186,7 +186,7 @@ std::shared_ptr<StepProgram> Variant::sampled_program() const {
   for (const Lane lane : kEvictLanes) {
     const std::vector<CopySize> sizes = lanes_->copy_sizes(lane);
     for (size_t i = 0; i < sizes.size(); ++i) {
-      // Of several copies the largest counts. Homes are in no code.
+      // The largest of several copies of a storage counts. Homes have no code.
       const Residency& target = plan_->residencies[plan_->lane(lane)[i].copy.target.index()];
       if (target.is_home) continue;
       Storage& storage = known->program.storages[target.storage.index()];

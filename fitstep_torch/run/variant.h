@@ -1,4 +1,4 @@
-// A variant that is ready to run: a program, its verified plan, and the kernels at their addresses.
+// A variant: a program, its verified plan, and kernels with planned addresses, ready to run.
 #pragma once
 
 #include <sys/types.h>
@@ -19,30 +19,29 @@ namespace fitstep::torch_side {
 
 class Variant {
  public:
-  // Verifies the plan against the program and what the tiers have first; a plan with faults is an
-  // error. Nothing but homes may lie below `bottom_bytes`. With `has_graph` runs go to the device
-  // as a graph where that can be.
+  // Verifies the plan against the program and the tiers' capacities; an invalid plan is an error.
+  // Only homes may lie below `bottom_bytes`. With `has_graph` steps run as a CUDA graph if
+  // possible.
   static Result<std::unique_ptr<Variant>> make(std::shared_ptr<StepProgram> step, Plan plan,
                                                std::shared_ptr<Homes> homes, int64_t bottom_bytes,
                                                bool has_graph);
 
-  // In every run from now on, also of another variant of the same program.
+  // Sets a number for all later runs, also of other variants of the same program.
   void set_number(OpId op, size_t number, const c10::IValue& value);
 
-  // Numbers of calls on the tape that this program was lowered from.
+  // Sets numbers of calls on the tape from which this program was lowered.
   //
-  // REQUIRES: the calls were lowered as calls with host numbers.
+  // REQUIRES: the calls were lowered with `has_host_numbers`.
   void set_numbers(const std::vector<ChangedNumber>& changed);
 
-  // Runs one step on the calling thread. `tensors[i]` is what `externals[i]` stands for.
+  // Runs one step on the calling thread. `tensors[i]` is the tensor for `externals[i]`.
   std::optional<Stopped> run(const std::vector<External>& externals,
                              const std::vector<at::Tensor>& tensors);
 
-  // Has the next run find out what codes make of what it copies to tiers below.
+  // Makes the next run measure how many bytes each code needs for its copies to lower tiers.
   void sample_codes();
 
-  // After that run: the same program, which knows now how many bytes each code makes of what was
-  // copied.
+  // After that run: the same program, with the measured bytes of each code.
   std::shared_ptr<StepProgram> sampled_program() const;
 
   struct CodedCopy {
@@ -51,25 +50,23 @@ class Variant {
     Code code = Code::None;
     CopySize size;
   };
-  // To a tier below, in a code; with the sizes of the last run that made them. None that has yet to
-  // run so.
+  // Copies to a lower tier in a code that have run, with their sizes in the last run.
   std::vector<CodedCopy> coded_copies() const;
 
-  // What the step function returned: tensors of the caller's own, in order. Once per run.
+  // What the step function returned: tensors of the caller's own, in order. Call once per run.
   std::vector<at::Tensor> take_outputs();
 
-  // What Python can see and a step that stopped so may have written. What a lane copies to a home
-  // has been written by the compute lane before, and what comes from the disk is never copied to
-  // one.
+  // Storages that Python can see and that a stopped step may have written. Only the compute lane
+  // counts: lanes copy to homes only what it has written, never from the disk.
   std::vector<StorageId> written(const Stopped& stopped) const {
     return kernels_->visible_writes(stopped.compute_position);
   }
-  // By a step that came to its end.
+  // Storages that a finished step has written.
   std::vector<StorageId> written() const {
     return kernels_->visible_writes(std::numeric_limits<int32_t>::max());
   }
 
-  // Null where none was asked for.
+  // Null without `has_graph`.
   const StepGraph* graph() const { return graph_.get(); }
 
   const Plan& plan() const { return *plan_; }
@@ -86,15 +83,15 @@ class Variant {
   std::unique_ptr<const Plan> plan_;
   std::shared_ptr<Homes> homes_;
   std::unique_ptr<PlannedKernels> kernels_;
-  std::unique_ptr<CopyLanes> lanes_;  // Null where the plan has none.
-  pid_t process_ = 0;                 // The threads of `lanes_` are in this one only.
+  std::unique_ptr<CopyLanes> lanes_;  // Null if the plan has no copies.
+  pid_t process_ = 0;                 // The process that has the threads of `lanes_`.
   bool uses_host_ = false;
-  bool has_host_codes_ = true;  // Where the plan has; not where there is no memory to make them.
-  std::weak_ptr<Arena> host_;   // Where `lanes_` copy to and from, if they do.
+  bool has_host_codes_ = true;  // False if there is no memory for them.
+  std::weak_ptr<Arena> host_;   // The host arena that `lanes_` use.
   std::unique_ptr<StepGraph> graph_;
-  bool is_replayed_ = false;                    // The last run was the graph's.
+  bool is_replayed_ = false;                    // The graph did the last run.
   std::vector<std::vector<OpId>> ops_of_call_;  // By call on the tape.
-  std::vector<std::pair<at::Generator, std::vector<char>>> generators_;  // As before the step.
+  std::vector<std::pair<at::Generator, std::vector<char>>> generators_;  // States before the step.
 };
 
 }  // namespace fitstep::torch_side

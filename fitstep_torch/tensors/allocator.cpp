@@ -14,8 +14,8 @@
 namespace fitstep::torch_side {
 namespace {
 
-// Ordinary memory carries its size in front, because a deleter gets nothing but the address, and a
-// mark. What MKL-DNN took from the allocator that was there before comes back without.
+// Ordinary memory begins with its size and a mark, because a deleter gets only the address. Memory
+// that MKL-DNN took from the earlier allocator has no mark.
 constexpr size_t kHeaderBytes = 64;
 struct Header {
   int64_t size_bytes = 0;
@@ -29,7 +29,7 @@ uint64_t mark_of(const void* address) {
 // Above the priority of any allocator that PyTorch itself sets.
 constexpr uint8_t kPriority = 100;
 
-// Of addresses in the reserve and on loan.
+// Alignment of addresses in the reserve and in a lent room.
 constexpr int64_t kAddressAlignment = 64;
 
 ArenaRanges arenas;
@@ -38,11 +38,11 @@ std::atomic<int64_t> live_bytes = 0;
 std::atomic<int64_t> most_bytes = 0;
 c10::Allocator* ordinary = nullptr;
 
-// What one thread that runs steps shares with the worker threads of its kernels. Never freed: a
-// worker may outlive the thread that adopted it.
-thread_local Answers* adopted = nullptr;  // Those that this thread's requests get.
+// Shared by a thread that runs steps and its kernels' workers. Never freed: a worker may outlive
+// the thread that adopted it.
+thread_local Answers* adopted = nullptr;  // The answers for this thread.
 thread_local bool is_owner = false;
-thread_local int32_t thread_number = 0;  // Among the owner's workers; 0 for itself.
+thread_local int32_t thread_number = 0;  // Among the owner's workers; the owner is 0.
 
 void note_release(void* address, int64_t size_bytes) {
   if (adopted != nullptr) adopted->note_release(thread_number, address, size_bytes);
@@ -131,12 +131,11 @@ void unregister_arena(const char* base) { arenas.remove(base); }
 void adopt_worker_threads() {
   Answers* const answers = &own_answers();
   const BelowAutograd below;
-  // An element for every thread. Never freed: a thread may end after what frees tensors has gone.
+  // One element per thread. Never freed: a thread may end after the allocator is gone.
   thread_local auto& one_each = *new at::Tensor;
   const int64_t threads = at::get_num_threads();
   if (!one_each.defined() || one_each.numel() != threads) one_each = at::empty({threads});
-  // Through PyTorch's own iterator: at::parallel_for would be compiled here, where it may be
-  // serial.
+  // Uses PyTorch's compiled loop, because at::parallel_for, compiled here, may be serial.
   at::TensorIterator::borrowing_nullary_op(one_each).for_each(
       [answers](char**, const int64_t*, int64_t, int64_t) {
         if (is_owner) return;

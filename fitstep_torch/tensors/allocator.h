@@ -1,11 +1,11 @@
-// The CPU's allocator answers kernels' requests from the plan (fitstep/run/answers.h).
+// PyTorch's CPU allocator during a step: gives kernels planned addresses (fitstep/run/answers.h).
 //
-// It is installed as PyTorch's CPU allocator. What the plan does not answer goes to the allocator
-// that was there before. Only the thread that runs the step, and the worker threads of its kernels,
-// are answered from the plan: other threads (a data loader, say) never see the arena.
+// A request without a planned address goes to the allocator that was installed before. Only the
+// thread that runs the step, and its kernels' worker threads, get planned addresses. Other threads
+// (a data loader, say) never see the arena.
 //
-//   kernel -> PlannedAllocator -> answers of its thread -> an address of the arena
-//                              \-> none there, or none for it -> ordinary memory, counted
+//   kernel -> PlannedAllocator -> answers of its thread -> an address in the arena
+//                              \-> no answers, or none for this request -> ordinary memory, counted
 #pragma once
 
 #include <c10/core/Allocator.h>
@@ -17,27 +17,26 @@
 
 namespace fitstep::torch_side {
 
-// Puts the allocator in place, once per process. Later calls do nothing.
+// Installs the allocator, once per process. Later calls do nothing.
 void install_allocator();
 
-// Whether that gives memory back to PyTorch's CPU allocator, ours or the one before.
+// Whether `deleter` is that of a CPU allocator: ours, or the one before.
 bool is_of_allocator(c10::DeleterFnPtr deleter);
 
-// Tells the allocator that these addresses are an arena's, so that releasing them frees nothing.
-// Fails when more arenas are open than it has room for (64).
+// Tells the allocator that these addresses belong to an arena: releasing them frees nothing. Fails
+// if 64 arenas are open.
 Status register_arena(const char* base, int64_t size_bytes);
 void unregister_arena(const char* base);
 
-// What requests of the calling thread and of its kernels' workers are answered from, from the first
-// call on.
+// The answers for the calling thread and its kernels' workers, from the first call on.
 Answers& own_answers();
 
-// Marks the worker threads of kernels that the calling thread starts, so that their requests count
-// as the calling thread's. Cheap; called at the start of every step.
+// Makes requests of kernels' worker threads count as the calling thread's. Cheap; called at the
+// start of every step.
 void adopt_worker_threads();
 
-// Bytes of ordinary memory requested and not freed, over all threads, since the last reset; and the
-// most of it at one moment. This is the plain peak when plain PyTorch runs a step.
+// Ordinary memory of all threads since the last reset: bytes now in use, and the peak. If plain
+// PyTorch runs a step, this is the plain peak.
 void reset_counted_peak();
 int64_t counted_live_bytes();
 int64_t counted_peak_bytes();

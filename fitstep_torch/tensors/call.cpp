@@ -20,16 +20,16 @@ bool is_scalar(const c10::TypePtr& type) {
     return is_scalar(type->castRaw<c10::ListType>()->getElementType());
   if (type->kind() == c10::TypeKind::OptionalType)
     return is_scalar(type->castRaw<c10::OptionalType>()->getElementType());
-  // Numbers that Python gives in a tensor's place are recorded as what they are.
+  // A Python number passed as a tensor is recorded as a number.
   return type->kind() == c10::TypeKind::NumberType || type->kind() == c10::TypeKind::TensorType;
 }
 
-// Whole numbers by their type, but neither shapes nor scratch follow from them.
+// Integer arguments on which neither shapes nor workspace depend.
 bool is_only_value(std::string_view op, std::string_view argument) {
   if (op.starts_with("aten::randint")) return argument == "low" || argument == "high";
   if (op == "aten::random_") return argument == "from" || argument == "to";
   if (op.starts_with("aten::tril") || op.starts_with("aten::triu")) return argument == "diagonal";
-  // Of views: they fill zeros of sizes that they are given.
+  // Gradients of views: their sizes are other arguments.
   if (op == "aten::select_backward") return argument == "index";
   if (op == "aten::slice_backward") return argument == "start" || argument == "end";
   return false;
@@ -203,7 +203,7 @@ void set_number(TorchCall& call, const NumberPlace& place, const c10::IValue& nu
   if (argument.kind != Value::Kind::Constant) {
     TensorRef& moved = *argument.tensors[static_cast<size_t>(std::max(place.position, 0))];
     moved.offset = number.toInt();
-    for (Value& result : call.results) {  // What the call has written, it gives back.
+    for (Value& result : call.results) {  // Written arguments are results, too.
       for (auto& tensor : result.tensors) {
         if (tensor.has_value() && tensor->storage == moved.storage) tensor->offset = moved.offset;
       }

@@ -10,7 +10,7 @@
 namespace fitstep::torch_side {
 namespace {
 
-// Equal states are equal bytes: nothing in it is padding, and what is absent is zero.
+// No padding, and absent fields are zero, so equal states are equal bytes.
 struct State {
   uint64_t seed;
   int64_t left;
@@ -42,16 +42,16 @@ TORCH_LIBRARY_IMPL(fitstep, CompositeExplicitAutograd, library) {
   library.impl("set_generator_state", set_generator_state);
 }
 
-// Of other devices: PyTorch keeps a seed and an offset on the host.
+// Generators of other devices: PyTorch keeps seed and offset on the host.
 void save_other(const at::Generator& generator, char* address) {
   const at::Tensor state = generator.get_state();
-  TORCH_CHECK(state.nbytes() <= kGeneratorStateBytes, "a generator with a state of ",
+  TORCH_CHECK(state.nbytes() <= kGeneratorStateBytes, "cannot save a generator state of ",
               state.nbytes(), " bytes");
   std::memcpy(address, state.const_data_ptr(), state.nbytes());
 }
 
 void load_other(at::Generator& generator, const char* address) {
-  const at::Tensor state = generator.get_state();  // Of the right size.
+  const at::Tensor state = generator.get_state();  // For its size.
   std::memcpy(state.mutable_data_ptr(), address, state.nbytes());
   generator.set_state(state);
 }

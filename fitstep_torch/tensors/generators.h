@@ -1,7 +1,7 @@
-// States of PyTorch's generators in plain bytes, and the operators by which a program reads and
-// sets that of the CPU.
+// States of PyTorch's generators as plain bytes, and operators by which a program reads and sets
+// the CPU generator's state.
 //
-//   fitstep::generator_state() -> Tensor          what torch.get_rng_state() does
+//   fitstep::generator_state() -> Tensor          like torch.get_rng_state()
 //   fitstep::set_generator_state(Tensor state) -> ()
 #pragma once
 
@@ -12,24 +12,23 @@
 
 namespace fitstep::torch_side {
 
-// PyTorch's own form of a CPU state; those of other devices are smaller.
+// Size of PyTorch's CPU state; states of other devices are smaller.
 inline constexpr int64_t kGeneratorStateBytes = 5056;
 
-// Writes the state to `address` (kGeneratorStateBytes are there), allocating nothing where the
-// generator is the CPU's; and back. Bytes behind the state are left as they are; equal states write
-// equal bytes.
+// Writes the state to kGeneratorStateBytes at `address`; reads it back. Allocates nothing for a CPU
+// generator. Bytes after the state stay unchanged; equal states give equal bytes.
 void save_generator(at::Generator generator, char* address);
 void load_generator(at::Generator generator, const char* address);
-// As if some hundred numbers had been drawn. Of a CPU.
+// Moves a CPU generator on, as if some hundred numbers had been drawn.
 void move_generator(at::Generator generator);
 
-// Whether it is the one that operators take where none is given.
+// Whether operators use this generator if none is given.
 bool is_default(const at::Generator& generator);
 
 // A copy of the state.
 std::vector<char> state_bytes(const at::Generator& generator);
 
-// One that a step draws from: its state before, and that which Python last left or saw.
+// A generator from which a step draws: state before, and the state that Python last left or saw.
 struct Drawn {
   at::Generator generator;
   std::vector<char> before, seen;

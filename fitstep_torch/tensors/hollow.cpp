@@ -23,9 +23,9 @@ namespace {
 
 constexpr int64_t kSpaceBytes = int64_t{1} << 44;
 constexpr int64_t kPageBytes = 4096;
-constexpr int64_t kChunkBytes = int64_t{1} << 20;  // Backed at once where somebody reads.
+constexpr int64_t kChunkBytes = int64_t{1} << 20;  // Backed by memory at the first access.
 
-// Addresses that are given out and taken back; nothing is ever behind them.
+// Hands out addresses and takes them back; there is no memory behind them.
 class Space {
  public:
   Space() {
@@ -46,7 +46,7 @@ class Space {
       free.pop_back();
       return found;
     }
-    FITSTEP_CHECK(next_ + rounded <= kSpaceBytes, "recorded tensors are alive beyond 16 TiB");
+    FITSTEP_CHECK(next_ + rounded <= kSpaceBytes, "recorded tensors need more than 16 TiB");
     char* const made = base_ + next_;
     next_ += rounded;
     return made;
@@ -71,7 +71,7 @@ class Space {
 };
 
 Space& space() {
-  static auto* const made = new Space();  // Storages may outlive everything else.
+  static auto* const made = new Space();  // Never freed: storages may outlive it.
   return *made;
 }
 
@@ -104,11 +104,11 @@ void on_fault(int number, siginfo_t* info, void* context) {
       return;
     }
   }
-  // Not ours: as if we had never been here.
+  // Not our address: do what the earlier handler would do.
   if ((before.sa_flags & SA_SIGINFO) != 0 && before.sa_sigaction != nullptr) {
     before.sa_sigaction(number, info, context);
   } else if (before.sa_handler == SIG_DFL || before.sa_handler == SIG_IGN) {
-    sigaction(number, &before, nullptr);  // The access happens again, and ends the process.
+    sigaction(number, &before, nullptr);  // The access repeats and ends the process.
   } else {
     before.sa_handler(number);
   }

@@ -1,14 +1,14 @@
-// Hollow tensors: ordinary tensors whose storage is address space without memory behind it.
+// Hollow tensors: ordinary tensors whose storage is address space without memory.
 //
-// While a step is followed, operators that compute are recorded and not run; their results are
-// hollow. Everything but the bytes is real: sizes, strides, device, aliasing, autograd. When the
-// program has run, those that are still alive are pointed at the memory with their content.
+// The follower records operators that compute, and returns hollow results. Everything but the bytes
+// is real: sizes, strides, device, aliasing, autograd. After the program has run, data pointers of
+// hollow tensors that are still alive are set to the memory with their content.
 //
 //   recorded          run                     afterwards
-//   t -> no memory    plan writes to 0x...    t -> 0x...   (or nobody holds t, and it is gone)
+//   t -> no memory    plan writes to 0x...    t -> 0x...   (unless t has been freed)
 //
-// Whoever reads hollow memory without an operator (a C extension) finds zeros, and is found: the
-// fault is noted, and the recording that it happened in must fail.
+// Code that reads hollow memory without an operator (a C extension) gets zeros. HollowFaults counts
+// such reads, and the recording must fail.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -26,10 +26,10 @@ at::Tensor make_hollow(const TensorRef& ref, int64_t size_bytes, c10::Device dev
 bool is_hollow(const c10::StorageImpl& storage);
 bool is_hollow(const at::Tensor& tensor);
 
-// Gives a hollow storage the memory of `with`, which loses it. REQUIRES: `with` is as large.
+// Moves the memory of `with` to a hollow storage. REQUIRES: both have the same size.
 void fill_hollow(c10::StorageImpl& hollow, c10::StorageImpl& with);
 
-// Notes accesses to hollow memory for as long as it lives, instead of ending the process.
+// While it exists, accesses to hollow memory are counted instead of ending the process.
 class HollowFaults {
  public:
   HollowFaults();
@@ -37,7 +37,7 @@ class HollowFaults {
   HollowFaults(const HollowFaults&) = delete;
   HollowFaults& operator=(const HollowFaults&) = delete;
 
-  // How many pages somebody has touched since the last call.
+  // Number of 1 MiB chunks that somebody has touched since the last call.
   static int64_t take();
 };
 

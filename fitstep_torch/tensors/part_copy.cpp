@@ -20,7 +20,7 @@
 namespace fitstep::torch_side {
 namespace {
 
-constexpr int64_t kMostAllocatedBytes = int64_t{1} << 20;  // More is mapped: parts may be few.
+constexpr int64_t kMostAllocatedBytes = int64_t{1} << 20;  // Larger copies are mapped.
 constexpr int64_t kPageBytes = 4096;
 constexpr int64_t kMostByOneThread = int64_t{1} << 16;
 
@@ -35,12 +35,12 @@ void unmap(void* of) {
   delete mapped;
 }
 
-// Memory only where somebody writes, page by page.
+// Address space that gets memory page by page, when written.
 at::Tensor mapped_bytes(int64_t size_bytes) {
   const auto size = static_cast<size_t>(size_bytes);
   void* begin = mmap(nullptr, size, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  FITSTEP_CHECK(begin != MAP_FAILED, "no address space for a copy of what is in other memory");
+  FITSTEP_CHECK(begin != MAP_FAILED, "no address space for a copy of a storage");
   madvise(begin, size, MADV_NOHUGEPAGE);
   c10::DataPtr data(begin, new Mapped{begin, size}, &unmap, c10::DeviceType::CPU);
   const c10::Storage storage(c10::Storage::use_byte_size_t(), size, std::move(data));
@@ -94,7 +94,7 @@ void PartCopy::take(int64_t from, int64_t to) {
     next = end;
   });
   if (next < to) copy(copy_, original_, next, to);
-  // One part with those that it meets.
+  // Joins the new range with the ranges that it touches.
   auto at = there_.upper_bound(from);
   if (at != there_.begin() && std::prev(at)->second >= from) --at;
   while (at != there_.end() && at->first <= to) {

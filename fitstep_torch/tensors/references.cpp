@@ -12,7 +12,7 @@ namespace {
 
 namespace py = pybind11;
 
-// By address; most that are looked up are not there, which a few bits of the address tell.
+// Counts by address. Most lookups find nothing; a few bits of the address tell so quickly.
 class Counts {
  public:
   void add(PyObject* object) {
@@ -48,7 +48,7 @@ std::vector<int64_t> references_past_containers(const py::list& objects, const p
     const traverseproc traverse = Py_TYPE(object.ptr())->tp_traverse;
     if (traverse != nullptr) traverse(object.ptr(), &count, &counts);
   }
-  constexpr int64_t kInFollowed = 1;  // That list does not list itself, but each of these.
+  constexpr int64_t kInFollowed = 1;  // `followed` itself holds each object.
   std::vector<int64_t> past;
   for (const py::handle object : objects)
     past.push_back(Py_REFCNT(object.ptr()) - counts.of(object.ptr()) - kInFollowed);
@@ -65,7 +65,7 @@ struct OfClass {
 int take_if_of_class(PyObject* held, void* to) {
   auto& into = *static_cast<OfClass*>(to);
   if (PyType_IsSubtype(Py_TYPE(held), into.kind) != 0) into.found.insert(held);
-  // Of one with numbers or arrays alone the collector knows nothing; it cannot hold itself.
+  // The collector does not track a dict or tuple of numbers or arrays; it cannot contain itself.
   const bool may_be_unknown = PyDict_Check(held) != 0 || PyTuple_Check(held) != 0;
   if (may_be_unknown && PyObject_GC_IsTracked(held) == 0)
     Py_TYPE(held)->tp_traverse(held, &take_if_of_class, to);
@@ -88,7 +88,7 @@ py::list held_by(const py::list& objects, const py::type& kind) {
 py::list tensors_among(const py::list& objects) {
   auto* const tensor = reinterpret_cast<PyTypeObject*>(THPVariableClass);
   py::list found;
-  for (const py::handle object : objects)  // By its type: a proxy asked for its class may raise.
+  for (const py::handle object : objects)  // By type: asking a proxy for its class may raise.
     if (PyType_IsSubtype(Py_TYPE(object.ptr()), tensor) != 0) found.append(object);
   return found;
 }

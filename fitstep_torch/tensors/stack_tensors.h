@@ -1,4 +1,4 @@
-// Tensors among the arguments of a boxed call, and what of them a recording looks at.
+// Tensors among the arguments of a boxed call, and the questions that a recording asks of them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -28,8 +28,8 @@ void each_tensor(const c10::IValue& value, const Act& act) {
   }
 }
 
-// TorchScript's lists of tensors, some left out, have a type of their own: PyTorch asks which
-// object the type is.
+// TorchScript's lists of optional tensors have another type object, and PyTorch compares type
+// objects: makes a list of the known type.
 inline void use_known_type(c10::IValue& list) {
   if (!list.isList() || list.isOptionalTensorList() || list.isTensorList()) return;
   c10::List<std::optional<at::Tensor>> made;
@@ -38,13 +38,13 @@ inline void use_known_type(c10::IValue& list) {
   list = std::move(made);
 }
 
-// The arguments are the last of the stack.
+// Visits the tensors of a call's `count` arguments, the last of the stack.
 template <class Act>
 void each_argument(const torch::jit::Stack& stack, size_t count, const Act& act) {
   for (size_t i = stack.size() - count; i < stack.size(); ++i) each_tensor(stack[i], act);
 }
 
-// The value with others in the place of its tensors.
+// The value, with each tensor replaced by convert(tensor).
 template <class Convert>
 c10::IValue with_others(const c10::IValue& value, const Convert& convert) {
   if (value.isTensor())
@@ -69,7 +69,7 @@ inline TensorRef geometry_in(const at::Tensor& tensor) {
           .dtype = tensor.scalar_type()};
 }
 
-// A Python number in the place of a tensor.
+// Whether the tensor is a Python number that PyTorch has wrapped.
 inline bool is_number(const at::Tensor& tensor) {
   return tensor.unsafeGetTensorImpl()->is_wrapped_number();
 }
@@ -80,12 +80,12 @@ inline const c10::StorageImpl* storage_of(const at::Tensor& tensor) {
   return tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
 }
 
-// Memory that somebody else has too, as numpy: it may be read and written past all operators. Who
-// gives a tensor's own memory to numpy, or takes numpy's, forbids to resize it.
+// Whether somebody else, such as numpy, shares the memory and may read or write it without any
+// operator. PyTorch marks a storage as not resizable when it shares memory with numpy.
 inline bool is_lent(const c10::Storage& storage) {
   if (!storage.device().is_cpu() || storage.nbytes() == 0) return false;
   if (storage.allocator() != nullptr) return !storage.resizable();
-  return !is_of_allocator(storage.data_ptr().get_deleter());  // Not what torch.load() has read.
+  return !is_of_allocator(storage.data_ptr().get_deleter());  // Except storages of torch.load().
 }
 
 inline int64_t first_byte(const at::Tensor& tensor) {
@@ -102,7 +102,7 @@ inline int64_t behind_last_byte(const at::Tensor& tensor) {
   return (last + 1) * static_cast<int64_t>(tensor.itemsize());
 }
 
-// As `buffer[i] += x` does behind the addition.
+// The last copy of `buffer[i] += x`: source and target are the same tensor.
 inline bool copies_onto_itself(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
   if (op.operator_name().name != "aten::copy_") return false;
   const at::Tensor& to = stack[stack.size() - 3].toTensor();
@@ -116,7 +116,7 @@ inline bool copies_onto_itself(const c10::OperatorHandle& op, const torch::jit::
          to.is_conj() == from.is_conj() && to.is_neg() == from.is_neg();
 }
 
-// Whether how much the call reads or makes depends on a mask's bytes.
+// Whether the call has a mask whose bytes decide how much it reads or makes.
 inline bool has_mask(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
   const std::string& name = op.operator_name().name;
   if (name.starts_with("aten::masked_scatter")) return true;
@@ -145,7 +145,7 @@ inline bool has_other_layout(const torch::jit::Stack& stack, size_t count) {
   return found;
 }
 
-// Whether a call writes memory that is no tensor's own, as the values of a sparse one.
+// Whether the call writes a tensor without a plain storage, such as a sparse tensor.
 inline bool writes_unseen(const torch::jit::Stack& stack, size_t count,
                           const std::vector<size_t>& written) {
   bool found = false;
@@ -155,8 +155,8 @@ inline bool writes_unseen(const torch::jit::Stack& stack, size_t count,
   return found;
 }
 
-// As the operators would that _foreach_ ones call for each entry, but on a device whose one kernel
-// writes all entries.
+// Bumps the version counters of list entries. On the CPU a _foreach_ operator would do so by
+// calling an operator for each entry.
 inline void count_writes(const torch::jit::Stack& stack, size_t count,
                          const std::vector<size_t>& written) {
   for (const size_t i : written)

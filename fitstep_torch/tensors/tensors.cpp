@@ -14,8 +14,7 @@ constexpr c10::DispatchKeySet kExcluded =
                          c10::DispatchKey::FuncTorchDynamicLayerFrontMode,
                          c10::DispatchKey::FuncTorchDynamicLayerBackMode});
 
-// `x * 0.5` calls the tensor overload with a number, which counts as a tensor that promotes
-// nothing.
+// `x * 0.5` calls the tensor overload with a wrapped number, which promotes no dtype.
 bool takes_tensor(const c10::Argument& argument) {
   return argument.type()->isSubtypeOf(*c10::OptionalType::ofTensor());
 }
@@ -65,7 +64,7 @@ at::Tensor bytes_over(const c10::Storage& storage) {
 
 namespace {
 
-template <typename Slot>  // Of torch 2.11 it has no such question.
+template <typename Slot>  // torch 2.11 has no such function.
 bool is_forgotten(const Slot& slot) {
   if constexpr (requires { slot.has_unique_reference(); }) return slot.has_unique_reference();
   return false;
@@ -109,7 +108,7 @@ void move_tensor(const c10::IValue& argument, int32_t position, int64_t offset) 
 
 void replace_number(c10::IValue& argument, int32_t position, const c10::IValue& number) {
   if (argument.isTensor()) {
-    // Where the number's own type stays, its bytes are replaced: nothing is allocated in a step.
+    // If the type stays, only the bytes change, so that a step allocates nothing.
     at::Tensor& wrapped = argument.toTensor();
     const c10::Scalar value = number.toScalar();
     if (wrapped.scalar_type() == value.type() && value.isFloatingPoint()) {

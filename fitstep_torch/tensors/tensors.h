@@ -1,4 +1,4 @@
-// Tensors over memory that we place: built by hand, re-pointed without cost.
+// Tensors over memory that a plan places: built by hand; their data pointers can be set.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,38 +11,37 @@
 
 namespace fitstep::torch_side {
 
-// A storage of `size_bytes` at `address`, of that device, that frees nothing.
+// A storage of `size_bytes` at `address` on this device; it frees nothing.
 c10::Storage borrowed_storage(char* address, int64_t size_bytes, c10::Device device);
 
-// Points a storage elsewhere. REQUIRES: its bytes there are valid for as long as it is used.
+// Sets a storage's data pointer. REQUIRES: the bytes are valid as long as the storage is used.
 void repoint(const c10::Storage& storage, char* address, void* context = nullptr);
 
-// A plain tensor (no autograd) of its device over `storage` with the geometry of `ref`.
+// A tensor without autograd over `storage`, on its device, with the geometry of `ref`.
 at::Tensor tensor_over(const c10::Storage& storage, const TensorRef& ref);
 
-// All bytes of a storage.
+// A tensor of all bytes of a storage.
 at::Tensor bytes_over(const c10::Storage& storage);
 
-// How many tensors and storages are over a tensor's memory. A storage object of Python that nobody
-// there holds any more does not count: PyTorch keeps it for as long as the memory lives.
+// Number of tensors and storages that hold a tensor's memory. A Python storage object that Python
+// no longer references does not count: PyTorch keeps it as long as the memory lives.
 int64_t holders_of(const at::Tensor& tensor);
 
-// The arguments of a call as the dispatcher wants them. `tensor_of` makes each tensor.
+// The arguments of a call as a stack for the dispatcher. `tensor_of` makes each tensor.
 torch::jit::Stack make_stack(const TorchCall& call,
                              const std::function<at::Tensor(const TensorRef&)>& tensor_of);
 
-// Puts another number into an argument that make_stack() made from one; `position` is that in its
-// list, or -1.
+// Replaces a number in an argument of make_stack(); `position` is its index in a list, or -1.
 void replace_number(c10::IValue& argument, int32_t position, const c10::IValue& number);
 
-// Has a tensor that make_stack() has made begin elsewhere in its storage, after `offset` elements.
+// Sets the storage offset, in elements, of a tensor that make_stack() made.
 void move_tensor(const c10::IValue& argument, int32_t position, int64_t offset);
 
 // The tensors among the results of a call that has run, in the order of tensors_of(call.results);
-// undefined where the call returned none.
+// undefined if the call returned none there.
 std::vector<at::Tensor> result_tensors(const TorchCall& call, const torch::jit::Stack& stack);
 
-// Below autograd, autocast, Python and who follows a step, as kernels are called during one.
+// While it exists, calls skip autograd, autocast, Python and the follower, as in a running step.
 class BelowAutograd {
  public:
   BelowAutograd();

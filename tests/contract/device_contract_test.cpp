@@ -1,5 +1,5 @@
-// What every device promises. A new device joins devices() of tests/support/device_subjects.cpp and
-// has to pass all of it.
+// The contract of every device. Add a new device to devices() in tests/support/device_subjects.cpp;
+// it has to pass all tests here.
 #include <gtest/gtest.h>
 
 #include <cstdint>

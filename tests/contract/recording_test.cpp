@@ -1,5 +1,5 @@
-// Steps that a GPU records and is given again in one go, on a fake whose streams run in any order
-// that their events allow.
+// Steps recorded as a CUDA graph and launched again, on a fake whose streams run in any order that
+// their events allow.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Copies in zero-value code by kernels: the bytes that a processor's coder makes, and all back.
+// Copies in zero-value code by GPU kernels: the bytes of the CPU's coder, and all restored.
 #include "fitstep_cuda/zero_value_copies.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The collection of benchmarks/programs/: files that anybody may read, as a reader finds them.
+// Checks the program files of benchmarks/programs/ as a user reads them.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Plans whose copies to tiers below are in a code against plans with one lane: the same bytes,
-// whatever is late, and whichever call of a coder or of the system goes wrong.
+// Plans with coded copies to lower tiers leave the bytes of plans with one lane, whatever copy is
+// late, and whichever call of a coder or of the system fails.
 #include <gtest/gtest.h>
 
 #include <cstddef>

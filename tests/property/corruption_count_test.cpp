@@ -1,9 +1,9 @@
-// What the verifier is for: two hundred good plans, corrupted one thing at a time. Whatever changes
-// what a read sees, or lets two live blocks overlap, must be reported, and with a reason that fits.
+// Two hundred good plans, corrupted one field at a time. The verifier must report every corruption
+// that changes the bytes of a read or makes two live blocks overlap, and with a fitting reason.
 //
-// What is true is found without the verifier, on real bytes: plans of at most 12 actions per lane
-// in every state that can be reached, and those with one lane in their one order; the others under
-// many orders by seed that hold lanes back (byte_run.h), which can show harm but never its absence.
+// The truth is found without the verifier, on real bytes. Plans of at most 12 actions per lane run
+// in every reachable state, plans with one lane in their only order. Other plans run in many seeded
+// orders that hold lanes back (byte_run.h): these can show damage, but not prove its absence.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

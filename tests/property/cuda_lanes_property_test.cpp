@@ -1,5 +1,5 @@
-// Plans on the GPU's lanes, with streams that run in any order their events allow: the bytes of the
-// plain program, and an error where a call fails.
+// Plans on CUDA lanes, with streams that run in any order their events allow: they leave the bytes
+// of the plain program, or report an error if a call fails.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

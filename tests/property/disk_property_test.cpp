@@ -1,4 +1,4 @@
-// What holds of every plan that uses a disk, beside a small host or alone: on machines of many
+// Properties of every plan with a disk, with and without a small host tier: on machines of many
 // rates, for random programs.
 #include <fmt/format.h>
 #include <gtest/gtest.h>

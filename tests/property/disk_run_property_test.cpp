@@ -1,5 +1,5 @@
-// Plans that copy to a disk tier against plans with one lane: the same bytes, whatever is late, and
-// whichever call of the system goes wrong.
+// Plans that copy to a disk tier leave the bytes of plans with one lane, whatever copy is late, and
+// whichever call of the system fails.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

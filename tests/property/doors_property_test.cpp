@@ -1,4 +1,4 @@
-// Two doors, one answer: what `fitstep plan` says of a program and a budget, compile() does, too.
+// `fitstep plan` and compile() give the same answer for a program and a budget.
 //
 // compile() names the homes of all its programs, in the order in which it came to know them; the
 // command has a program alone.

@@ -1,4 +1,4 @@
-// Small plans with copy lanes in every order that their waits allow: they do no damage in any.
+// Small plans with copy lanes do no damage in any order that their waits allow.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

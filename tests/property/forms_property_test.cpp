@@ -1,5 +1,5 @@
-// More ways to run an op never make a plan slower: programs whose ops have a fast form with much
-// scratch beside the default one, against those that have one of the two alone.
+// More forms of an op never make a plan slower: compares programs whose ops have a default form and
+// a fast form with much scratch with programs that have only one of the two.
 #include <gtest/gtest.h>
 
 #include <algorithm>

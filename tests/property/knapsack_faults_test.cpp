@@ -1,4 +1,4 @@
-// Two faults that budgets of activation memory had elsewhere, so that they stay out of here.
+// Two faults of activation-memory budgets in PyTorch; fitstep must not have them.
 #include <gtest/gtest.h>
 
 #include <cstdint>

@@ -1,5 +1,4 @@
-// Plans with copy lanes against plans with one: the same bytes, whatever is late and whatever
-// fails.
+// Plans with copy lanes leave the bytes of plans with one lane, whatever copy is late or fails.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

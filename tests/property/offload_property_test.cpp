@@ -1,4 +1,4 @@
-// What holds of every plan that offloads: on several machines, for random programs.
+// Properties of every plan that offloads: on several machines, for random programs.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What holds of every plan of every random program.
+// Properties of every plan of random programs.
 #include <gtest/gtest.h>
 
 #include <algorithm>

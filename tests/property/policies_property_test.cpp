@@ -1,5 +1,5 @@
-// What holds of every published policy: its plans are valid, keep their bytes in any order of the
-// lanes, and leave behind what plain execution leaves, on real memory.
+// Properties of every published policy: its plans are valid, keep their bytes in any order of the
+// lanes, and leave the bytes of plain execution on real memory.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

@@ -16,11 +16,11 @@ namespace {
 
 constexpr int64_t kUnitBytes = 64;
 
-// Least number of layers run forward to work a chain of `layers` off backwards, by layers and by
-// activations held beside the first one: run ahead to one, hold it, work off what lies behind it
-// with one less, then what lies in front of it. The layer that is worked off needs none: its two
-// activations are in its working set. Griewank and Walther's binomial numbers, for backward ops
-// that read their layer's output too.
+// Least number of forward runs to reverse a chain, by layers and by activations held besides the
+// first one: run ahead to an activation, hold it, reverse the layers after it with one less, then
+// the layers before it. The layer that is being reversed needs none: its two activations are in its
+// working set. Griewank and Walther's binomial numbers, for backward ops that read their layer's
+// output too.
 std::vector<std::vector<int64_t>> least_forwards(size_t most_layers) {
   std::vector<std::vector<int64_t>> least(most_layers + 1, std::vector<int64_t>(most_layers, 0));
   for (size_t held = 0; held < most_layers; ++held) {

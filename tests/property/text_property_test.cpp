@@ -1,4 +1,4 @@
-// Files keep everything: print, parse, equal, for random programs, plans and damage.
+// Files lose nothing: print, parse, equal, for random programs and plans; and damaged texts.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 

@@ -1,4 +1,4 @@
-// The planner against the fastest plan there is, on small programs and at every budget.
+// Compares the planner with the fastest possible plan, on small programs and at every budget.
 #include <gtest/gtest.h>
 
 #include <algorithm>

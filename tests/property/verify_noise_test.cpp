@@ -1,4 +1,4 @@
-// Plans full of numbers that no plan has: the verifier reports them and does not crash.
+// Plans full of impossible numbers: the verifier reports faults and does not crash.
 #include <gtest/gtest.h>
 
 #include <array>

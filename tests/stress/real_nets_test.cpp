@@ -1,4 +1,4 @@
-// What planning must reach at real sizes: how far memory falls, and at which price.
+// Goals of planning at real sizes: how far memory falls, and how much slower the step gets.
 #include <gtest/gtest.h>
 
 #include <cstdint>

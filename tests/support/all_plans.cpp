@@ -227,7 +227,7 @@ class Search {
     }
   }
 
-  // What nobody wants any more goes at once.
+  // Values that no later op wants are dropped at once.
   void reach(State state, int64_t seconds) {
     const Set wanted = wanted_[state.next];
     state.device &= wanted | held(state);

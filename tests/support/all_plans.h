@@ -1,10 +1,9 @@
-// The least time of any plan, found by looking at all of them: the oracle for time bounds.
+// The least time of any plan, found by trying all plans: the oracle for time bounds.
 //
-// A state is what lies on the device and on the host, how far the program has come, and what each
-// lane is at; the fewest seconds to a state are found first. More is allowed than to any real plan:
-// there are no addresses, an op in place may keep what it overwrites if that fits, and bytes that a
-// copy frees in the middle of an op can be used at once. Mobile storages may start anywhere, as
-// long as they end there too. So
+// A shortest-path search over states: the values on device and host, the next op, and the current
+// action of each lane. It allows more than a real plan: there are no addresses; an op in place may
+// keep its input if there is room; bytes freed by a copy during an op can be used at once. A mobile
+// storage may start on any tier, if it ends there too. So
 //
 //   bound <= least_time_ps() <= simulated time of every plan in this order
 #pragma once
@@ -20,14 +19,14 @@
 namespace fitstep {
 
 struct AllPlans {
-  int64_t room_bytes = 0;  // Of the arena, homes of what is not mobile left out.
+  int64_t room_bytes = 0;  // Of the arena, without homes that are not mobile.
   Moves moves;
   size_t most_states = 200'000;
 };
 
 struct LeastTime {
   bool is_known = false;      // Else there were more states than asked for.
-  std::optional<int64_t> ps;  // None where no plan fits.
+  std::optional<int64_t> ps;  // None if no plan fits.
 };
 
 // REQUIRES: all times and copies take whole seconds, at most 15 of them; at most 12 values have

@@ -46,7 +46,8 @@ struct KeyHash {
   }
 };
 
-// A value on the device stays until something reads it; then it is decided whether it stays on.
+// A value stays on the device until an op reads it; then the search chooses whether it stays
+// longer.
 struct State {
   int8_t next = 0;  // Op whose first run comes next.
   int8_t run = 0;
@@ -126,8 +127,8 @@ class Search {
   }
 
  private:
-  // Least seconds from here on; nothing if something needed is lost. What is needed and neither
-  // here nor below is made again, and so is what that needs.
+  // Least seconds from here on; none if a needed value is lost. A needed value that is on no tier
+  // is recomputed, and so are its missing inputs.
   std::optional<int64_t> seconds_left(const State& state) const {
     const bool is_first = state.seconds > 0 && !run_of(state).is_again;
     const auto next = static_cast<int8_t>(state.next + (is_first ? 1 : 0));
@@ -152,7 +153,7 @@ class Search {
     return std::max(compute_seconds, prefetch_seconds);
   }
 
-  // What nobody wants any more goes at once.
+  // Values that no later op wants are dropped at once.
   void reach(State state, int64_t seconds) {
     Set wanted = runs_.wanted(state.next);
     if (state.seconds > 0) wanted |= run_of(state).reads | run_of(state).writes;

@@ -1,7 +1,7 @@
-// The fastest plan of all, with addresses, found by trying all of them: the oracle for the planner.
+// The fastest plan with addresses, found by trying all plans: the oracle for the planner.
 //
-// A state is at which address every value lies, what is below on the host, how far the program has
-// come and what each lane is at; the fewest seconds to a state are found first. What is tried:
+// A shortest-path search over states: the address of every value, the values on the host, the next
+// op, and the current action of each lane. It tries:
 //
 //   order        that of the values; runs again anywhere behind the first one, any number of them
 //   forms        for each run, each of those with equal bits that do what it has to
@@ -12,8 +12,8 @@
 //                evictions beside a use (early.h) may be faster than all that is tried
 //   prefetches   in any order, at any end of another action
 //
-// What all_plans.h leaves out for the sake of speed and of proofs is here: least_time() is never
-// more than what this finds.
+// This search has the addresses that all_plans.h leaves out, so least_time() is never more than its
+// result.
 #pragma once
 
 #include <cstddef>
@@ -29,8 +29,8 @@ namespace fitstep {
 struct BruteForce {
   int64_t room_bytes = 0;  // Of the arena, homes left out.
   int64_t unit_bytes = 1;  // Every size and address is a multiple of it.
-  Moves moves;             // What has a home stays there.
-  int64_t below_ps = 0;    // Only faster plans are looked for; 0: all.
+  Moves moves;             // Homes stay where they are.
+  int64_t below_ps = 0;    // Searches only faster plans; 0: all.
   size_t most_states = 2'000'000;
 };
 

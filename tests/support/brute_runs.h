@@ -1,4 +1,4 @@
-// What brute_force.cpp may run: every op of a small program, and again those that can.
+// The runs that brute_force.cpp may use: every op of a small program, and recomputes.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +29,7 @@ struct Output {
 struct Run {
   Tick tick = 0;
   bool is_again = false;
-  Tick until = kNever;  // Not while this op or a later one is next.
+  Tick until = kNever;  // Only before this op is next.
   int8_t seconds = 0;
   int8_t scratch_units = 0;
   Set reads = 0;
@@ -37,7 +37,8 @@ struct Run {
   std::vector<Output> outputs;
 };
 
-// An op runs first in any form that does all that it does, and again in any that may.
+// The first run of an op uses a form that does all of its work; a recompute may use any form that
+// may recompute.
 class Runs {
  public:
   Runs(const Values& values, const Machine& machine, int64_t unit_bytes, bool may_repeat);
@@ -46,14 +47,14 @@ class Runs {
   int8_t value_count() const { return static_cast<int8_t>(units_.size()); }
   int8_t units(int8_t value) const { return units_[static_cast<size_t>(value)]; }
 
-  // Values that this op or one behind it reads, and what may help to make those again.
+  // Values that this or a later op reads, and values that help to recompute those.
   Set wanted(int8_t next) const { return wanted_[static_cast<size_t>(next)]; }
-  // Of those, what was made in front of this op and is surely read by it or one behind it.
+  // Of these, values made before this op that it or a later op surely reads.
   Set needed(int8_t next) const { return needed_[static_cast<size_t>(next)]; }
-  // Of this op and all behind it, each once.
+  // Of this op and all later ops, each run once.
   int64_t least_seconds(int8_t next) const { return least_seconds_[static_cast<size_t>(next)]; }
-  // What every run that makes the value again while `next` is next takes and needs at least;
-  // nothing if there is none.
+  // Least time and inputs of any run that recomputes the value while `next` is next; none if no run
+  // can.
   std::optional<Run> again(int8_t value, int8_t next) const;
 
  private:

@@ -1,4 +1,4 @@
-// Which blocks byte_machine.h may ever look at, and the form that a run names.
+// The blocks that byte_machine.h may look at, and the form that a run names.
 #pragma once
 
 #include <cstdint>

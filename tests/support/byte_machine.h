@@ -1,15 +1,15 @@
-// Runs a plan on real bytes, one begin or end of an action after another, in an order that the
-// caller chooses among those that the waits allow. Everything is against the plan:
+// Runs a plan on real bytes, one begin or end of an action at a time. The caller chooses the order
+// among those that the waits allow. The machine does the worst to the plan:
 //
-//   memory that nobody has yet      garbage
+//   memory without an owner         garbage
 //   a scratch block or an output    garbage from its position in the kernel on, and must keep it
-//   what has been released          garbage at once
-//   a copy                          brings what its source held from begin to end, or garbage
-//   two live blocks on one byte     damage, even if nobody reads it
+//   released memory                 garbage at once
+//   a copy                          brings bytes that did not change meanwhile, else garbage
+//   two live blocks on one byte     damage, even if nobody reads the byte
 //
-// The content of a storage's version is a token in every byte. An op compares what it reads with
-// the version that the program had there, at its begin and at its end; then it writes the tokens of
-// what it makes. Nothing here knows lifetimes or happens-before: damage shows or it does not.
+// Each version of a storage is a token in every byte. At its begin and at its end, an op compares
+// the tokens that it reads with the program's versions; then it writes the tokens of its results.
+// The machine knows no lifetimes and no happens-before: it only finds wrong bytes.
 #pragma once
 
 #include <fmt/format.h>
@@ -43,13 +43,14 @@ class ByteMachine {
   // Ends the lane's action, or begins its next one. REQUIRES: the lane is movable.
   void move(size_t lane);
 
-  // Everything has ended, and is as the program leaves it. REQUIRES: no lane is movable.
+  // Checks that all actions have ended, with the bytes that the program leaves. REQUIRES: no lane
+  // is movable.
   void check_end();
 
-  // What has gone wrong first; empty so far.
+  // The first damage; empty if there is none so far.
   const std::string& damage() const { return damage_; }
 
-  // Equal for machines from which the same can happen.
+  // A hash; equal for machines with equal futures.
   uint64_t state() const;
 
  private:

@@ -1,4 +1,4 @@
-// Memory for byte_machine.h: three arenas, a token in every byte, garbage where nobody has written.
+// Memory for byte_machine.h: three arenas, a token in every byte; unwritten bytes are garbage.
 //
 // Bytes between two neighbouring ends of blocks are always treated alike, so they share a cell:
 //
@@ -26,7 +26,7 @@ constexpr size_t kMemoryTiers = 3;
 struct Place {
   size_t tier = 0;
   size_t begin = 0;  // Cells.
-  size_t end = 0;    // Not covered any more.
+  size_t end = 0;    // One past the last cell.
 };
 
 // Where blocks begin and end, by tier.
@@ -34,7 +34,7 @@ class BlockEnds {
  public:
   explicit BlockEnds(int64_t arena_bytes) : arena_bytes_(arena_bytes) {}
 
-  // What lies outside the arenas is left out.
+  // Blocks outside the arenas are left out.
   void add(int32_t tier, int64_t offset_bytes, int64_t size_bytes) {
     if (!is_inside(tier, offset_bytes, size_bytes)) return;
     ends_[static_cast<size_t>(tier)].push_back(offset_bytes);
@@ -83,8 +83,8 @@ class ByteMemory {
     }
   }
 
-  // Never the same twice. Numbered from the last call of number_garbage(), so that what an action
-  // leaves does not depend on what others have done.
+  // A new token each time. Numbered from the last number_garbage(), so that the tokens of an action
+  // do not depend on other actions.
   Token garbage() { return -++garbage_; }
   void number_garbage(int64_t from) { garbage_ = from; }
 
@@ -105,7 +105,7 @@ class ByteMemory {
             begin + static_cast<std::ptrdiff_t>(place.end)};
   }
 
-  // From now on all of it is `to`'s, which was nobody's or `from`'s; false where it was another's.
+  // Gives the place from no owner or `from` to `to`; false if a cell had another owner.
   bool hand_over(const Place& place, Owner from, Owner to) {
     for (size_t i = place.begin; i < place.end; ++i) {
       Owner& owner = owners_[place.tier][i];
@@ -115,7 +115,7 @@ class ByteMemory {
     return true;
   }
 
-  // What of it is `owner`'s is nobody's any more.
+  // Cells of the place that `owner` has lose their owner.
   void let_go(const Place& place, Owner owner) {
     for (size_t i = place.begin; i < place.end; ++i) {
       if (owners_[place.tier][i] == owner) owners_[place.tier][i] = 0;

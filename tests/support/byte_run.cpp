@@ -17,9 +17,9 @@ namespace fitstep {
 
 namespace {
 
-// Which lane goes on. Fair dice hardly ever hold one copy back while all else runs on, and that is
-// what a missing wait needs; so of four seeds three give the lanes ranks, which change at a few
-// moments only: a lane goes on while no lane of a better rank can.
+// Chooses the lane that goes on. A missing wait shows only if one copy is held back while all else
+// runs; fair dice hardly ever do so. So three of four seeds give the lanes ranks, which change at a
+// few moments only: a lane goes on only if no lane of a better rank can.
 class Delays {
  public:
   Delays(uint64_t seed, size_t moves) : dice_(seed), is_fair_(seed % 4 == 0) {

@@ -12,12 +12,11 @@ namespace fitstep {
 
 struct ByteRun {
   int64_t arena_bytes = 0;  // Of every tier.
-  uint64_t seed = 0;        // Which of the orders that waits allow.
+  uint64_t seed = 0;        // Chooses an order that the waits allow.
 };
 
-// What goes wrong first: a read that sees other bytes, a block outside the arena, an id that is
-// none, lanes that wait for each other, a home that is not as the program leaves it. Empty for a
-// run that does what the program does.
+// The first damage: a read of wrong bytes, a block outside the arena, an invalid id, a deadlock of
+// lanes, or a home with wrong final bytes. Empty for a correct run.
 //
 // REQUIRES: validate(program) holds. The plan may be anything.
 std::string damage(const Program& program, const Plan& plan, const ByteRun& options);

@@ -1,10 +1,10 @@
-// A chain of layers forward and back, on sizes and seconds that can be added up in the head.
+// A chain of layers, forward and backward, with sizes and seconds for mental arithmetic.
 //
 //   load  f1   f2   f3   loss  b3   b2   b1
 //   a0 -> a1 -> a2 -> a3 -> g3 -> g2 -> g1 -> g0      b_i reads a_i, a_(i-1) and g_i, writes
 //   g_(i-1)
 //
-// All but `load` can run again.
+// All ops but `load` can be recomputed.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ struct ChainOptions {
   bool updates_last = true;   // Updates behind the whole backward pass, as optimizers do.
 };
 
-// Always valid. With everything kept, the peak is layers + 3 units, in front of the gradients of
-// weights: a_0 .. a_n and two gradients while b_n runs.
+// Always valid. With everything kept, the peak is layers + 3 units, without gradients of weights:
+// a_0 .. a_n and two gradients while b_n runs.
 Program chain_program(const ChainOptions& options);
 
 }  // namespace fitstep

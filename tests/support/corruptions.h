@@ -1,4 +1,4 @@
-// A plan with one thing changed, for every field of a plan: what a verifier must see through.
+// Plans with one field changed, for every field of a plan: the verifier must notice each.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ struct Corruption {
 
 struct CorruptOptions {
   uint64_t seed = 0;
-  size_t one_in = 1;  // Of that many only one is made, by dice: for large plans.
+  size_t one_in = 1;  // Makes one in this many, at random: for large plans.
 };
 
 // Shows one corruption after another: several per field and place, by seed. Each differs from the

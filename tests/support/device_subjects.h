@@ -1,4 +1,4 @@
-// The devices that the contract is about, each with what stands for ops on it.
+// The devices that the contract suite tests, each with stand-ins for ops.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace fitstep {
 
-// A device, and what stands for ops on it: they work in the order of its compute lane.
+// A device with stand-ins for ops, which run in the order of its compute lane.
 class Subject {
  public:
   explicit Subject(std::shared_ptr<Device> device) : device_(std::move(device)) {}
@@ -38,7 +38,7 @@ struct DeviceKind {
   std::function<std::unique_ptr<Subject>()> make;
 };
 
-// The CPU, the mock, CUDA's lanes on streams of a fake, and on the GPU where there is one.
+// The CPU, the mock, CUDA lanes on fake streams, and CUDA lanes on a GPU if there is one.
 std::vector<DeviceKind> devices();
 
 struct CallsKind {
@@ -46,7 +46,7 @@ struct CallsKind {
   std::function<std::shared_ptr<cuda::Calls>()> open;
 };
 
-// A fake of the CUDA runtime's calls, and the GPU's own where there is one.
+// A fake of the CUDA runtime, and the real one if there is a GPU.
 std::vector<CallsKind> cuda_calls();
 
 }  // namespace fitstep

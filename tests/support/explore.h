@@ -6,8 +6,8 @@
 //                     `                   /
 //                      end e ---- begin f ---- ...
 //
-// A state is how far each lane is and what every byte holds; equal states are one. Feasible for
-// plans with a dozen actions per lane.
+// A state is the position of each lane and the content of every byte; equal states are visited
+// once. Feasible for plans with a dozen actions per lane.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ namespace fitstep {
 
 struct Exploration {
   std::string damage;    // In some order; empty if there is none.
-  int64_t states = 0;    // That were looked at.
-  bool is_whole = true;  // Whether all were, or the damage was found.
+  int64_t states = 0;    // Visited states.
+  bool is_whole = true;  // All states were visited, or damage was found.
 };
 
 // REQUIRES: validate(program) holds. The plan may be anything.

@@ -1,13 +1,13 @@
-// The calls of the CUDA runtime without a GPU: streams run in this process, in any order that their
-// events allow.
+// A fake CUDA runtime without a GPU: streams run in this process, in any order that their events
+// allow.
 //
 //   stream 1   | op | copy, first half | ... | copy, second half |
-//   stream 2        | wait for event 3 |                           dice by seed say who goes next
+//   stream 2        | wait for event 3 |                           the seed chooses who goes next
 //
-// Nothing runs when it is queued. With every call a few steps are made, of whichever streams dice
-// choose; who synchronizes makes steps until what he waits for has happened. A copy leaves rubbish
-// in its target between its halves. An error of a copy is told by a later call, and by every call
-// after that.
+// A command does not run when it is queued. Every call makes a few steps of randomly chosen
+// streams; a synchronizing call makes steps until its condition holds. Between its halves a copy
+// leaves garbage in its target. A later call, and every call after that, reports the error of a
+// copy.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +32,8 @@ struct FakeCudaOptions {
   int32_t failing_allocation = -1;
   int64_t pinned_bytes = int64_t{1} << 32;  // The most that one call page-locks.
   int64_t memory_bytes = int64_t{1} << 32;
-  // For kernels that run on the host when they are called: copies run while they are recorded too,
-  // and at the end all memory is as it was.
+  // For kernels that run on the host when called: copies also run while they are recorded, and
+  // memory is restored at the end.
   bool runs_recordings = false;
 };
 
@@ -70,11 +70,11 @@ class FakeCuda final : public Calls {
 
   bool is_recording() const;
 
-  // Memory from elsewhere that is page-locked, until it is given back.
+  // Page-locks memory that was allocated elsewhere, until it is given back.
   void lock(char* begin, int64_t size_bytes);
   void unlock(char* begin);
 
-  // Whether memory that was allocated or locked here has that address.
+  // Whether the address is in memory that was allocated or locked here.
   bool owns(const char* address) const;
 
   int32_t calls() const { return calls_; }

@@ -1,5 +1,5 @@
-// Coders of copies (run/codecs.h), one of whose calls goes wrong: the n-th of one kind that
-// is made by any of them. A tier's calls of one kind come from one lane, in the plan's order.
+// Coders of copies (run/codecs.h) of which the n-th call of one kind, counted over all coders,
+// fails. All calls of one kind for a tier come from one lane, in the plan's order.
 //
 //   encode 0   encode 1   decode 0   encode 2 ...       fault at decode 0
 #pragma once
@@ -18,12 +18,12 @@ constexpr std::array kCoderCalls = {CoderCall::Encode, CoderCall::Decode};
 
 class FaultyCoders {
  public:
-  // For a device or its file. REQUIRES: this outlives the coders.
+  // Makes coders for a device or its file. REQUIRES: this outlives the coders.
   CoderMaker maker();
 
   int64_t calls(CoderCall kind) const { return of(kind).calls; }
   int64_t calls() const { return calls(CoderCall::Encode) + calls(CoderCall::Decode); }
-  int64_t coded() const { return coded_; }  // Calls that have made something smaller.
+  int64_t coded() const { return coded_; }  // Calls that made a block smaller.
 
   // From now on: of the calls of this kind, counted from the first.
   void set_at(CoderCall kind, int64_t at) { counts_[static_cast<size_t>(kind)].at = at; }

@@ -1,4 +1,4 @@
-// The system's file calls, one of which goes wrong: the n-th of all that are made.
+// The system's file calls, of which the n-th goes wrong.
 //
 //   open 0   unlink 1   allocate 2   write 3   write 4   read 5 ...      fault at 4: the 2nd write
 #pragma once
@@ -11,10 +11,10 @@
 namespace fitstep {
 
 enum class FileFault {
-  Fails,        // With the error that is asked for.
-  Short,        // Does half of the blocks, none of a single one.
+  Fails,        // With the error number `error`.
+  Short,        // Handles half of the blocks; of a single block, none.
   Interrupted,  // A signal comes first.
-  OtherBytes,   // A read or a write of a changed byte, said to have gone well.
+  OtherBytes,   // Reads or writes a changed byte, and reports success.
 };
 
 struct FaultyFilesOptions {

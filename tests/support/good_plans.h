@@ -1,5 +1,5 @@
-// Plans by the planner, of many programs and with each mix of moves: what a verifier must accept,
-// and what is then corrupted.
+// Plans made by the planner, for many programs and each mix of moves. The verifier must accept
+// them; tests then corrupt them.
 //
 //   programs   golden ones, chains, random ones       mixes   keep all, recompute, offload, both
 #pragma once

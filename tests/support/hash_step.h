@@ -1,10 +1,10 @@
-// Runs a plan on real memory of a device, with ops that are all of one kind: what an op makes is
-// derived from a hash of what it reads.
+// Runs a plan on a device's real memory. Every op is a stand-in: its outputs are derived from a
+// hash of its inputs.
 //
-//   read a, b -> hash(op, bytes of a, bytes of b) -> scratch gets rubbish -> outputs get bytes
+//   read a, b -> hash(op, bytes of a, bytes of b) -> scratch gets garbage -> outputs get bytes
 //
-// So one wrong byte anywhere changes everything after it, and two plans of a program are right
-// together when they leave the same bytes behind.
+// So one wrong byte changes everything after it. Two plans of a program agree if they leave equal
+// bytes.
 #pragma once
 
 #include <cstdint>
@@ -34,8 +34,8 @@ class HashStep final : public Kernels {
   // have run. Without this they run at once.
   void set_queue(std::function<void(std::function<void()>)> launch, std::function<void()> settle);
 
-  // Every storage that has a content at start gets it, in its home or outside; the same for all
-  // plans of a program.
+  // Writes the initial content of every storage that has one, in its home or outside the arenas. It
+  // is equal for all plans of a program.
   void fill();
 
   std::optional<Stopped> step();
@@ -43,7 +43,7 @@ class HashStep final : public Kernels {
   // By storage, the bytes in homes and outside the arenas; empty for others.
   std::vector<std::string> contents() const;
 
-  // Null where the plan has copies on no lane.
+  // Null if the plan has no copies.
   CopyLanes* lanes() const { return lanes_.get(); }
 
   // The op at this position of the compute lane fails from now on, before it writes; -1 for none.
@@ -64,7 +64,7 @@ class HashStep final : public Kernels {
   const Program& program_;
   const Plan& plan_;
   std::shared_ptr<Device> device_;
-  std::vector<std::unique_ptr<Arena>> arenas_;  // By tier; null where nothing is.
+  std::vector<std::unique_ptr<Arena>> arenas_;  // By tier; null if the plan does not use it.
   std::unique_ptr<CopyLanes> lanes_;
   mutable std::vector<std::string> external_;  // By storage.
   int32_t failing_ = -1;

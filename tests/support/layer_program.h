@@ -1,4 +1,4 @@
-// A convolutional net, layer by layer, as a captured step has it: for tests of policies.
+// A convolutional net, layer by layer, like a captured step: for tests of policies.
 //
 //   forward    f1 r1 f2 r2 f3      f: convolution or pool; r: in place, behind convolutions
 //   backward   dx3 dr2 dw2 dx2 dr1 dw1      dw: of the weights, reads the layer's input; dx: of

@@ -1,4 +1,4 @@
-// Blocks by chance, and what a layout of few blocks must be: found by trying every order.
+// Random blocks, and the lowest layout of a few blocks, found by trying every order.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +16,8 @@ namespace fitstep {
 // Sizes 1 to `most_bytes`, lifetimes of up to half the ticks and a bit.
 std::vector<Block> random_blocks(Random& random, size_t count, Tick ticks, int64_t most_bytes = 9);
 
-// Cuts a rectangle of `height_bytes` and `ticks` again and again: no byte is free at any tick, and
-// so there is a layout as high as the peak.
+// Cuts a rectangle of `height_bytes` and `ticks` into blocks. No byte is free at any tick, so the
+// lowest layout is as high as the peak.
 std::vector<Block> cut_rectangle(Random& random, size_t count, Tick ticks, int64_t height_bytes);
 
 // Empty for a valid layout. Quadratic on purpose: nothing in common with the placer.

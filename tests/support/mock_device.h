@@ -1,15 +1,15 @@
-// A device of the imagination: memory is real, time is not, and everything fails on demand. Its
-// file is memory too.
+// A software device: memory is real, time is virtual, and every call fails on demand. Its file is
+// memory, too.
 //
 //   clock     0    3         9   11       20
-//   compute   | f0 |   f1    |   waits    | b1       each action takes as long as dice by seed say
+//   compute   | f0 |   f1    |   waits    | b1       the seed chooses how long actions take
 //   evict          |   a0    |
 //   prefetch                     |  a0    |
 //
-// One thread: a call of the compute lane moves the clock on, and the copies that fall into that
-// time happen in it, in the order of their virtual times. A copy takes what it finds at its begin,
-// leaves rubbish in its target until its end, and copies nothing that changed meanwhile. In a code
-// it leaves there what the coder makes of that.
+// It has one thread: a call on the compute lane moves the clock on, and runs the copies that fall
+// into this time, in the order of their virtual times. A copy reads its source at its begin, leaves
+// garbage in its target until its end, and then writes only bytes that have not changed. A copy in
+// a code writes what the coder makes of them.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ namespace fitstep {
 struct MockOptions {
   uint64_t seed = 0;
   int64_t most_ticks = 20;  // Of one action; by dice between nothing and this.
-  // Ticks of the action at a position of a lane, in place of dice.
+  // Ticks of the action at a position of a lane; without it they are random.
   std::function<int64_t(Lane, int32_t)> ticks = {};
   int32_t failing_copy = -1;  // The n-th of the device, over all its lanes and steps.
   int32_t failing_reserve = -1;
@@ -46,16 +46,16 @@ class MockDevice final : public Device {
   void set_in_forks(char* begin, int64_t size_bytes, bool is_in_forks) override;
   Result<std::unique_ptr<CopyLanes>> open_lanes(LaneCopies copies) override;
 
-  // What has been asked for so far.
+  // Number of copies requested so far.
   int32_t copies() const { return copies_; }
   // Of these, those that have left a code below.
   int32_t coded() const { return coded_; }
-  // When the last step was at the end of all its lanes.
+  // Ticks of the last step, until all lanes have ended.
   int64_t step_ticks() const { return step_ticks_; }
 
   // Of one action of one step.
   int64_t ticks(Lane lane, int32_t position) const;
-  // Whether the copy that ends now does so as it should. Called once per copy.
+  // Whether the copy that ends now succeeds. Called once per copy.
   Status end_copy();
   void note_coded() { ++coded_; }
   // For lanes: a step begins; false if one is running.

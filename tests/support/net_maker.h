@@ -1,5 +1,5 @@
-// NetMaker: adds the ops of a net one after another, with times from a simple roofline; it keeps
-// the current version of every storage, so that nets read like code.
+// NetMaker adds the ops of a net one after another, with times from a simple roofline model. It
+// tracks the version of every storage, so that nets read like code.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Programs of well-known nets, op by op as PyTorch runs them, with times from a simple roofline.
-// For what only shows at real sizes: how far memory falls, how long planning takes.
+// Programs of well-known nets, op by op as PyTorch runs them, with times from a simple roofline
+// model. For tests at real sizes: how far memory falls, how long planning takes.
 //
 // Weights are at home with momentum or Adam state, gradients live until the updates at the end,
 // dropout draws from a generator, batch norm has running statistics and a pure form without them.

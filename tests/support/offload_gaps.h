@@ -15,8 +15,8 @@ namespace fitstep {
 
 enum class GapsTo { Host, Disk, Both };  // Both: by turns.
 
-// Residencies below lie one after another. The certificate's peak is not filled in, as certify()
-// knows one lane only.
+// Residencies on lower tiers lie one after another. The certificate has no peak, because certify()
+// knows only one lane.
 //
 // REQUIRES: validate(program) holds.
 Plan offload_gaps(const Program& program, GapsTo to = GapsTo::Host);

@@ -1,4 +1,4 @@
-// Steps of a plan on a device against steps of the plainest plan of its program: the same bytes.
+// Compares the bytes after steps of a plan with those after steps of keep_all().
 #pragma once
 
 #include <cstdint>
@@ -15,18 +15,18 @@ namespace fitstep {
 
 using Contents = std::vector<std::string>;  // By storage, as HashStep says.
 
-// The test fails where it cannot be made.
+// The test fails if the step cannot be made.
 std::unique_ptr<HashStep> make_step(const Program& program, const Plan& plan,
                                     std::shared_ptr<Device> device);
 
-// After each of two steps of the plan that keeps everything on the device and has one lane. The
-// second finds the arenas as the first leaves them.
+// Contents after each of two steps of keep_all(). The second step starts with the arenas that the
+// first step leaves.
 std::vector<Contents> plain_contents(const Program& program);
 
-// Whether steps of `step` leave these, one after another.
+// Whether the steps of `step` leave these contents, one after another.
 bool has_same_bytes(HashStep& step, const std::vector<Contents>& plain);
 
-// What verify() says of a plan of offload_gaps(), but for the peak, which that does not fill in.
+// The faults that verify() finds in a plan of offload_gaps(), except the missing peak.
 std::string faults_but_peak(const Program& program, const Plan& plan);
 
 // Position of the first op that writes what lives from step to step.

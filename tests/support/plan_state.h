@@ -1,4 +1,4 @@
-// What a plan under way looks like at one moment, for all_plans.cpp.
+// The state of a running plan at one moment, for all_plans.cpp.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ using Set = uint32_t;  // Of values with bytes, one bit each.
 struct Variant {
   Tick tick = 0;
   bool is_again = false;
-  Tick until = kNever;  // Not while this op or a later one is next.
+  Tick until = kNever;  // Only before this op is next.
   int64_t seconds = 0;
   int64_t working_bytes = 0;
   Set reads = 0;

@@ -8,11 +8,11 @@
 //     g0 <-b0-- d0 <--b1-- d1 <--b2-- d2 <----------+       updates at the end, or behind their
 //     gradient
 //
-// What occurs: skips, saved activations, ops in place (with and without a pure form), parameters,
-// optimizer state and buffers in their homes, gradients accumulated in place, random ops with a
-// restoring form, several outputs, dead outputs, scratch inside kernels, requests from any thread,
-// shape-only reads, inputs, constants, outputs, storages of zero bytes, alternatives with other
-// bits, ops that no form makes again.
+// Programs contain skips, saved activations, ops in place (with and without a pure form),
+// parameters, optimizer state and buffers in their homes, gradients accumulated in place, random
+// ops with a restoring form, several outputs, dead outputs, scratch inside kernels, requests from
+// any thread, shape-only reads, inputs, constants, outputs, storages of zero bytes, alternatives
+// with other bits, ops that no form makes again.
 #pragma once
 
 #include <cstdint>

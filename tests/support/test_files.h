@@ -6,7 +6,7 @@
 
 namespace fitstep {
 
-// The path of a file of this name with this content, which replaces what an earlier test put there.
+// Writes a file of this name, replacing an earlier one. Returns its path.
 std::string write_file(const std::string& name, std::string_view content);
 
 std::string read_file(const std::string& path);

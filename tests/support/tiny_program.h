@@ -1,5 +1,5 @@
-// Seeded programs of a few ops, each with a few units of bytes and whole seconds, for comparing
-// with all plans there are.
+// Seeded programs of a few ops, each with a few units of bytes and whole seconds, for comparing the
+// planner with all plans.
 //
 // What occurs: saved values read in reverse, several outputs and readers, ops in place, outputs in
 // the place of an input, scratch, ops that cannot run again, forms of equal bits with other times

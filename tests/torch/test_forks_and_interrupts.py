@@ -52,8 +52,8 @@ def test_a_forked_process_is_told_that_parameters_are_not_here() -> None:
     step(job.x, job.y)
     expected = job.weights()
 
-    assert "another process has compiled" in in_child(lambda: str(job.model[0].weight.sum()))
-    assert "another process has compiled" in in_child(lambda: str(job.model(job.x)))
+    assert "the parent process has compiled" in in_child(lambda: str(job.model[0].weight.sum()))
+    assert "the parent process has compiled" in in_child(lambda: str(job.model(job.x)))
     assert "forked" in in_child(lambda: str(step(job.x, job.y)))
     assert in_child(lambda: str(step.close())) == "None"
     # The parent goes on as if nothing had been.
