@@ -1,8 +1,8 @@
-"""Settings of torch that decide, beside its arguments, which bits a kernel makes.
+"""Settings of torch that change the bits of kernels: threads, determinism, precision and others.
 
-A program is for those that it was made under. Where a step changes one, what was called so far runs
-first (`setting_doors`). What autograd, autocast and the choice of an attention kernel do is no part
-of them: that is done when an operator is called.
+A program is for the settings that it was made under. If a step changes a setting, the operators
+that were called before run first (`setting_doors`). Autograd, autocast and the choice of an
+attention kernel are no such settings: they act when an operator is called, not when it runs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import torch
 from .errors import CaptureError
 
 _C: Any = torch._C
-_LEAST = 5e-324  # Of all numbers above 0.
+_LEAST = 5e-324  # The smallest float above 0.
 
 
 def _get_deterministic() -> tuple[bool, bool]:
@@ -30,13 +30,13 @@ def _set_deterministic(wanted: tuple[bool, bool]) -> None:
 
 
 def _get_matmul_precision() -> str:
-    with contextlib.suppress(RuntimeError):  # Set by fp32_precision, and not the same everywhere.
+    with contextlib.suppress(RuntimeError):  # fp32_precision differs between backends.
         return str(_C._get_float32_matmul_precision())
     return ""
 
 
 def _flushes_denormals() -> bool:
-    return not _LEAST > 0.0  # torch.set_flush_denormal() has no other trace.
+    return not _LEAST > 0.0  # torch has no getter for set_flush_denormal().
 
 
 _SETTINGS: tuple[tuple[Callable[[], Any], Callable[[Any], Any]], ...] = (
@@ -69,13 +69,13 @@ _DOORS = (
 
 
 def ambient() -> tuple[object, ...]:
-    """Equal tuples, equal kernels."""
+    """The settings now. Under equal tuples kernels have equal bits."""
     precisions = (_C._get_fp32_precision_getter(*one) for one in _PRECISIONS)
     return (*(get() for get, _ in _SETTINGS), *precisions)
 
 
 def set_ambient(wanted: tuple[object, ...]) -> None:
-    """Changes what is not as `wanted`, where that can be changed back."""
+    """Sets what differs from `wanted`, except precisions of single backends."""
     for (get, put), value in zip(_SETTINGS, wanted, strict=False):
         if get() != value:
             put(value)
@@ -83,14 +83,14 @@ def set_ambient(wanted: tuple[object, ...]) -> None:
 
 @contextmanager
 def under(wanted: tuple[object, ...]) -> Iterator[None]:
-    """In its body settings are as `wanted`. Raises CaptureError for those that cannot be."""
+    """In its body settings are as `wanted`. Raises CaptureError if one cannot be set."""
     before = ambient()
     set_ambient(wanted)
     try:
         if ambient() != wanted:
             raise CaptureError(
                 "the step sets the precision of a backend (fp32_precision) while it runs",
-                todo="set it before compile and leave it",
+                todo="set it before compile, and do not change it in the step",
             )
         yield
     finally:
@@ -99,7 +99,7 @@ def under(wanted: tuple[object, ...]) -> Iterator[None]:
 
 @functools.cache
 def setting_doors() -> tuple[tuple[Any, str, Callable[..., Any]], ...]:
-    """Functions by which Python changes settings of kernels: where, name, function."""
+    """(owner, name, function) of each function by which Python changes such a setting."""
     names = [(_C, name) for name in dir(_C) if name.startswith(_DOORS)]
     names += [(torch, "set_num_threads"), (torch, "set_flush_denormal")]
     return tuple((owner, name, getattr(owner, name)) for owner, name in names)

@@ -53,39 +53,39 @@ def compile(  # noqa: A001 - the word that PyTorch's users know.
     host_codes: bool = False,
     cuda_graph: bool = False,
 ) -> Step:
-    """Makes a training step that runs inside a memory budget, with the bits of plain PyTorch.
+    """Makes a training step that fits into a memory budget, with plain PyTorch's bits.
 
-    Args:
-        function: one training step, as for plain PyTorch; tensors that it returns are detached.
-            Model and optimizer are found in its reach; `model` and `optimizer` name more.
-        example: the arguments of a call by position, a tuple, or a single one (a list, a dict);
-            nested as you like. Tensors must not require a gradient; values do not matter.
-        budget: bytes, a size such as "6GiB", or a share of the plain peak such as "75%": for all
-            tensors and kernels' temporaries. None: as plain PyTorch needs, or as before; may grow.
-        host_budget: bytes beside the budget, for what plans evict; None: nothing is evicted.
-        disk_budget: the same in a file, whose blocks are taken before the first step.
-        disk_dir: the folder of that file, where it has no name; None: that of temporary files.
-        disk_checksums: compare what comes back from the file with what was written there.
-        disk_codes, host_codes: encode what goes there, without loss, where samples say it pays.
-        cuda_graph: give steps to the GPU as one graph where that can be; counts inputs twice.
-        plan: a file from `step.plan.save(path)`, to be run instead of one that is made.
-        policy: "auto", "none" (keeps all), one move alone ("recompute", "offload"), or a published
-            system's; an unknown name is answered with all of them.
-        keep_grads: leave `p.grad` set also where an optimizer of the step has used it.
-        audits: "auto": calls 1, 2, 3, 30, 300, …, and the first after a new program, are made by
-            plain PyTorch too and compared where that fits; "all"; "off"; None: FITSTEP_AUDITS says.
-        max_variants: programs that are kept, or twice those of a call, up to eight times this.
-        seed, effort: of the planner. Equal seeds give equal plans; more rounds, better ones.
-        progress: a progress line while profiling and planning; None: if stderr is a terminal.
+    Args (`help(fitstep)` says when to change which):
+        function: one training step, as for plain PyTorch. fitstep finds the model and the optimizer
+            in its closure, globals and attributes. The step detaches the tensors that it returns.
+        example: the positional arguments of one call, as a tuple; a single argument needs no tuple.
+            Shapes and dtypes matter, values do not. No tensor may require a gradient.
+        budget: for all tensors and kernel workspaces: bytes (int), a size ("6GiB"), or a share of
+            plain PyTorch's peak ("75%"). None: the share "100%", or what an earlier compile of this
+            model has. A share of 100 % or more, and None, may grow when a call needs more.
+        model, optimizer: modules and optimizers that fitstep does not find by itself, or lists.
+        plan: path of a file from `step.plan.save(path)`; this plan runs instead of a new one.
+        policy: "auto" (all moves), "none", "recompute", "offload", or a published system's name.
+        keep_grads: True keeps `p.grad`; False clears it once an optimizer of the step has used it.
+        max_variants: programs that a step keeps, one for each shape and branch; an int from 1.
+        audits: calls that plain PyTorch makes too, to compare bits: "auto" (1, 2, 3, 30, 300, …,
+            and after a new program), "all", "off". None: $FITSTEP_AUDITS, or "auto".
+        seed: of the planner, an int from 0. Equal seeds give equal plans.
+        effort: rounds of the planner's search, an int from 1.
+        progress: show a progress line on stderr. None: only if stderr is a terminal.
+        host_budget: memory outside the budget (pinned for a GPU), to which plans may move tensors
+            while the step does not need them; written like `budget`. None: no such memory.
+        disk_budget, disk_dir: the same in a file, and the file's folder (None: the system's for
+            temporary files). compile reserves the file's blocks; the file has no name.
+        disk_checksums: compare what comes back from the file with what was written.
+        disk_codes, host_codes: compress copies to the disk or host, without loss, where it pays.
+        cuda_graph: launch the step as one CUDA graph where possible; counts inputs twice.
 
-    Raises:
-        SettingError: a setting is of a kind or in a range that cannot be meant.
-        CaptureError: the step does something that cannot be captured; says where and what to do.
-        BudgetTooSmall: no plan was found; names the floor and the least budget known to work.
-        BudgetError: the budget cannot be understood, or contradicts an earlier one.
-        DiskError: `disk_dir` takes no files, or has no room for what the plan evicts.
-        AuditError (of a call): a program made other bits than plain PyTorch.
-        PlanFileError: `plan` is damaged or for another step. After each all is as it was.
+    Raises (nothing has changed then):
+        SettingError, BudgetError: an argument is not possible; names what is.
+        CaptureError: fitstep cannot capture the step; says where and what to write instead.
+        BudgetTooSmall: no plan was found; names the smallest budget with a plan, and the floor.
+        DiskError, PlanFileError: `disk_dir` has no room; `plan` is damaged or for another step.
     """
     below = host_budget, disk_budget, disk_dir, disk_checksums, disk_codes, host_codes, cuda_graph
     settings = Settings(budget, policy, seed, effort, None, *below)
@@ -103,8 +103,8 @@ def compile(  # noqa: A001 - the word that PyTorch's users know.
 
 
 def _check_one_process(reach: Reach) -> None:
-    """Raises CaptureError where a DistributedDataParallel of several processes has a module within
-    reach: used past it, as `.module`, each process would train by itself."""
+    """Raises CaptureError if a module of the step is inside a DistributedDataParallel: a step that
+    uses its `.module` would train in each process alone."""
     found = torch.distributed
     if not (found.is_available() and found.is_initialized() and found.get_world_size() > 1):
         return
@@ -121,7 +121,7 @@ def _check_one_process(reach: Reach) -> None:
 
 
 def _places(reach: Reach, args: tuple[Any, ...]) -> Iterator[tuple[str, torch.Tensor]]:
-    """All tensors that a step starts with, and what they are called. Raises as the above."""
+    """(name, tensor) of the model, the optimizer and the example. Raises CaptureError for DDP."""
     _check_one_process(reach)
     for place in reach.unique():
         yield reach.name(place.tensor), place.tensor
@@ -147,7 +147,7 @@ def _make_variants(
             step.prepare(args, given_plan)
     except _core.CoreError as error:
         if given_plan is not None:
-            raise PlanFileError(str(error.args[1]), todo="compile without plan=") from None
+            raise PlanFileError(str(error.args[1]), todo="call compile without plan=") from None
         raise not_prepared(error) from None
     finally:
         maker.session.settings.progress = maker.cache.progress = None
@@ -155,21 +155,21 @@ def _make_variants(
 
 @dataclass(frozen=True)
 class CurvePoint:
-    """What a budget buys."""
+    """The fastest plan that was found for one budget."""
 
     budget_bytes: int
-    predicted_s: float  # Of one step.
-    recomputed_ops: int
+    predicted_s: float  # Seconds of one step.
+    recomputed_ops: int  # Runs of ops beyond the first, in one step.
 
 
 @dataclass(frozen=True)
 class Curve:
-    """The whole trade between memory and time, for the steady step."""
+    """Memory against time, for the steady step. `print` it for a table."""
 
-    floor_bytes: int  # Proven: no budget below this works; what BudgetTooSmall names too.
-    plain_peak_bytes: int
-    bound_s: float  # No plan is faster than this.
-    points: tuple[CurvePoint, ...]  # From the most bytes to the fewest.
+    floor_bytes: int  # Proven: no budget below this works. BudgetTooSmall names the same number.
+    plain_peak_bytes: int  # What plain PyTorch needs.
+    bound_s: float  # Proven: no plan is predicted faster than these seconds.
+    points: tuple[CurvePoint, ...]  # The largest budget first.
 
     def __str__(self) -> str:
         size = _core.format_bytes
@@ -200,10 +200,10 @@ def curve(
     disk_budget: int | str | None = None,
     disk_dir: str | os.PathLike[str] | None = None,
 ) -> Curve:
-    """Budget against predicted step time, down to the least budget for which a plan was found.
+    """Predicted step time for each budget, down to the smallest for which a plan was found.
 
-    Takes the arguments of `compile`, and raises what it raises but for budgets. Trains nothing and
-    changes nothing.
+    Call it before `compile` to choose a budget. The arguments are those of `compile`; it raises
+    SettingError, CaptureError, DiskError. Trains nothing and changes nothing.
     """
     below = (host_budget, disk_budget, disk_dir)
     settings = Settings("100%", "auto", seed, effort, None, *below)
@@ -228,7 +228,7 @@ def curve(
         plans = planning.frontier(every[-1])
         floor, least = planning.take_least(every)
     outside = max(one.external_bytes for one in every)
-    points: dict[int, CurvePoint] = {}  # The fastest of each budget comes first.
+    points: dict[int, CurvePoint] = {}  # `plans` has the fastest plan of each budget first.
     for plan in plans:
         budget = max(least, planning.budget_for(plan.certificate()["height_bytes"], outside))
         predicted_s = plan.certificate()["predicted_s"]
@@ -241,18 +241,18 @@ def curve(
 def _reach_finder(function: Callable[..., Any], model: Any, optimizer: Any) -> Callable[..., Reach]:
     if current() is not None:
         raise CaptureError(
-            "fitstep.compile is called in a step that is compiled itself",
+            "fitstep.compile is called inside a compiled step",
             where=user_location(),
-            todo="compile steps while none runs",
+            todo="call fitstep.compile outside the step, while none runs",
         )
     if not callable(function):
         raise CaptureError(
-            f"fitstep was given {type(function).__name__}, not a step function",
+            f"function= is a {type(function).__name__}, which cannot be called",
             todo="pass a function that does one whole training step",
         )
     if runs_later(function):
         raise CaptureError(
-            "the step function is a coroutine or has a `yield`: to call it runs nothing yet",
+            "the step function is a coroutine or a generator: a call of it runs nothing yet",
             todo="pass a plain function that does one whole training step and returns its results",
         )
     models = several("model", model, torch.nn.Module, "a torch.nn.Module")
@@ -269,11 +269,11 @@ def _read_plan(path: str | Path | None) -> Any:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise PlanFileError(
-            f"cannot read the plan {path}: {error}", todo="give a file that step.plan.save wrote"
+            f"cannot read plan={path}: {error}", todo="pass a file that step.plan.save(path) wrote"
         ) from None
     try:
         return _core.parse_plan(text)
     except _core.CoreError as error:
         raise PlanFileError(
-            f"{path}: {error.args[1]}", todo="save the plan again with step.plan.save"
+            f"{path}: {error.args[1]}", todo="save the plan again with step.plan.save(path)"
         ) from None

@@ -24,7 +24,7 @@ class Arena:
         self._device = device
         self._places = homes
         self.core: Any = None  # _core.Homes, while it is open.
-        self._were_home: list[_core.WeakStorage] = []  # In the arena that was left.
+        self._were_home: list[_core.WeakStorage] = []  # Storages of the arena that was left.
 
     @property
     def is_open(self) -> bool:
@@ -37,13 +37,13 @@ class Arena:
         return self._places.by_name
 
     def home_of(self, tensor: torch.Tensor) -> Home | None:
-        """The home that the tensor's storage has, if it is in this arena."""
+        """The home of the tensor's storage in this arena, or None."""
         if not self.is_open or not _core.has_storage(tensor) or not _core.storage_bytes(tensor):
-            return None  # One without bytes has the address of its neighbour.
+            return None  # An empty storage may have the address of its neighbour.
         return self._places.by_place.get(self.core.place_of(_core.storage_begin(tensor)))
 
     def has(self, tensor: torch.Tensor) -> bool:
-        """Whether the tensor is at home here, or was when there was no memory for an arena."""
+        """Whether the tensor is in this arena, or was in the arena that was left."""
         if self.home_of(tensor) is not None:
             return True
         found = (ref() for ref in self._were_home)
@@ -62,11 +62,11 @@ class Arena:
         }
 
     def lent(self) -> list[torch.Tensor]:
-        """The tensors at home that numpy was given."""
+        """Tensors in the arena whose memory was lent to numpy."""
         return list(self.core.lent()) if self.is_open else []
 
     def address_of(self, name: str) -> int:
-        """Where a home is; 0 for one beside a GPU's arena."""
+        """The address of a home; 0 if it is empty, or of a CPU tensor beside a GPU."""
         home = self.homes[name]
         if not home.size_bytes or not home.may_be_below:
             return 0
@@ -75,7 +75,7 @@ class Arena:
     # -- tensors come and go -------------------------------------------------------------------
 
     def bring_home(self, wanted: list[tuple[Home, torch.Tensor]]) -> None:
-        """Moves each tensor into its home, and out whoever was there in its place."""
+        """Moves each tensor into its home, after any other tensor that is there has moved out."""
         strangers = [(home, tensor) for home, tensor in wanted if not self.is_home(tensor, home)]
         for home, _ in strangers:
             self.leave_home(home)
@@ -85,34 +85,35 @@ class Arena:
             home.tensor = tensor.detach()
 
     def take_over(self, home: Home, tensor: torch.Tensor) -> None:
-        """The step that has just run has left the tensor's content at home."""
+        """Points the tensor at its home, where the step that just ran left its content."""
         self.core.take_over(tensor, home.place)
         home.tensor = tensor
 
     def leave_home(self, home: Home) -> None:
-        """Makes room: who is there gets memory of its own, if held. FitstepError: numpy has it."""
+        """Moves the tensor that is in the home out, into memory of its own. Raises ArrayIsAlive if
+        numpy uses its memory."""
         if home.tensor is not None and self.is_home(home.tensor, home):
             check_not_lent([home.tensor], lambda _: home.name)
             self.core.move_out(home.tensor, 1)
         home.tensor = None
 
     def content_of(self, home: Home, like: torch.Tensor) -> Any:
-        """The bytes of a home as a tensor of the geometry of `like`."""
+        """A view of the home's bytes with the shape, strides and dtype of `like`."""
         geometry = list(like.shape), list(like.stride()), like.storage_offset(), like.dtype
         return self.core.make(*geometry, home.size_bytes, home.place, like.device)
 
     # -- the arena opens and closes ------------------------------------------------------------
 
     def open(self, core: Any) -> None:
-        """From now on it has this memory (_core.Homes)."""
+        """Takes memory (_core.Homes), until it is closed."""
         self.core = core
 
     def all_are_home(self) -> None:
-        """No tensor of the arena that was left is waiting for this one any more."""
+        """Forgets the tensors of the arena that was left."""
         self._were_home = []
 
     def close(self) -> None:
-        """Gives the memory back: tensors at home have memory of their own now."""
+        """Gives the memory back. Tensors at home get memory of their own."""
         if self.is_open:
             self.core.close()
         at_home = [home.tensor for home in self.homes.values() if home.tensor is not None]
@@ -122,11 +123,11 @@ class Arena:
         self.core = None
 
     def drop(self) -> None:
-        """Gives the memory back of an arena that nothing has moved into for good."""
+        """Gives the memory back after opening has failed."""
         self.core.close()
         self.core = None
 
     def forsake(self) -> None:
-        """In a forked process: the memory has stayed behind."""
+        """To be called in a forked process, which has no copy of the memory."""
         if self.is_open:
             self.core.forsake()

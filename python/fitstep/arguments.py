@@ -1,4 +1,4 @@
-"""The arguments of a step function: whether an example fits it, and how two calls differ."""
+"""Checks of a step function's signature: `example` fits it, and a call runs it."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from .errors import CaptureError
 
 
 def arguments_of(function: Callable[..., Any], example: Any) -> tuple[Any, ...]:
-    """Raises CaptureError if the function cannot be called with the example."""
+    """`example` as a tuple. Raises CaptureError if the function cannot be called with it."""
     args = example if isinstance(example, tuple) else (example,)
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
-        return args  # A builtin: the call will tell.
+        return args  # A builtin has no signature; the call will raise.
     try:
         signature.bind(*args)
     except TypeError as error:
         kind = type(example).__name__
         if isinstance(example, tuple):
-            todo = "give example= a tuple of all positional arguments"
+            todo = "pass all positional arguments in a tuple, example=(x, y)"
         else:
-            todo = f"a {kind} is one argument: give several in a tuple, example=(x, y)"
+            todo = f"a {kind} is one argument: pass several in a tuple, example=(x, y)"
         name = getattr(function, "__qualname__", type(function).__name__)
-        raise CaptureError(f"{name} cannot be called with example: {error}", todo=todo) from None
+        raise CaptureError(f"{name} cannot be called with example=: {error}", todo=todo) from None
     return args
 
 
 def runs_later(function: Callable[..., Any]) -> bool:
-    """Whether to call a function only makes an object that runs it."""
+    """Whether a call only creates a coroutine or a generator, and runs nothing yet."""
     while isinstance(function, functools.partial):
         function = function.func
     if not inspect.isroutine(function):

@@ -1,11 +1,11 @@
-"""Audits: calls that plain PyTorch makes itself, and every program once more from the same start.
+"""Audits: calls in which plain PyTorch runs first, and each program must then give the same bits.
 
-function   its operators run, as with plain PyTorch ─────────> what it leaves: the truth
-segment    what it wrote is put back ─> the program runs ────> the same bytes, or AuditError
+function   its operators run, as with plain PyTorch ─────────> results: the truth
+segment    its writes are undone ─> the program runs ────────> the same bytes, or AuditError
 
-The function is the user's own, on its own objects, and it runs once. Which calls are audited: the
-first three, as faults that come from changed numbers show from the second on, the 30th, the 300th
-and so on, and the next one after a call that made a new program.
+The user's function runs once, on the user's objects. Audited are calls 1, 2 and 3 (a number that
+changes from call to call shows from call 2 on), calls 30, 300 and so on, and the next call after
+one that made a new program.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _KINDS = ("auto", "all", "off")
 
 
 def check_audits(wanted: str | None) -> str:
-    """What is meant. Raises SettingError for what cannot be."""
+    """ "auto", "all" or "off"; None asks $FITSTEP_AUDITS. Raises SettingError for other values."""
     found = os.environ.get("FITSTEP_AUDITS", "auto") if wanted is None else wanted
     check_choice("audits", found, _KINDS)
     return found
@@ -39,24 +39,24 @@ def check_audits(wanted: str | None) -> str:
 
 @dataclass
 class Audits:
-    """When a step is audited, and what that has shown."""
+    """When a step is audited, and what the audits found."""
 
     wanted: str
     calls: int = 0
     audited_calls: int = 0
     compared_tensors: int = 0
-    seconds: float = 0.0  # Of audited calls, without what their programs took.
-    why_not: str = ""  # Why a call that was due was not audited.
-    has_new: bool = False  # A program that no audit has run.
+    seconds: float = 0.0  # Of audited calls, without the time of their programs.
+    why_not: str = ""  # Why the last audit that was due was skipped; "" if it was not.
+    has_new: bool = False  # There is a program that no audit has run yet.
 
     def is_due(self, session: Session, plain_peak_bytes: int) -> bool:
-        """For the call that begins now."""
+        """Whether to audit the call that begins now; counts the call."""
         self.calls += 1
         if self.wanted == "off":
             return False
         if self.wanted != "all" and not self.has_new and not _is_early_or_round(self.calls):
             return False
-        self.has_new = False  # Asked once: memory that is not free now is not looked at each call.
+        self.has_new = False  # Without free memory now, later calls do not ask again.
         self.why_not = _why_too_large(session, plain_peak_bytes)
         return not self.why_not
 
@@ -66,7 +66,8 @@ def _is_early_or_round(call: int) -> bool:
 
 
 def _why_too_large(session: Session, plain_peak_bytes: int) -> str:
-    """Plain PyTorch's own memory has to fit beside the arena, and two copies of what is written."""
+    """Why an audit does not fit in free memory, or "". An audit needs plain PyTorch's peak and two
+    copies of all homes, beside the arena."""
     needed = plain_peak_bytes + 2 * session.bottom_bytes
     device = session.device
     free = _core.free_memory_bytes() if device.is_cpu() else device.memory_bytes()
@@ -77,9 +78,9 @@ def _why_too_large(session: Session, plain_peak_bytes: int) -> str:
 
 
 class Truth:
-    """What one segment of an audited call left, while its program runs from the same start.
+    """What plain PyTorch left in one segment of an audited call, while the program runs again.
 
-    REQUIRES: nobody follows operators meanwhile.
+    REQUIRES: operators are not followed meanwhile.
     """
 
     def __init__(
@@ -93,13 +94,13 @@ class Truth:
             for k, start in enumerate(starts)
             if start is not None
         ]
-        self._same: set[int] = set()  # Places of what the program has left as plain PyTorch did.
+        self._same: set[int] = set()  # Places that hold plain PyTorch's bytes already.
         self._drawn = drawn
         self._ended = GeneratorStates()  # Kernels of custom operators may draw from any.
         self._ended.add(("a random number generator", generator) for generator, _, _ in drawn)
 
     def to_start(self) -> None:
-        """All is as before the segment."""
+        """Puts tensors and generators back to the start of the segment."""
         for _, target, start, _ in self._written:
             start.put_into(target)
         self._ended.restore()
@@ -107,7 +108,7 @@ class Truth:
             _core.set_generator_state(generator, before)
 
     def to_end(self) -> None:
-        """All is as plain PyTorch has left it."""
+        """Puts tensors and generators to what plain PyTorch left."""
         for place, target, _, content in self._written:
             if place not in self._same:
                 content.put_into(target)
@@ -118,8 +119,8 @@ class Truth:
         variant: Variant,
         made: list[tuple[int, torch.Tensor, torch.Tensor]],
     ) -> int:
-        """Counts what is equal. `made`: storages on the tape, as plain PyTorch and as the program
-        left them. Raises AuditError with the first that is not."""
+        """Compares, and returns how many tensors and generators were equal. `made`: (storage on the
+        tape, plain PyTorch's result, the program's). Raises AuditError for the first difference."""
         names = dict(variant.homes)
         numbers = variant.segment.externals()
         undefined = variant.segment.undefined()
@@ -150,18 +151,18 @@ def _differs(variant: Variant, number: int, name: str) -> AuditError:
     text, where = "", None
     if op >= 0:
         call, _module, file, line = variant.segment.call_text(op)
-        text, where = f", which {call.split('(')[0]} has written last,", f"{file}:{line}"
+        text, where = f", which {call.split('(')[0]} wrote last,", f"{file}:{line}"
     return AuditError(
-        f"an audit of this step ({variant.label}) found that {name}{text} is not what plain "
-        "PyTorch makes of the same start",
+        f"an audit of this step ({variant.label}) found that {name}{text} has other bits than "
+        "plain PyTorch computes from the same start",
         where=where,
-        todo="all is now as plain PyTorch has left it; please report the model, and until then "
+        todo="every tensor has plain PyTorch's bits now; please report the model, and until then "
         "train with plain PyTorch",
     )
 
 
 def audited(truth: Truth, run: Callable[[], None]) -> None:
-    """Runs the program from the start of the segment. If that fails, nothing has happened."""
+    """Runs the program from the start of the segment. If it raises, the segment is undone."""
     truth.to_start()
     try:
         run()

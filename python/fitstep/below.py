@@ -1,12 +1,12 @@
-"""The tiers below the arena: what plans may have there, and what copies cost.
+"""The tiers below the arena: how many bytes plans may use there, and what copies cost.
 
-host    RAM beside the budget, as much as host_budget says
-disk    files in disk_dir, as much as disk_budget says: one for what plans evict, one for homes if
-        they do not fit into the arena and there is no host tier; 1 % of the budget is for what is
-        on its way there or back
+host    RAM beside the budget: host_budget bytes
+disk    files in disk_dir: disk_budget bytes. One file is for evicted tensors; another is for homes,
+        if they do not fit into the arena and there is no host tier. The staging area for copies to
+        the files takes 1 % of the budget.
 
-For plans homes on disk are on the host tier, which has nothing else then and copies as the disk
-does.
+If homes are on disk, plans call the file of homes the host tier: it holds nothing else, and its
+copies are as fast as the disk's.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SWITCHES = {"disk_checksums": True, "disk_codes": True, "host_codes": False, "c
 
 
 class Links(Protocol):
-    """What measures copies; a ProfileCache."""
+    """What measures copies between tiers: a ProfileCache."""
 
     def host_link(self, host_budget_bytes: int) -> str: ...
 
@@ -40,29 +40,30 @@ class Links(Protocol):
 
 @dataclass(eq=False)
 class Below:
-    """Of one session."""
+    """The tiers of one session."""
 
-    host_budget_bytes: int = 0  # 0 for no such tier.
-    host_link: str = ""  # As _core.Device.measure_link() says it,
-    disk_budget_bytes: int = 0
-    disk_link: str = ""  # and _core.measure_disk_link().
+    host_budget_bytes: int = 0  # 0: there is no host tier.
+    host_link: str = ""  # What _core.Device.measure_link() returned.
+    disk_budget_bytes: int = 0  # 0: there is no disk tier.
+    disk_link: str = ""  # What _core.measure_disk_link() returned.
     disk_dir: str = ""
     disk_checksums: bool = True
-    codecs: str = ""  # As Device.measure_codecs() says it; "" where copies are made without codes.
-    disk_codes: bool = False  # Which copies may be in a code.
-    host_codes: bool = False
-    disk_homes_bytes: int = 0  # Of the disk budget, for homes.
-    evicted_bytes: int = 0  # As of the last look(), in all steps; homes in files are the disk's.
+    codecs: str = ""  # What Device.measure_codecs() returned; "" if no copy may be compressed.
+    disk_codes: bool = False  # Whether copies to the disk may be compressed.
+    host_codes: bool = False  # Whether copies to the host may be compressed.
+    disk_homes_bytes: int = 0  # Part of the disk budget that homes take.
+    # Traffic in all steps up to the last look(). Copies of homes on disk count as the disk's.
+    evicted_bytes: int = 0
     prefetched_bytes: int = 0
-    host_pageable: str = ""  # Why a GPU's host tier is not page-locked.
+    host_pageable: str = ""  # Why a GPU's host tier is not pinned; "" if it is.
     disk_written_bytes: int = 0
     disk_read_bytes: int = 0
-    is_direct: bool | None = None  # Whether past the page cache; None where no file was needed.
+    is_direct: bool | None = None  # Whether copies bypass the page cache; None without a file.
 
     @staticmethod
     def of(settings: Settings, plain_peak_bytes: int, links: Links, budget_bytes: int) -> Below:
-        """In bytes, from what the user gave. Raises SettingError for codes without a host tier,
-        DiskError for a folder without files."""
+        """The tiers that the settings ask for, with measured links. Raises SettingError for
+        host_codes without host_budget, DiskError if no file can be created in disk_dir."""
         below = Below(
             written("host_budget", settings.host_budget).of(plain_peak_bytes),
             disk_budget_bytes=written("disk_budget", settings.disk_budget).of(plain_peak_bytes),
@@ -70,8 +71,8 @@ class Below:
         )
         below.host_codes = settings.host_codes
         if below.host_codes and not below.host_budget_bytes:
-            raise SettingError("host_codes", True, "only where host_budget= is given too")
-        if settings.disk_budget is not None:  # Of a step that needs nothing a share is nothing.
+            raise SettingError("host_codes", True, "False without host_budget=")
+        if settings.disk_budget is not None:  # Its bytes may be 0: a share of a plain peak of 0.
             below.disk_dir = os.path.abspath(settings.disk_dir or tempfile.gettempdir())
         if below.disk_budget_bytes:
             below._measure_disk(budget_bytes, links)
@@ -91,7 +92,7 @@ class Below:
                 pass
             self.disk_link = links.disk_link(self.disk_budget_bytes, self.file(budget_bytes))
         except OSError as error:
-            problem = f"cannot make a file in disk_dir={self.disk_dir!r}: {error.strerror}"
+            problem = f"cannot create a file in disk_dir={self.disk_dir!r}: {error.strerror}"
             raise unusable(problem) from None
         except _core.CoreError as error:
             raise unusable(str(error.args[1])) from None
@@ -102,7 +103,7 @@ class Below:
 
     @property
     def may_have_homes(self) -> bool:
-        """Whether homes may be below."""
+        """Whether homes may be on the host tier or the disk."""
         return self.host_budget_bytes > 0 or self.has_disk
 
     @property
@@ -111,7 +112,7 @@ class Below:
 
     @property
     def pieces(self) -> int:
-        """Of storages that are on their way to files and back."""
+        """How many pieces of staging copies to files and back need."""
         evicted = _core.STAGING_OF_EVICTED if self.has_disk else 0
         return evicted + (_core.STAGING_OF_HOMES if self.has_homes_on_disk else 0)
 
@@ -125,11 +126,11 @@ class Below:
 
     @property
     def codes_on_host(self) -> bool:
-        """Whether copies to the host may be in a code."""
+        """Whether copies to the host may be compressed."""
         return self.host_codes and not self.has_homes_on_disk
 
     def machine(self) -> _core.Machine:
-        """What plans are made for, without homes on disk."""
+        """The machine that plans are for, without homes on disk."""
         return _core.machine(
             threads=torch.get_num_threads(),
             host_bytes=self.host_budget_bytes,
@@ -140,7 +141,7 @@ class Below:
         )
 
     def open_homes(self, device: Any, budget_bytes: int, options: dict[str, Any]) -> Any:
-        """_core.Homes with these tiers. Raises DiskError where homes on disk have no room."""
+        """_core.Homes with these tiers. Raises DiskError if the disk has no room for homes."""
         options |= {
             "host_bytes": self.host_budget_bytes or self.disk_homes_bytes,
             "has_homes_on_disk": self.has_homes_on_disk,
@@ -150,7 +151,7 @@ class Below:
         try:
             with contextlib.suppress(_core.CoreError):
                 return _core.Homes(device, options)
-            gc.collect()  # Of steps that nobody holds any more, which are in cycles.
+            gc.collect()  # Frees the arenas of dropped steps, which are in reference cycles.
             return _core.Homes(device, options)
         except _core.CoreError as error:
             if not self.has_homes_on_disk:
@@ -158,17 +159,18 @@ class Below:
             raise unusable(str(error.args[1])) from None
 
     def reserve(self, homes: Any, plans: list[Any]) -> None:
-        """Room in the file for the largest of these plans. Raises DiskError where there is none."""
+        """Reserves the file's blocks for the largest plan. Raises DiskError if the disk is full."""
         needed = max((plan.offloaded()["disk_bytes"] for plan in plans), default=0)
         if not 0 < needed <= self.disk_budget_bytes - self.disk_homes_bytes:
-            return  # What is more than that is no valid plan.
+            return  # The verifier refuses a plan that needs more.
         try:
             homes.reserve_disk(needed)
         except _core.CoreError as error:
             raise unusable(str(error.args[1])) from None
 
     def tiers_of(self, offloaded: dict[str, int]) -> dict[str, int]:
-        """What a plan copies and holds below, on the tiers that users know."""
+        """What a plan copies and holds on each tier, in the user's words: homes on disk count as
+        the disk's."""
         if not self.has_homes_on_disk:
             return offloaded
         return {
@@ -181,7 +183,7 @@ class Below:
         }
 
     def look(self, homes: Any) -> None:
-        """Takes down what has been copied."""
+        """Reads the traffic counters."""
         self.host_pageable = homes.why_pageable()
         if not self.has_homes_on_disk:
             self.evicted_bytes, self.prefetched_bytes = homes.host_traffic()
@@ -191,26 +193,26 @@ class Below:
 
 
 def check_joins(given: Settings, of: Settings, below: Below, budget_bytes: int) -> None:
-    """Raises BudgetError if a budget is given and is not the one that the arena has."""
+    """Raises BudgetError if a budget, folder or switch is given that the open arena has not."""
     _check_one("budget", given.budget, of.budget, budget_bytes)
     _check_one("host_budget", given.host_budget, of.host_budget, below.host_budget_bytes)
     _check_one("disk_budget", given.disk_budget, of.disk_budget, below.disk_budget_bytes)
     if given.disk_dir is not None and os.path.abspath(given.disk_dir) != below.disk_dir:
         raise BudgetError(
-            f"disk_dir={os.fspath(given.disk_dir)!r}, but this model is already at home in an "
-            f"arena with its file in {below.disk_dir!r}",
-            todo="leave disk_dir= out, give the same one, or close() the earlier step first",
+            f"disk_dir={os.fspath(given.disk_dir)!r}, but this model has an earlier compiled step "
+            f"with disk_dir={below.disk_dir!r}",
+            todo="leave disk_dir= out, pass the same one, or close() the earlier step first",
         )
     _check_switches(given, of)
 
 
 def _check_switches(given: Settings, of: Settings) -> None:
-    """What was asked for beside its default has to be what the arena has."""
+    """Raises BudgetError for a switch that is neither its default nor that of the arena."""
     for name, default in _SWITCHES.items():
         asked, has = getattr(given, name), getattr(of, name)
         if asked not in (default, has):
             raise BudgetError(
-                f"{name}={asked}, but this model is already at home in an arena with {name}={has}",
+                f"{name}={asked}, but this model has an earlier compiled step with {name}={has}",
                 todo=f"leave {name}= out, or close() the earlier step first",
             )
 
@@ -224,16 +226,16 @@ def _check_one(
     if asked.bytes and asked.bytes == of_session_bytes:
         return
     raise BudgetError(
-        f"{name}={given!r}, but this model is already at home in an arena with a {name} of "
+        f"{name}={given!r}, but this model has an earlier compiled step with {name}="
         f"{_core.format_bytes(of_session_bytes)}",
-        todo=f"leave {name}= out, give the same one, or close() the earlier step first",
+        todo=f"leave {name}= out, pass the same one, or close() the earlier step first",
     )
 
 
 def unusable(problem: str) -> DiskError:
-    """The error for a folder that does not do."""
+    """The DiskError for a `disk_dir` that cannot hold the file."""
     return DiskError(
         problem,
-        todo="give another disk_dir=, make room there, or leave disk_budget= out; nothing was "
+        todo="pass another disk_dir=, make room there, or leave disk_budget= out; nothing was "
         "changed",
     )

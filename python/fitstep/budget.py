@@ -1,4 +1,4 @@
-"""Budgets that the user writes; what of one the arena gets, _core.split_budget() says."""
+"""Budgets as users write them, in bytes. _core.split_budget() says what the arena gets of one."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from .errors import BudgetError
 
 
 def written(name: str, budget: int | str | None) -> _core.WrittenBudget:
-    """An int, "6GiB", or a share of the plain peak such as "75%", understood; None is nothing.
+    """Parses bytes (an int), "6GiB", or "75%" of the plain peak. None is a budget of 0 bytes.
 
-    Raises BudgetError for anything else.
+    Raises BudgetError for anything else; `name` is the argument in its message.
     """
     if budget is None:
         return _core.WrittenBudget()
-    todo = 'give bytes as an int, a size such as "6GiB", or a share such as "75%"'
+    todo = f'write bytes as an int, {name}="6GiB", or {name}="75%" of what plain PyTorch needs'
     given = f"{name}={budget!r}"
     if isinstance(budget, bool) or not isinstance(budget, int | str):
-        raise BudgetError(f"{given} is no number of bytes", todo=todo)
+        raise BudgetError(f"{given} is not a budget", todo=todo)
     try:
         return _core.parse_budget(str(budget), given)
     except _core.CoreError as error:
@@ -24,8 +24,8 @@ def written(name: str, budget: int | str | None) -> _core.WrittenBudget:
 
 
 def asked_bytes(budget: int | str | None, plain_peak_bytes: int, outside_bytes: int) -> int:
-    """Of the budget of the device, with what lies outside there, which a number of bytes holds
-    already; without a budget what plain PyTorch needs."""
+    """Bytes of the device's budget. None is what plain PyTorch needs. A share and None do not count
+    `outside_bytes` (what a GPU holds beside tensors) yet, so it is added; a size does."""
     if budget is None:
         return plain_peak_bytes + outside_bytes
     asked = written("budget", budget)
@@ -33,5 +33,5 @@ def asked_bytes(budget: int | str | None, plain_peak_bytes: int, outside_bytes: 
 
 
 def slack_of(budget_bytes: int) -> int:
-    """What a budget grows by beyond need, so that neither this plan nor the next is a squeeze."""
+    """Bytes that a growing budget gets beyond need, so that the next growth comes later."""
     return budget_bytes // 64 + (64 << 10)

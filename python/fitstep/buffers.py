@@ -1,6 +1,7 @@
-"""Memory that Python writes in place: arrays, buffers of bytes, what ctypes has made.
+"""Saves and restores memory that Python writes in place: arrays, bytearrays, ctypes objects.
 
-A preview writes there what the first call will write again, so it is kept and put back.
+A preview may write to such memory, and the first call will write again, so the content is saved
+before the preview and restored after it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _CTYPES = (ctypes._SimpleCData, ctypes.Array, ctypes.Structure, ctypes.Union)
 
 
 def find_buffers(all_entries: Iterable[tuple[Node, list[Entry]]]) -> Iterator[tuple[Any, Any]]:
-    """Each once, and what is in it."""
+    """(buffer, content) of every buffer in the entries, each once."""
     seen = set()
     for _node, entries in all_entries:
         for _key, held in entries:
@@ -35,19 +36,19 @@ def find_buffers(all_entries: Iterable[tuple[Node, list[Entry]]]) -> Iterator[tu
 
 
 def _of_process(value: Any) -> Any:
-    """What is behind a multiprocessing.Value or Array."""
+    """The ctypes object in a multiprocessing.Value or Array; other values as they are."""
     if type(value).__module__ != "multiprocessing.sharedctypes":
         return value
     return value.get_obj() if hasattr(value, "get_obj") else value
 
 
 def _buffers_in(held: Any) -> Iterator[Any]:
-    """Values whose content may change while they stay where they are."""
+    """The objects in or behind a value whose memory can be written in place."""
     if isinstance(held, memoryview | pickle.PickleBuffer):
         view = memoryview(held)
         known = (bytearray, array.array, *_CTYPES)
         if not (isinstance(view.obj, known) or is_array(view.obj)):
-            if not view.readonly:  # Of a mapped file, say.
+            if not view.readonly:  # For example a mapped file.
                 yield view
             return
         held = view.obj
@@ -56,7 +57,7 @@ def _buffers_in(held: Any) -> Iterator[Any]:
         for item in value:
             yield from _buffers_in(item)
     elif is_array(value):
-        mask = getattr(value, "_mask", None)  # Of a masked array, beside its data.
+        mask = getattr(value, "_mask", None)  # A masked array has a mask beside its data.
         if mask is not None and is_array(mask):
             yield from _buffers_in(mask)
             value = value.data
@@ -65,7 +66,7 @@ def _buffers_in(held: Any) -> Iterator[Any]:
         if value.base is not None:
             yield from _buffers_in(value.base)
     elif is_numpy_scalar(type(value)):
-        if is_array(value.base):  # A row of a structured array shows that.
+        if is_array(value.base):  # A row of a structured array is a view.
             yield from _buffers_in(value.base)
     elif isinstance(value, (bytearray, array.array, *_CTYPES)):
         yield value
@@ -74,7 +75,7 @@ def _buffers_in(held: Any) -> Iterator[Any]:
 
 
 def _pointed_to(objects: Any) -> Iterator[Any]:
-    """What a pointer that ctypes has made keeps alive."""
+    """The objects that a ctypes pointer keeps alive."""
     for one in objects.values() if isinstance(objects, dict) else (objects,):
         if isinstance(one, dict):
             yield from _pointed_to(one)
@@ -89,7 +90,7 @@ def content_of(buffer: Any) -> Any:
 
 
 def as_bytes(content: Any) -> bytes:
-    """Of what content_of() gives."""
+    """The bytes of a result of content_of()."""
     return bytes(content.tobytes() if is_array(content) else content)
 
 

@@ -1,8 +1,8 @@
-"""One call of a compiled step: the function runs, segment after segment is run behind it.
+"""One call of a compiled step: the function runs, then each recorded segment runs by its plan.
 
-function     forward, backward, .item() ........... optimizer.step(), return
-segments     [ recorded ──> run: bytes are there ]  [ recorded ──> run ]
-Python       hollow tensors that somebody holds get the memory with their content
+function     forward, backward, .item() ............ optimizer.step(), return
+segments     [ recorded ──> run: .item() can read ]  [ recorded ──> run ]
+Python       hollow tensors (without memory) that somebody holds get their memory after the run
 """
 
 from __future__ import annotations
@@ -58,17 +58,17 @@ class Call:
         self._session, self._maker = programs.session, programs.maker
         self._args, self._kwargs = args, kwargs
         self._may_interrupt = may_interrupt
-        self._audits = audits  # Where this call is one of them.
-        self._part = 0
-        self._ran: list[Any] = []  # Programs of this call that have come to their end.
-        self._looked: list[tuple[Planned, Any]] = []  # What samples copies: variants of the core.
-        self._has_failed = False
-        self._has_raised = False  # The function, not what runs behind it.
-        self.is_left_out = False  # A segment that an audit could not compare.
+        self._audits = audits  # None if this call is not audited.
+        self._part = 0  # Number of the present segment.
+        self._ran: list[Any] = []  # Programs of this call that ran to their end.
+        self._looked: list[tuple[Planned, Any]] = []  # (planned, core variant) that sampled codes.
+        self._has_failed = False  # A segment could not run.
+        self._has_raised = False  # The user's function raised.
+        self.is_left_out = False  # The audit could not compare some segment.
         self._note_numbers()
 
     def run(self, following: Following) -> Any:
-        """What the function returns; tensors detached."""
+        """Runs the call, and returns what the function returns, with detached tensors."""
         self._put_ghosts()
         forget_dead_arrays(self._session.arena.lent())
         mode = _core.FollowMode.CALL if self._audits is None else _core.FollowMode.AUDIT
@@ -92,14 +92,14 @@ class Call:
         return result
 
     def _note_numbers(self) -> None:
-        """They are put back if the step fails behind this."""
+        """Saves schedules' and groups' numbers, which a step that fails after this restores."""
         self._numbers = [(of, dict(of)) for of in self._maker.numbers()]
 
     # -- segments ----------------------------------------------------------------------------
 
     def end_segment(self, following: Following) -> None:
         """Runs what is recorded, and gives hollow tensors their memory."""
-        with _core.NotFollowed():  # Operators that this calls are its own.
+        with _core.NotFollowed():  # Operators that this method calls are not the step's.
             self._end_segment(following)
 
     def _end_segment(self, following: Following) -> None:
@@ -120,19 +120,19 @@ class Call:
             inputs = [targets[k] for k in variant.sources]
         except BaseException as error:
             if self._audits is not None and isinstance(error, FoundTooLate):
-                self._keep_plain(following)  # And the next call will know.
+                self._keep_plain(following)  # The next call uses the correction.
                 return
-            if self._audits is not None and self._has_raised:  # It is all there.
+            if self._audits is not None and self._has_raised:  # Plain PyTorch's results stay.
                 raise
-            if self._audits is not None:  # Plain PyTorch has been further.
+            if self._audits is not None:  # Undoes what plain PyTorch did in this segment.
                 Truth(targets, ended.starts, ended.drawn).to_start()
             self._abandon(following, survivors)
             if self._ran and isinstance(error, FitstepError):
                 todo = None if error.todo == NOTHING_CHANGED else error.todo
-                todo = "later calls know it" if isinstance(error, FoundTooLate) else todo
+                todo = "later calls work" if isinstance(error, FoundTooLate) else todo
                 error.say_what_stays(changed_by(self._ran), todo)
             raise
-        if ended.has_raised:  # A kernel of an audit; no program makes the half of what it writes.
+        if ended.has_raised:  # In an audit a kernel raised: no program repeats half a write.
             self._keep_plain(following)
             return
         self._part += 1
@@ -157,7 +157,7 @@ class Call:
         self._fill(variant, survivors)
 
     def _keep_plain(self, following: Following) -> None:
-        """What plain PyTorch has made in an audit stays, and the next call is audited instead."""
+        """Keeps plain PyTorch's results of this segment; the next call is audited instead."""
         assert self._audits is not None
         self._audits.has_new = self.is_left_out = True
         self._part += 1
@@ -165,7 +165,7 @@ class Call:
         self._note_numbers()
 
     def _variant(self, ended: Ended) -> Variant:
-        """That runs what has ended, with all in its place."""
+        """The variant that runs the segment, with all tensors in their homes."""
         try:
             if ended.is_new:
                 variant = self._programs.take_up(self._recorded(ended))
@@ -198,8 +198,8 @@ class Call:
             assert variant.planned is not None
             variant.planned.variant.set_numbers(changed)
             return variant
-        # From now on it is known that these numbers change: no form of an op may rely on them. The
-        # program was made of what the segment is no longer, also where no other one can be made.
+        # The segment now treats these numbers as changing: no form of an op may rely on them. The
+        # old program relied on them, so it is forgotten, even if no new one can be planned.
         self._programs.forget(variant)
         again = Variant(
             segment,
@@ -238,7 +238,7 @@ class Call:
             message, written = failure
             raise step_failed(self._session.homes, message, written, self._ran)
         self._ran.append(core)
-        following.core.forget_writes()  # What has happened up to here stays.
+        following.core.forget_writes()  # A later failure does not undo this segment.
         self._note_numbers()
         seconds = time.perf_counter() - began
         self._programs.note(variant, seconds)
@@ -246,7 +246,8 @@ class Call:
             self._audits.seconds -= seconds
 
     def _where_tensors_are(self, variant: Variant, ended: Ended) -> Variant:
-        """The variant, with at home what it has there; or one for tensors that have to stay."""
+        """Brings the variant's tensors home. If one of them must stay where it is, because a numpy
+        array shows it, returns a new variant for it."""
         try:
             self._bring_home(variant, ended.externals)
         except ArrayIsAlive:
@@ -259,8 +260,7 @@ class Call:
         return variant
 
     def _bring_home(self, variant: Variant, externals: list[torch.Tensor]) -> None:
-        """What the program expects at home is there: tensors that user code has replaced move in,
-        and those that they have replaced move out."""
+        """Moves tensors with which user code replaced others into the homes, and the others out."""
         arena = self._session.arena
         for name in variant.fresh.values():
             arena.leave_home(arena.homes[name])
@@ -273,7 +273,7 @@ class Call:
         survivors: list[tuple[int, torch.Tensor]],
         run: Callable[[], None],
     ) -> None:
-        """Runs the program from the same start, and compares what it leaves."""
+        """Runs the program from the same start as plain PyTorch, and compares the results."""
         assert self._audits is not None and variant.planned is not None
         audited(truth, run)
         is_repeatable = not variant.step.unrepeatable()
@@ -309,7 +309,7 @@ class Call:
     # -- gradients ---------------------------------------------------------------------------
 
     def _drop_grads(self, following: Following) -> None:
-        """Gradients that an optimizer of the step has used are gone, unless somebody reads them."""
+        """Clears gradients that an optimizer of the step used, unless somebody reads them."""
         if self._session.grads_in_use:
             return
         ghosts = self._session.ghosts
@@ -324,9 +324,9 @@ class Call:
                     p.grad = None
 
     def _put_ghosts(self) -> None:
-        """Gradients that an earlier step has dropped are there in plain PyTorch. In their place are
-        tensors without memory: a step that clears them never looks, and one that reads them is
-        found."""
+        """Puts tensors without memory (ghosts) in the place of gradients that an earlier step
+        dropped, because plain PyTorch would still have them. If a step clears them, nothing is
+        lost; if it reads them, fitstep notices."""
         if self._session.grads_in_use:
             self._session.ghosts = {}
         for p, ghost in self._session.ghosts.values():
@@ -341,8 +341,8 @@ class Call:
     # -- errors ------------------------------------------------------------------------------
 
     def _finish_after(self, following: Following, error: BaseException) -> None:
-        """The function has raised: what it did before has happened, as with plain PyTorch. Where
-        that cannot be, as where a segment has failed, it has not, and no tensor stays hollow."""
+        """After the function raised: runs what it had called before, as plain PyTorch would have.
+        If that cannot run, undoes the segment and gives hollow tensors memory."""
         self._has_raised = True
         try:
             if self._has_failed:
@@ -352,7 +352,7 @@ class Call:
         except StepFailed as again:
             raise again from error
         except FitstepError as again:
-            # The user's code may catch its own error and go on, as if it had happened.
+            # User code that catches its own error must not go on as if the calls had happened.
             if self._has_failed and not isinstance(error, FitstepError):
                 raise not_finished(error, again, self._ran) from error
             if not self._has_failed and (self._audits is None or isinstance(again, AuditError)):
@@ -366,8 +366,8 @@ class Call:
         self._take_ghosts()
 
     def _abandon(self, following: Following, survivors: list[tuple[int, torch.Tensor]]) -> None:
-        """Nothing of this segment has happened: what ran at once is undone, and what was made is
-        gone from gradients and optimizers' state. Elsewhere its tensors hold zeros."""
+        """Undoes this segment: its writes, and its new gradients and optimizer state. Tensors of
+        it that user code holds elsewhere get zeros."""
         self._has_failed = True
         following.core.undo_writes()
         for of, was in self._numbers:
@@ -396,5 +396,5 @@ RUN_PROGRAMS.append(Call._execute.__code__)
 
 
 def _is_like(ghost: torch.Tensor, p: torch.Tensor) -> bool:
-    """Whether it can be the gradient; a model may be of another dtype since."""
+    """Whether the ghost fits the parameter, which may have got another dtype or device."""
     return ghost.shape == p.shape and ghost.dtype == p.dtype and ghost.device == p.device

@@ -1,9 +1,9 @@
-"""step.check(): the same steps by plain PyTorch and by fitstep, compared bit by bit.
+"""step.check(): runs the same steps by fitstep and by plain PyTorch, and compares all bits.
 
-    save everything ─> k plain steps ─> hash ─> put back ─> k compiled steps ─> hash ─> put back
+    save everything ─> k compiled steps ─> hash ─> put back ─> k plain steps ─> hash ─> put back
 
-Both run on the user's own objects, one after the other, so no copy of a model has to be made right;
-what is saved are bytes, Python numbers and generator states.
+Both run on the user's own model and optimizer, one after the other. Saved and put back are tensor
+bytes, Python values and generator states.
 """
 
 from __future__ import annotations
@@ -28,30 +28,30 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CheckResult:
-    """What `step.check()` compared; all of it was equal."""
+    """What `step.check()` compared. All bits were equal. `print` it."""
 
     steps: int
-    tensors: int  # Parameters, buffers, optimizer state and other tensors within reach.
-    unrepeatable: tuple[str, ...]  # Operators that do not repeat their own bits, if any.
+    tensors: int  # Parameters, buffers, optimizer state and others, counted after each step.
+    unrepeatable: tuple[str, ...]  # Operators whose bits differ from run to run in plain PyTorch.
 
     def __str__(self) -> str:
         text = f"{self.steps} steps: losses and {self.tensors} tensors equal plain PyTorch's bits"
         if self.unrepeatable:
-            text += f"; not repeatable by themselves: {', '.join(self.unrepeatable)}"
+            text += f"; these differ from run to run by themselves: {', '.join(self.unrepeatable)}"
         return text
 
 
 def run_check(step: Callable[..., Any], programs: Programs, steps: int, args: Any) -> CheckResult:
-    """Raises FitstepError with the first thing that differs."""
+    """Raises FitstepError with the first tensor or result that differs."""
     if steps < 1:
-        raise FitstepError(f"check(steps={steps}) compares nothing", todo="give steps >= 1")
+        raise FitstepError(f"check(steps={steps}) compares nothing", todo="pass steps=1 or more")
     args = args if isinstance(args, tuple) else (args,)
     _check_memory(programs)
     with _kept(programs, args) as again:
         ours = dict(_train(step, args, steps, programs))
         again()
         plain = dict(_train(programs.maker.function, args, steps, programs))
-    # Gradients that no compiled step leaves are compared by what the optimizer makes of them.
+    # A compiled step drops gradients; the updated parameters show whether they were equal.
     for what in [*plain, *(what for what in ours if what not in plain)]:
         if plain.get(what) != ours.get(what) and not (what not in ours and ".grad after" in what):
             raise _difference(what, programs.unrepeatable)
@@ -62,9 +62,9 @@ def run_check(step: Callable[..., Any], programs: Programs, steps: int, args: An
 def _difference(what: str, unrepeatable: list[str]) -> FitstepError:
     if unrepeatable:
         return FitstepError(
-            f"{what} differs from plain PyTorch, as it may from one plain step to the next: these "
+            f"{what} differs from plain PyTorch; so may two runs of plain PyTorch, because these "
             f"operators do not repeat their own bits: {', '.join(unrepeatable)}",
-            todo="replace them, or try torch.use_deterministic_algorithms(True)",
+            todo="replace these operators, or call torch.use_deterministic_algorithms(True)",
         )
     return FitstepError(
         f"{what} differs from plain PyTorch",
@@ -77,9 +77,9 @@ def _check_memory(programs: Programs) -> None:
     if available is not None and programs.plain_peak_bytes > available:
         needed = _core.format_bytes(programs.plain_peak_bytes)
         raise FitstepError(
-            f"plain PyTorch needs {needed} for this step and "
-            f"{_core.format_bytes(available)} are available, so there is nothing to compare with",
-            todo="call check(example=...) with a smaller batch",
+            f"check() runs plain PyTorch, too, which needs {needed} for this step; "
+            f"{_core.format_bytes(available)} are available",
+            todo="call step.check(example=...) with a smaller batch",
         )
 
 
@@ -93,7 +93,7 @@ def _available_bytes() -> int | None:
 
 @contextlib.contextmanager
 def _kept(programs: Programs, args: tuple[Any, ...]) -> Iterator[Callable[[], None]]:
-    """Yields a function that puts everything back, and calls it at the end too."""
+    """Yields a function that puts all state back; calls this function at the end, too."""
     reach, given = programs.maker.find_reach(), tensors_in(args, {})
     undo = Undo(reach, given)
     tensors = [*(place.tensor for place in reach.unique()), *given]
@@ -114,7 +114,7 @@ def _kept(programs: Programs, args: tuple[Any, ...]) -> Iterator[Callable[[], No
 def _train(
     function: Callable[..., Any], args: tuple[Any, ...], steps: int, programs: Programs
 ) -> list[tuple[str, str]]:
-    """(what, hash of its bytes) of all that the steps returned and left."""
+    """(name, hash of its bytes) of all results, and of all tensors after each step."""
     found = []
     for i in range(steps):
         result = function(*args)
@@ -127,7 +127,7 @@ def _train(
 
 
 def _left(programs: Programs) -> list[tuple[str, torch.Tensor]]:
-    """Every tensor that the step can reach. A gradient that a compiled step drops is in none."""
+    """(name, tensor) of all that the step can reach, without gradients that it drops."""
     reach = programs.maker.find_reach()
     session = programs.session
     dropped = set() if session.grads_in_use else {id(p) for p, _ in session.ghosts.values()}

@@ -1,8 +1,8 @@
-"""Codes of copies to tiers below: found out in the first step, chosen behind it.
+"""Chooses codes (compression) for copies to the host and the disk, after the first step.
 
-first step   copies go as they are; of each, samples say what the codes would make of it
-behind it    the planner makes the same plan with a code for each copy to the disk for which that
-             pays, and for each copy to the host that it makes smaller, if the user wants that
+first step   copies are not compressed; samples of each say how small each code would make it
+after it     the planner adds codes to the same plan: for each copy to the disk that gets faster,
+             and with host_codes=True for each copy to the host that gets smaller
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def shall_look(session: Session, one: Planned) -> bool:
-    """Whether the next run is the one that finds out what codes would make of its copies."""
+    """Whether the next run of this program samples its copies."""
     if one.has_looked:
         return False
     below, copied = session.planning.below, one.plan.offloaded()
@@ -31,8 +31,8 @@ def shall_look(session: Session, one: Planned) -> bool:
 
 
 def choose_codes(session: Session, one: Planned, looked: Any) -> None:
-    """After that run, of the variant `looked`: has the program run by the same plan with the codes
-    that pay. Not where it is forgotten; where all have been made anew since, it looks again."""
+    """After that run, by the variant `looked`: replaces the plan by the same one with codes. Does
+    nothing if the program was forgotten, or planned again since: then the next run samples."""
     known = any(one is other for other in session.planning.planned)
     if not known or one.variant is not looked:
         return
@@ -47,7 +47,7 @@ def choose_codes(session: Session, one: Planned, looked: Any) -> None:
     try:
         session.run_by(one, coded)
     except MemoryError:
-        pass  # The step has happened; copies go on as they are.
+        pass  # The step has run; copies stay without codes.
     except _core.CoreError as error:
         if error.args[0] != "device":
             raise

@@ -1,4 +1,4 @@
-"""Python's collector of cycles: all that it knows, and less for it to do in a preview."""
+"""Python's garbage collector: lists all its objects, and makes it faster during a preview."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from . import _core
 
 
 def all_objects() -> list[Any]:
-    """That the collector knows, those included that gc.freeze() has hidden from it."""
+    """All objects that the collector tracks, with those that gc.freeze() hid."""
     free = gc.get_objects()
     if gc.get_freeze_count() == 0:
         return free
     gc.unfreeze()
     every = gc.get_objects()
     gc.freeze()
-    _core.track_anew(free)  # Or what is garbage among them would never be collected.
+    _core.track_anew(free)  # gc.freeze() froze these, too; garbage among them would stay.
     return every
 
 
 @contextlib.contextmanager
 def collecting_new() -> Iterator[None]:
-    """In its body the collector looks at new objects only: to look at a million others, as
-    libraries make, takes longer than to record a step."""
-    is_free = gc.get_freeze_count() == 0  # Or what somebody has frozen would thaw, too.
+    """In its body the collector looks at new objects only. A pass over the million objects of
+    imported libraries takes longer than recording a step."""
+    is_free = gc.get_freeze_count() == 0  # gc.unfreeze() would thaw the user's frozen objects.
     if is_free:
         gc.freeze()
     try:

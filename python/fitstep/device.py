@@ -1,4 +1,4 @@
-"""The device that a step runs on: the one GPU that its tensors are on, or the CPU."""
+"""The device that a step runs on: the one GPU of its tensors, or the CPU."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _ON_THE_CPU = torch.device("cpu")
 
 
 def device_of(tensors: Iterable[tuple[str, torch.Tensor]]) -> torch.device:
-    """The device of all these tensors, each with what it is called; some may be on the CPU beside
-    a GPU, as an optimizer's step counts are, or have no memory anywhere (meta). Raises CaptureError
-    for several, or another kind."""
+    """The device of these (name, tensor) pairs. Beside a GPU some tensors may be on the CPU, as
+    optimizers' step counts are, or on meta. Raises CaptureError for two GPUs, or for a device
+    that is neither a CPU nor CUDA."""
     found, name = _ON_THE_CPU, ""
     for path, tensor in tensors:
         device = tensor.device
@@ -41,19 +41,19 @@ def device_of(tensors: Iterable[tuple[str, torch.Tensor]]) -> torch.device:
 
 @functools.cache
 def open_device(device: torch.device) -> Any:
-    """The _core.Device. Raises FitstepError where this build cannot use it."""
+    """The _core.Device. Raises FitstepError if this build cannot use the device."""
     if device.type == "cpu":
         return _core.cpu_device()
     try:
         from . import _cuda
     except ImportError as error:
         raise FitstepError(
-            f"this build of fitstep has no GPU side ({error})",
-            todo="build it where the CUDA toolkit is, with the PyTorch that runs it; or move the "
-            "model to the CPU",
+            f"this build of fitstep has no GPU support ({error})",
+            todo="install fitstep where the CUDA toolkit and your PyTorch with CUDA are, or move "
+            "the model to the CPU",
         ) from None
     if torch.cuda.is_available():
-        torch._C._cuda_clearCublasWorkspaces()  # Some may be there already.
+        torch._C._cuda_clearCublasWorkspaces()  # Earlier kernels may have allocated some.
     before = _allocated_bytes(device)
     with torch.enable_grad():
         _warm_up(device)
@@ -61,12 +61,13 @@ def open_device(device: torch.device) -> Any:
     try:
         return _cuda.open_device(device.index or 0, kept_bytes)
     except RuntimeError as error:
-        raise FitstepError(str(error), todo="look whether torch.cuda works there") from None
+        raise FitstepError(
+            str(error), todo=f"check that torch.ones(1, device='{device}') works"
+        ) from None
 
 
 def _warm_up(device: torch.device) -> None:
-    """Has the libraries take the memory that they keep, before any of it could be asked of an
-    arena."""
+    """Runs cuBLAS and cuDNN once, so that they allocate what they keep before there is an arena."""
     x = torch.ones(64, 64, device=device)
     images = torch.ones(2, 4, 16, 16, device=device, requires_grad=True)
     kernels = torch.ones(4, 4, 3, 3, device=device, requires_grad=True)
@@ -80,7 +81,7 @@ def _allocated_bytes(device: torch.device) -> int:
 
 
 def settings_of(device: torch.device) -> tuple[object, ...]:
-    """What times and requests of kernels on a GPU depend on, beside PyTorch's build."""
+    """Settings and hardware that change times and workspaces of kernels on a GPU."""
     if device.type == "cpu":
         return ()
     cudnn = torch.backends.cudnn

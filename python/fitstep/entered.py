@@ -1,11 +1,11 @@
-"""What the functions that a preview enters can reach, looked at before they run.
+"""Walks the state of functions that a preview enters, before they run.
 
-The walk from the step function goes by names in code. What runs without being named there (methods
-of installed packages, registries, names that are made up) is met when it is entered:
+The walk from the step function follows names in code. Functions that no code names (methods of
+installed packages, registries, computed names) are found when the preview enters them:
 
-    first call of a function's code ──> the globals that it names are walked, saved, held
-    a function returns a module     ──> so is what its caller names there
-    first import of a module        ──> the preview ends; the module is imported, and it begins anew
+    first call of a function's code ──> the globals that it names are walked, saved, replaced
+    a function returns a module     ──> the names that its caller uses there, too
+    first import of a module        ──> the preview stops, imports the module, and starts again
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from .state import Node, Reach
 from .state.classes import file_of, is_seen_file
 from .state.walk import Walk
 
-# Of packages that are not looked into: there figures and pictures change.
+# Packages that are not walked; their functions change figures and pictures, so a preview stops.
 _NOTES = ("/matplotlib/", "/PIL/ImageDraw.py")
 
 
 class FirstImport(LeavesTheProcess):
-    """The step was about to import a module for the first time; nothing could undo that."""
+    """The step was about to import a module for the first time, which cannot be undone."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self.name = name
-        self.undo: Any = None  # Of the recording that ends here.
+        self.undo: Any = None  # The Undo of the recording that stops here.
 
 
 def look_into_large(reach: Reach, see: Callable[[Reach], None]) -> None:
-    """`see` is given what large containers in `reach` hold."""
+    """Walks what large containers in `reach` hold, and calls `see` with it."""
     walk = Walk(Reach(reach.function))
     walk.know(reach)
     _look_into(walk, reach.large, see)
@@ -57,12 +57,12 @@ def _look_into(walk: Walk, todo: list[Node], see: Callable[[Reach], None]) -> No
 
 
 class Existing:
-    """What there is before a preview."""
+    """The objects that exist before a preview."""
 
     def __init__(self) -> None:
         objects = all_objects()
         self.ids = frozenset(map(id, objects))
-        self.functions: dict[int, list[types.FunctionType]] = {}  # With state, by id of their code.
+        self.functions: dict[int, list[types.FunctionType]] = {}  # With state, by id of the code.
         for one in objects:
             if type(one) is types.FunctionType and (one.__closure__ or _has_defaults(one)):
                 self.functions.setdefault(id(one.__code__), []).append(one)
@@ -72,7 +72,7 @@ _INERT = frozenset((int, float, bool, str, bytes, complex, type(None), type, typ
 
 
 def _has_defaults(function: types.FunctionType) -> bool:
-    """Whose content may change."""
+    """Whether a function has default arguments whose content may change."""
     given = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
     return not _INERT.issuperset(map(type, given))
 
@@ -84,12 +84,12 @@ def entering(
     see: Callable[[Reach], None],
     refuse: Callable[[CaptureError], None],
 ) -> Iterator[_core.Watch]:
-    """In its body `see` is given what functions reach that this thread enters, beyond `reach`;
-    `refuse` is told of an error, which user code may catch, before it is raised. What watches the
-    thread is given out, for a limit."""
+    """In its body `see` is called with what entered functions of this thread reach beyond `reach`.
+    `refuse` is called with a CaptureError before it is raised, as user code may catch it. Yields
+    the watch, on which a limit of calls can be set."""
     walk = Walk(Reach(reach.function))
     walk.know(reach)
-    inner: dict[int, types.CodeType] = {}  # Of functions that the preview makes itself.
+    inner: dict[int, types.CodeType] = {}  # Code of functions that the preview itself creates.
 
     def look(frame: types.FrameType, module: types.ModuleType | None) -> None:
         code = frame.f_code
@@ -120,7 +120,8 @@ def entering(
 
 
 def forget_modules(before: Container[str]) -> list[str]:
-    """Takes out those of users and installed packages that are not among these, and names them."""
+    """Removes modules of users and packages that are not in `before` from sys.modules; returns
+    their names."""
     new = [name for name, m in list(sys.modules.items()) if name not in before and _is_seen(m)]
     for name in new:
         del sys.modules[name]
@@ -132,7 +133,7 @@ def _is_seen(module: object) -> bool:
 
 
 class _Imports:
-    """Finds no module: raises FirstImport for one that is about to be imported by a preview."""
+    """An import finder that finds nothing, and raises FirstImport if a preview imports a module."""
 
     def __init__(self, tried: set[str]) -> None:
         self._thread = threading.get_ident()
@@ -159,8 +160,8 @@ class _Imports:
 
 @contextlib.contextmanager
 def importing_nothing(tried: set[str]) -> Iterator[None]:
-    """In its body this thread imports no module of a user or of an installed package, except those
-    in `tried`: there FirstImport is raised."""
+    """In its body FirstImport is raised if this thread imports a new module of a user or of an
+    installed package, unless its name is in `tried`."""
     finder: Any = _Imports(tried)
     sys.meta_path.insert(0, finder)
     before = set(sys.modules)
@@ -168,10 +169,10 @@ def importing_nothing(tried: set[str]) -> Iterator[None]:
         yield
     finally:
         sys.meta_path.remove(finder)
-        new = forget_modules(before)  # The step has run their code, and will do so once more.
+        new = forget_modules(before)  # The first real call imports these modules again.
     imported = [name for name in new if name in tried]
     if imported:
         raise CaptureError(
-            f"the step is the first to import {imported[0]}, which only it can import",
+            f"the step imports {imported[0]} for the first time, and compile could not import it",
             todo=f"import {imported[0]} before compile",
         )

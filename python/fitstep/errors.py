@@ -1,7 +1,7 @@
-"""Everything fitstep raises, and the place in the user's code that a message points at.
+"""Every error that fitstep raises, and the search for the line of user code that a message names.
 
-A message has three parts, always in this order: what was tried and what is wrong, where in the
-user's code, what the user can do. `FitstepError` joins them, so that no caller forgets one:
+A message has three parts in this order: what is wrong, where in the user's code, what to do.
+`FitstepError` joins the three, for example:
 
     cannot read a number out of a tensor while the step is captured
       at train.py:31 in train_step
@@ -20,11 +20,11 @@ from typing import Any
 
 
 class FitstepError(Exception):
-    """The base of every error that fitstep raises on purpose.
+    """The base class of every error that fitstep raises on purpose.
 
-    `problem` says what was tried and what is wrong, `where` is "file:line in function" of the
-    user's code, `todo` is what the user can do. Where a call of a step raises it, `changed` names
-    what the step had changed before it asked for a tensor's value; that stays.
+    `problem` says what is wrong, `where` is "file:line in function" of the user's code or None,
+    `todo` says what to do, or is None. If a call of a step raises the error, `changed` names the
+    tensors that the step changed before its last `.item()`; these changes stay.
     """
 
     changed: tuple[str, ...] = ()
@@ -42,7 +42,8 @@ class FitstepError(Exception):
         self.args = ("\n  ".join(line for line in lines if line),)
 
     def say_what_stays(self, changed: Sequence[str], todo: str | None) -> None:
-        """An earlier part of the call has happened. `todo`: in the place of what it said. Once."""
+        """Adds that an earlier part of the call has happened; `todo` replaces the old one. A second
+        call does nothing."""
         if self._says_what_stays:
             return
         self._says_what_stays = True
@@ -57,49 +58,49 @@ class FitstepError(Exception):
 
 
 class CaptureError(FitstepError):
-    """The step function does something that cannot be captured as a program.
+    """The step function does something that fitstep cannot capture as a program.
 
-    Nothing has been changed: modules, optimizers, gradients and generators are as they were before
-    the call, and plain PyTorch training goes on with the same bits.
+    Nothing has changed: modules, optimizers, gradients and random generators are as before the
+    call. Training with plain PyTorch goes on with the same bits.
     """
 
 
 class AuditError(FitstepError):
-    """A program of a step has made other bits than plain PyTorch makes from the same start.
+    """An audit found that a program of the step computes other bits than plain PyTorch.
 
-    The call that found it has happened as with plain PyTorch, up to where its function was then;
-    earlier calls that ran the program without an audit may have made wrong numbers.
+    The audited call has plain PyTorch's results up to the place that raises. Earlier calls that ran
+    the program without an audit may have computed wrong numbers.
     """
 
 
 class SettingError(FitstepError, ValueError):
-    """An argument of `compile` or `curve` that cannot be meant. Raised before anything runs."""
+    """An argument of `compile` or `curve` has a wrong type or value; nothing has run yet."""
 
     def __init__(self, name: str, value: object, allowed: str) -> None:
         shown = repr(value)
         if len(shown) > 80:
             shown = f"a {type(value).__name__}"
-        super().__init__(f"{name}={shown} is not possible", todo=f"give {name}= {allowed}")
+        super().__init__(f"{name}={shown} is not possible", todo=f"{name}= has to be {allowed}")
 
 
 class BudgetError(FitstepError, ValueError):
-    """A budget that cannot be understood ("6 Gibi"), is negative, or contradicts another one."""
+    """A budget is not a size ("6 Gibi"), is negative, or differs from that of an open session."""
 
 
 class DiskError(FitstepError):
-    """The disk tier cannot be had: its folder is not there or takes no files, or has no room.
+    """`disk_dir` does not exist, takes no files, or has no room for the disk tier.
 
-    Raised before anything runs. What goes wrong in a step is a StepFailed.
+    Raised before anything runs. A drive that fails during a step raises StepFailed.
     """
 
 
 class BudgetTooSmall(FitstepError):
-    """No plan was found within the budget.
+    """fitstep found no plan within the budget.
 
-    Below `floor_bytes` provably nothing works. `least_found_bytes` is the smallest budget for which
-    a verified plan is known (None if none was found). `culprits` are the ops that bind the floor,
-    each as one readable line with file and line. `policy` is the one that was asked for, and
-    `auto_fits` says whether `policy="auto"` has a plan (None where it is that).
+    `floor_bytes`: proven, no budget below it works. `least_found_bytes`: the smallest budget for
+    which fitstep found a plan, or None. `culprits`: the ops that set the floor, one line of text
+    with file and line each. `policy`: the `policy=` of compile. `auto_fits`: whether
+    `policy="auto"` has a plan within the budget; None if `policy` is "auto".
     """
 
     def __init__(
@@ -119,37 +120,35 @@ class BudgetTooSmall(FitstepError):
         self.auto_fits = auto_fits
         problem = f"the step does not fit in {format_bytes(budget_bytes)}"
         if auto_fits is not None:
-            problem += f' by the policy "{policy}"'
+            problem += f' with policy="{policy}"'
         if floor_bytes > budget_bytes:
-            problem += f": no plan needs less than {format_bytes(floor_bytes)}"
+            problem += f": every plan needs at least {format_bytes(floor_bytes)}"
         else:
-            problem += (
-                f": no plan was found, though none below {format_bytes(floor_bytes)} is possible"
-            )
+            problem += f": no plan was found; below {format_bytes(floor_bytes)} none is possible"
         if self.culprits:
-            problem += "; the floor is set by" + "".join(f"\n    {line}" for line in self.culprits)
+            problem += "; most is needed by" + "".join(f"\n    {line}" for line in self.culprits)
         if least_found_bytes is None:
             above = f" above {format_bytes(floor_bytes)}" if floor_bytes > budget_bytes else ""
             todo = f"raise the budget{above} or make the batch smaller"
         else:
-            todo = f"give a budget of {format_bytes(least_found_bytes)}, for less no plan was found"
+            todo = f"pass budget={least_found_bytes}: {format_bytes(least_found_bytes)} is the "
+            todo += "smallest budget for which a plan was found"
         if auto_fits is not None and least_found_bytes is not None:
-            missing = format_bytes(least_found_bytes - budget_bytes)
-            todo = f"{todo}: {missing} more than the budget"
+            todo += f", {format_bytes(least_found_bytes - budget_bytes)} more than this budget"
         if auto_fits is not None:
-            todo += f'; policy="auto" {"finds" if auto_fits else "does not find"} a plan within it'
+            todo += f'; policy="auto" {"has a plan" if auto_fits else "has none"} within this one'
         super().__init__(problem, todo=todo)
 
 
-NAMED = 4  # Tensors that a StepFailed's text names; its attribute has all.
+NAMED = 4  # A message names at most so many tensors; the error's attributes have all of them.
 
 
 class StepFailed(FitstepError):
-    """A step stopped half-way (signal, device lost, disk full).
+    """A step stopped half-way: an operator raised, a signal came, a drive failed.
 
-    `unusable` names what holds neither the values from before the step nor those from after it.
-    When it is empty, everything is as it was before the step, or, where the step had asked for the
-    value of a tensor, as it was then, as with plain PyTorch: `changed` names what it had changed.
+    `unusable` names tensors that hold neither their old nor their new values. If `unusable` is
+    empty, every tensor is as before the step, or as at the step's last `.item()`. `changed` names
+    the tensors that the step changed before that `.item()`.
     """
 
     def __init__(
@@ -170,26 +169,26 @@ class StepFailed(FitstepError):
 
 
 def changed_by(programs: Iterable[Any]) -> list[str]:
-    """What these programs, which have run, write."""
+    """Names of the tensors that these programs write."""
     return list(dict.fromkeys(name for program in programs for name in program.written()))
 
 
 def step_failed(
     at_home: Iterable[str], message: str, written: list[str], before: list[Any]
 ) -> StepFailed:
-    """The error for a step that stopped half-way, by when it may have written what is named; these
-    programs had come to their end before."""
+    """The error for a step that stopped half-way. `written`: names of what the stopped program may
+    have written. `before`: programs of the same call that ran to their end."""
     changed = changed_by(before)
     if written:
         written = list(dict.fromkeys([*changed, *written]))
     homes = set(at_home) & set(written)
     if not written and before:
         todo = "what the step had done before it asked for a tensor's value stays, as with plain "
-        todo += "PyTorch; nothing was changed behind that"
+        todo += "PyTorch; nothing was changed after that"
     elif not written:
         todo = "nothing was changed: parameters, buffers and optimizer state are as before the step"
     elif not homes:
-        todo = "what the caller has given it may be half new: give it anew"
+        todo = "arguments of the call may be half written: create them again before the next call"
     else:
         grads = any(name.endswith(".grad") for name in homes)
         todo = "load a checkpoint into the model and the optimizer"
@@ -198,20 +197,20 @@ def step_failed(
 
 
 def overwritten(name: str) -> FitstepError:
-    """Of an array over memory that operators of the step have yet to read."""
+    """The error for a numpy array that wrote into memory which recorded operators read later."""
     return FitstepError(
-        f"a numpy array wrote into {name} while operators of the step were yet to read it (they "
-        "run behind the function): the step would train with other numbers",
+        f"a numpy array wrote into {name}, which operators that were called before have not read "
+        "yet (they run later): the step would compute other numbers than plain PyTorch",
         todo="write through the tensor (with torch.no_grad(): w.copy_(...)), or outside the step",
     )
 
 
 def not_finished(raised: BaseException, why: FitstepError, before: list[Any]) -> StepFailed:
-    """The error for a step whose own code has raised, behind calls that cannot run; these programs
-    had come to their end before."""
+    """The error for a step whose own code raised, if the operators that it had called cannot run.
+    `before`: programs of the same call that ran to their end."""
     problem = f"the step raised {type(raised).__name__}: {raised}; what it had called before that "
     failed = step_failed([], f"{problem}cannot run: {why.problem}", [], before)
-    # Its traceback keeps what is behind the forward pass, which the budget need not hold otherwise.
+    # The traceback of `raised` keeps activations, which the budget need not hold at once otherwise.
     todo = f"raise before the model is called, or {why.todo}" if why.todo else "raise earlier"
     failed.todo = todo if why._says_what_stays else f"{todo}\n  {failed.todo}"
     failed._join()
@@ -219,23 +218,23 @@ def not_finished(raised: BaseException, why: FitstepError, before: list[Any]) ->
 
 
 class PlanFileError(FitstepError, ValueError):
-    """A program or plan file that is cut off, from another version, edited, or for another step."""
+    """A plan file is cut off, edited, from another version, or for another step."""
 
 
 NOTHING_CHANGED = "nothing was changed"
 
 
 def not_prepared(error: Exception) -> FitstepError:
-    """For a _core.CoreError out of a compile: memory that was not there, say."""
+    """The FitstepError for a _core.CoreError during a compile, such as memory that is not free."""
     problem = str(error.args[1])
     todo = "give another budget=; if that does not help, please report the model"
-    if "; lower " in problem:  # It says itself what to do.
+    if "; lower " in problem:  # The core's message says already what to do.
         todo = NOTHING_CHANGED
     return FitstepError(problem, todo=todo)
 
 
 def format_bytes(size_bytes: int) -> str:
-    """A size with a unit and three digits, and the exact count where the unit rounds it."""
+    """A size with a unit, and the exact number of bytes: "6 GiB (6442450944 bytes)"."""
     size = float(size_bytes)
     for unit in ("bytes", "KiB", "MiB", "GiB"):
         if abs(size) < 1024 or unit == "GiB":
@@ -246,7 +245,7 @@ def format_bytes(size_bytes: int) -> str:
 
 @lru_cache(maxsize=4096)
 def is_user_file(filename: str) -> bool:
-    """Whether a file holds user code: not the standard library, not an installed package, not us.
+    """Whether a file is user code: not the standard library, an installed package, or fitstep.
 
     Interactive code ("<stdin>", a notebook cell) is user code.
     """
@@ -267,7 +266,7 @@ _OWN_FOLDER = os.path.dirname(os.path.abspath(__file__))
 def user_location(traceback: TracebackType | None = None) -> str | None:
     """ "file:line in function" of the innermost frame of user code; None if there is none.
 
-    Looks at `traceback` if given, otherwise at the calling stack.
+    Searches `traceback` if given, otherwise the stack of the caller.
     """
     if traceback is not None:
         found = None

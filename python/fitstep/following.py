@@ -1,10 +1,10 @@
-"""Following: the user's function runs as always, and only the kernels are ours.
+"""Following: while the user's function runs, its operators are recorded instead of run.
 
-    Python calls an operator ──> the follower records it, or runs it where its bytes are known
-    Python asks for a value  ──> what is recorded runs first
-    Python draws a state     ──> torch.get_rng_state() becomes an operator of the program
+    an operator is called      ──> recorded; run at once if the bytes it reads are known
+    Python asks for a value    ──> what is recorded runs first
+    Python reads an RNG state  ──> torch.get_rng_state() becomes an operator of the program
 
-One step is followed at a time in a process.
+A process follows one step at a time.
 """
 
 from __future__ import annotations
@@ -37,25 +37,25 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 _core.note_pytorchs_folder(os.path.dirname(torch.__file__))
-_registered = -1  # Kernels written in Python, when operators were looked at last.
+_registered = -1  # Number of kernels written in Python when operators were last looked up.
 _lock = threading.RLock()
-_active: list[Following] = []  # Of the thread that has the lock.
+_active: list[Following] = []  # Followings of the thread that has the lock, the innermost last.
 
 
 def one_at_a_time() -> Any:
-    """A lock that the thread which follows a step has."""
+    """The lock that a thread holds while it follows a step."""
     return _lock
 
 
 def current() -> Following | None:
-    """The following under way on this thread."""
+    """The following that is active on this thread, or None."""
     if not _active or _active[-1].thread != threading.get_ident():
         return None
     return _active[-1]
 
 
 def end_in_child() -> None:
-    """In a forked process: nobody follows what it calls."""
+    """Ends all followings in a forked process."""
     while _active:
         _active.pop().leave()
 
@@ -67,12 +67,13 @@ def _living(reference: Callable[[], _T | None]) -> _T:
 
 
 def is_asked_for_values(name: str) -> bool:
-    """Of what is recorded; or whether what has this name is a custom operator."""
+    """Whether a segment that ends at `name` ends because a value is needed. False for a custom
+    operator, which runs between segments."""
     return "::" not in name or _core.has_own_name(name)
 
 
 def _look_at_operators() -> None:
-    """Who has a kernel that is not PyTorch's is looked up once; if there are more now, again."""
+    """Looks up which operators have kernels that are not PyTorch's, if kernels were registered."""
     global _registered
     now = len(getattr(torch.library, "_impls", ()))
     if now != _registered:
@@ -81,7 +82,7 @@ def _look_at_operators() -> None:
 
 
 class _Door:
-    """What the C++ follower calls. Does not keep the following alive."""
+    """The callbacks of the C++ follower. Does not keep the following alive."""
 
     def __init__(self, following: Following) -> None:
         self._following = weakref.ref(following)
@@ -103,29 +104,29 @@ class _Door:
 
 
 class Ended(NamedTuple):
-    """What was recorded of one segment, or followed in a known one."""
+    """A segment that has ended: newly recorded, or followed along a known one."""
 
-    segment: Any  # _core.Segment; None where nothing was called.
-    is_new: bool
-    changed: list[Any]  # Numbers that are not the known segment's.
+    segment: Any  # _core.Segment; None if no operator was called.
+    is_new: bool  # No known segment was like it.
+    changed: list[Any]  # Numbers that differ from the known segment's.
     externals: list[torch.Tensor]  # In the order of segment.externals().
-    survivors: list[tuple[int, torch.Tensor]]  # By storage on the tape.
-    seeded: list[tuple[Any, bytes, bytes]]  # Generators set behind a draw: for it, and since.
-    generators: list[tuple[Any, Any]]  # Of the known segment, and of this call.
-    held: list[torch.Tensor | None]  # Copies of externals that numpy has.
-    lent_writes: list[tuple[torch.Tensor, torch.Tensor]]  # What of these is written: there, here.
-    starts: list[Any]  # In an audit, _core.PartCopy or None: written externals, as they were.
-    drawn: list[tuple[Any, bytes, bytes]]  # In an audit: generators, before and behind.
-    has_raised: bool  # In an audit: a kernel, which may have written half of what it writes.
-    overwritten: torch.Tensor | None  # By a numpy array, before operators have read it.
+    survivors: list[tuple[int, torch.Tensor]]  # (storage on the tape, result that is still held).
+    seeded: list[tuple[Any, bytes, bytes]]  # (generator set after a draw, state for the run, now).
+    generators: list[tuple[Any, Any]]  # (generator of the known segment, generator of this call).
+    held: list[torch.Tensor | None]  # Copies of externals whose memory numpy has.
+    lent_writes: list[tuple[torch.Tensor, torch.Tensor]]  # (written tensor of numpy's, its copy).
+    starts: list[Any]  # In an audit: _core.PartCopy of each external that is written, or None.
+    drawn: list[tuple[Any, bytes, bytes]]  # In an audit: (generator, state before, state after).
+    has_raised: bool  # In an audit: a kernel raised and may have written half of its results.
+    overwritten: torch.Tensor | None  # A numpy array wrote it before operators had read it.
 
 
 class Following:
-    """One step function, followed from call to call.
+    """Follows one step function, call after call.
 
-    `on_flush(name)` runs what is recorded; it returns False in a preview, where nothing can run.
-    `where()` is the device, the arena if it is open, and where its homes end. Both are methods of
-    objects that hold this one, so that these, and the arena, end when nobody holds them any more.
+    `on_flush(name)` runs what is recorded; in a preview nothing can run, and it returns False.
+    `where()` returns the device, the arena or None, and where the arena's homes end. Both are
+    methods of objects that hold this one. They are kept weakly, so that no cycle keeps the arena.
     """
 
     def __init__(
@@ -138,10 +139,10 @@ class Following:
         self.sources = Sources()
         self.thread = 0
         self.stepped: list[torch.optim.Optimizer] = []
-        self.error: BaseException | None = None  # Also if user code has caught it.
+        self.error: BaseException | None = None  # Stays if user code catches it.
         self.between: set[str] = set()  # Custom operators that ran between segments.
         self.was_touched = False
-        self.is_running = False  # A program, and not Python.
+        self.is_running = False  # A program runs now.
         self._on_flush = weakref.WeakMethod(on_flush)
         self._where_of = weakref.WeakMethod(where)
         self._regions = 0
@@ -150,14 +151,14 @@ class Following:
         self.arrays = Arrays()
         self._faults: Any = None
         self._stance: Any = None
-        self._compiled_at = ""  # Where the step has called code that torch.compile has compiled.
+        self._compiled_at = ""  # First "file:line" that called torch.compile's code in the step.
         watch_generators(current)
 
     def listen(
         self, known: Callable[[], list[Any]], mode: _core.FollowMode, *, may_add: bool = True
     ) -> Self:
-        """To be entered as a context: operators of this thread are followed in its body. Unless
-        segments may be added, tensors change their homes where a known one is for others."""
+        """Returns a context: in its body operators of this thread are followed. With
+        `may_add=False`, tensors move to the homes that a known segment expects."""
         self._known, self._mode, self._may_add = known, mode, may_add
         return self
 
@@ -182,13 +183,13 @@ class Following:
         _active.append(self)
         self.thread = threading.get_ident()
         self.stepped, self.error, self._regions = [], None, 0
-        self.was_touched = False  # Somebody has read hollow memory: nothing recorded may run.
+        self.was_touched = False  # If code touched hollow memory, nothing recorded may run.
         self._faults = _core.HollowFaults()
         self._hooks = [
             register_optimizer_step_pre_hook(self._enter_optimizer),
             register_optimizer_step_post_hook(self._leave_optimizer),
         ]
-        if "torch._dynamo" in sys.modules:  # Compiled code would not call operators.
+        if "torch._dynamo" in sys.modules:  # Compiled code calls no operators.
             self._stance = torch.compiler.set_stance("force_eager")
         self.patches.put()
         self._threads = torch.autograd.set_multithreading_enabled(False)
@@ -198,28 +199,28 @@ class Following:
         return _living(self._where_of)()
 
     def tell(self) -> None:
-        """Warns of what has run otherwise than without fitstep."""
+        """Warns if the step called code of torch.compile, which runs eager here."""
         if self._compiled_at:
             warnings.warn(
                 f"{self._compiled_at} calls code that torch.compile has compiled; in a fitstep "
-                "step it runs as eager PyTorch, with eager PyTorch's bits, not Inductor's",
+                "step this code runs as eager PyTorch, with eager PyTorch's bits, not Inductor's",
                 stacklevel=2,
             )
 
     def forget(self) -> None:
-        """An error has the frames of the step, and these all its tensors."""
+        """Drops the last call's error, whose traceback holds the step's tensors."""
         self.stepped, self.error = [], None
         self.patches.forget_pointers()
 
     def check_faults(self) -> None:
-        """Notes an error if somebody has touched hollow memory."""
+        """Sets `error` if code has touched hollow memory."""
         self.was_touched |= self._faults is not None and self._faults.take() > 0
         if self.was_touched and self.error is None:
             self.error = CaptureError(
-                "a library reads or writes the memory of a tensor of the step by itself, past "
-                "PyTorch's operators, so fitstep cannot know what it does",
-                todo="make the call a registered operator (torch.library.custom_op), or leave it "
-                "outside the step",
+                "a library reads or writes the memory of a tensor of the step without a PyTorch "
+                "operator, so fitstep cannot know what it does",
+                todo="register the call as an operator (torch.library.custom_op), or move it out "
+                "of the step",
             )
 
     def _end(self) -> None:
@@ -235,9 +236,9 @@ class Following:
         self._hooks = []
         self.check_faults()
         self._faults = None
-        if self in _active:  # Not in a forked process.
+        if self in _active:  # In a forked process it is not.
             _active.remove(self)
-        if not self.is_preview:  # There nobody would hear it.
+        if not self.is_preview:  # In a preview warnings are muted.
             self.tell()
         self.arrays.forget()
 
@@ -256,11 +257,12 @@ class Following:
             self.core.set_region(-1)
 
     def end_segment(self) -> Ended:
-        """What was called since the last one ended."""
+        """Ends the segment of the operators that were called since the last one."""
         return Ended(*self.core.end_segment())
 
     def flush(self, name: str) -> bool:
-        """Runs what is recorded. Raises what running raises, and again at the end of the call."""
+        """Runs what is recorded. Returns False in a preview. An error is raised again at the end of
+        the call, in case user code catches it."""
         if self.error is not None:
             raise self.error
         if not is_asked_for_values(name):
@@ -268,7 +270,7 @@ class Following:
         try:
             return _living(self._on_flush)(name)
         except BaseException as error:
-            self.error = error  # Raised again at the end, if user code catches it.
+            self.error = error
             raise
         finally:
             self.core.set_where(*self._where())
@@ -279,37 +281,35 @@ class Following:
         raise self.error
 
     def note(self, error: BaseException) -> None:
-        """Raised again at the end of the call, if user code catches it."""
+        """Has the error raised again at the end of the call, in case user code catches it."""
         self.error = self.error or error
 
     def leave(self) -> None:
-        """Ends nothing but that operators and Python's calls are seen."""
+        """Stops seeing operators and Python's calls; all else goes on."""
         self.core.stop()
         self.patches.take_back()
 
     def is_current(self) -> bool:
-        """Whether it is under way on this thread."""
         return current() is self
 
     def is_asked(self) -> bool:
-        """By the step function itself: not by a kernel, nor by what ends a segment."""
+        """Whether the step function itself calls, not a kernel nor fitstep at a segment's end."""
         return current() is self and bool(_core.is_followed())
 
     def is_home(self, tensor: torch.Tensor) -> bool:
-        """Whether its storage is in the arena."""
         homes = self._where()[1]
         return homes is not None and homes.place_of(_core.storage_begin(tensor)) is not None
 
     @property
     def is_preview(self) -> bool:
-        """Whether nothing that is recorded can run."""
+        """Whether this is a preview, in which recorded operators cannot run."""
         return bool(self._mode == _core.FollowMode.PREVIEW)
 
     def see_setting(self) -> None:
-        """Settings of kernels have changed: other programs are for these."""
+        """After a setting of kernels changed: follows the programs for the new settings."""
         self.core.set_known(self._known())
 
     def see_compiled(self, callback: Any) -> None:
-        """Takes the place of what PyTorch asks on entering compiled code; None: run it eager."""
+        """Replaces torch._dynamo's question on entering compiled code; None means: run eager."""
         if callback not in (None, False) and not self._compiled_at:
             self._compiled_at = user_location() or "in the step"

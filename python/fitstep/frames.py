@@ -1,5 +1,5 @@
-"""What variables of running functions hold. f_locals is not asked for it: up to Python 3.12 that
-changes the dict that `locals()` has given, and a frame keeps what it has given."""
+"""Reads the local variables of running functions without `f_locals`: up to Python 3.12, `f_locals`
+changes the dict that the user's `locals()` returned, and the frame keeps that dict."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from . import _core
 
 
 def all_locals() -> Iterator[Any]:
-    """Of all functions that run, on any thread; no collector knows of these."""
+    """Values of local variables of all running functions, on every thread. The garbage collector
+    does not list them."""
     for top in [*sys._current_frames().values()]:
         frame: FrameType | None = top
         while frame is not None:
@@ -21,9 +22,9 @@ def all_locals() -> Iterator[Any]:
 
 
 def arguments_of(frame: FrameType) -> list[Any]:
-    """Of a function that has just begun."""
+    """The arguments of a function that has just begun."""
     code = frame.f_code
-    if sys.version_info < (3, 11):  # The slots of those that inner functions use are empty.
+    if sys.version_info < (3, 11):  # Slots of variables that closures use are empty.
         names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
         return [frame.f_locals[name] for name in names if name in frame.f_locals]
     return _core.values_of_frame(frame)[: code.co_argcount + code.co_kwonlyargcount]

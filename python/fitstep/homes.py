@@ -1,4 +1,4 @@
-"""Homes: the places of persistent storages between steps, in the order in which they came.
+"""Homes: the places of parameters, buffers and optimizer state between steps, stacked as they came.
 
 arena   | home | home | home |          host tier   | home | home |
         0                    bottom                 0             host bottom
@@ -18,24 +18,24 @@ from .errors import CaptureError, FitstepError
 
 @dataclass(eq=False)
 class Home:
-    """Where one persistent storage is between steps."""
+    """The place of one persistent storage between steps."""
 
     name: str
-    offset_bytes: int  # On its tier.
+    offset_bytes: int  # In the arena, or in the host tier or file if `is_below`.
     size_bytes: int
-    is_below: bool = False  # On the host tier, or on the disk.
-    may_be_below: bool = True  # A tensor of the host beside a GPU is in none of the tiers.
-    storage: weakref.ref[Any] | None = None  # Of the tensor that is there; None before it is made.
+    is_below: bool = False  # On the host tier or on the disk, not in the arena.
+    may_be_below: bool = True  # False for a CPU tensor beside a GPU, which is in no tier.
+    storage: weakref.ref[Any] | None = None  # Of its tensor; None before there is one.
     tensor: torch.Tensor | None = None
 
     @property
     def place(self) -> tuple[bool, int]:
-        """What the core calls it: whether it is below, and its offset in bytes."""
+        """(is_below, offset in bytes): how the core names the place."""
         return self.is_below, self.offset_bytes
 
 
 class Homes:
-    """The homes of one arena. They are stacked, and once the arena is open they stay."""
+    """The homes of one arena. Once the arena is open, no home moves."""
 
     def __init__(self, alignment_bytes: int = _core.ALIGNMENT_BYTES) -> None:
         self._alignment_bytes = alignment_bytes
@@ -47,10 +47,10 @@ class Homes:
         self.by_place: dict[tuple[bool, int], Home] = {}
         self.bottom_bytes = 0
         self.host_bottom_bytes = 0
-        self.on_disk = False  # Those below.
+        self.on_disk = False  # Homes with `is_below` are on the disk, not on the host tier.
 
     def add(self, name: str, size_bytes: int, *, may_be_below: bool = True) -> None:
-        """A home in the arena, unless there is one of that name and size."""
+        """Adds a home at the arena's bottom, unless there is one of this name and size."""
         known = self.by_name.get(name)
         if known is not None and known.size_bytes == size_bytes:
             return
@@ -60,7 +60,7 @@ class Homes:
         self.by_name[name] = self.by_place[home.place] = home
 
     def mark(self) -> tuple[Any, ...]:
-        """What there is now, to come back to after a compile that did not succeed."""
+        """A snapshot for `back_to`, in case a compile fails."""
         places = (dict(self.by_name), dict(self.by_place))
         return *places, self.bottom_bytes, self.host_bottom_bytes, self.on_disk
 
@@ -69,7 +69,7 @@ class Homes:
         self.bottom_bytes, self.host_bottom_bytes = bottoms
 
     def places(self) -> _core.Places:
-        """All of them, as the planner knows them."""
+        """All homes in the planner's form."""
         homes = [
             _core.SharedHome(h.name, h.size_bytes, h.may_be_below, h.is_below, h.offset_bytes)
             for h in self.by_name.values()
@@ -77,7 +77,7 @@ class Homes:
         return _core.Places(homes, self.bottom_bytes, self.host_bottom_bytes, self.on_disk)
 
     def take(self, places: _core.Places) -> None:
-        """Where the planner has them."""
+        """Takes over the places that the planner chose."""
         for at in places.homes:
             home = self.by_name[at.name]
             home.is_below, home.offset_bytes = at.is_below, at.offset_bytes
@@ -87,22 +87,22 @@ class Homes:
 
 
 def check_own_memory(name: str, tensor: torch.Tensor) -> None:
-    """Raises CaptureError for a tensor whose memory belongs to other processes too."""
+    """Raises CaptureError for a tensor in shared memory."""
     if tensor.device.type == "cpu" and tensor.is_shared():
         raise CaptureError(
-            f"{name} is in memory that processes share (share_memory()), and a compiled step keeps "
-            "it in memory of its own, where the other processes would not see it",
+            f"{name} is in memory that processes share (share_memory()); a compiled step moves it "
+            "into its own arena, which the other processes do not see",
             todo="give other processes copies, such as {name: t.clone() for name, t in "
             "model.state_dict().items()}, or train this model with plain PyTorch",
         )
 
 
 def check_may_move_in(home: Home, tensor: torch.Tensor) -> None:
-    """Raises FitstepError where a tensor does not fill its home, CaptureError as the above."""
+    """Raises FitstepError if sizes of tensor and home differ, CaptureError for shared memory."""
     check_own_memory(home.name, tensor)
     if _core.storage_bytes(tensor) != home.size_bytes:
         raise FitstepError(
-            f"{home.name} has {home.size_bytes} bytes in the arena, and a tensor of "
-            f"{_core.storage_bytes(tensor)} bytes is in its place",
-            todo="close() the compiled step and compile again after replacing tensors",
+            f"the step was planned for {home.size_bytes} bytes of {home.name}, which has "
+            f"{_core.storage_bytes(tensor)} bytes now",
+            todo="call step.close() and compile again after a change of size",
         )

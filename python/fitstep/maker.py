@@ -1,7 +1,7 @@
-"""The maker of variants: previews a step function at compile, and takes up what calls do otherwise.
+"""The maker of variants (programs): from a preview at compile, and from new segments of calls.
 
-compile   what a preview has recorded becomes variants, planned together
-call      a segment that nobody knew becomes a variant in the same arena
+compile   the segments that a preview records become variants, which are planned together
+call      a segment that no earlier call had becomes one more variant in the same arena
 """
 
 from __future__ import annotations
@@ -29,27 +29,25 @@ if TYPE_CHECKING:
     from .profile_cache import ProfileCache
     from .session import Session
 
-_CORRECTIONS = 16  # Previews again at most, when results had another geometry than was thought.
+_CORRECTIONS = 16  # Most previews: each may find results with other strides than expected.
 
 
 class FoundTooLate(FitstepError):
-    """A call has shown what its own recording would have had to know."""
+    """A call measured strides or failures of an operator that its recording needed before."""
 
 
 @dataclass
 class Preview:
-    """All variants that a preview found, in the order of the calls."""
+    """What a preview found: its variants are in the order of the calls."""
 
     variants: list[Variant]
     recorded_calls: int
     grads_in_use: bool
-    dropping: dict[int, torch.Tensor]  # Parameters whose gradients a call drops, by id.
+    dropping: dict[int, torch.Tensor]  # By id: parameters whose gradients a call clears.
     between: frozenset[str]  # Custom operators between the programs.
 
 
 class Maker:
-    """Makes the variants of one step function."""
-
     def __init__(
         self,
         function: Callable[..., Any],
@@ -74,8 +72,8 @@ class Maker:
         return self._cache.under(ambient())
 
     def numbers(self) -> Iterator[dict[str, Any]]:
-        """What schedules and groups of optimizers keep in Python, of those within reach when the
-        step was compiled."""
+        """The dicts in which schedulers and optimizers' groups keep Python numbers, of those within
+        reach at compile."""
         yield from (vars(scheduler) for scheduler in self._schedulers)
         yield from (group for one in self._optimizers for group in one.param_groups)
 
@@ -93,24 +91,24 @@ class Maker:
                 has_new = note_holders(self.find_reach(), arguments, recorded, self.session)
                 if has_new and not has_looked:
                     has_looked = True
-                    continue  # Where lent memory is written, a segment ends.
+                    continue  # Segments end at writes to lent memory, so records again.
                 found = self._bind(recorded, calls, of)
-            except CaptureError:  # Next time its operator runs between segments.
+            except CaptureError:  # In the next preview this operator runs between segments.
                 if self.cache.profile.corrected() == known:
                     raise
                 continue
             if self.cache.profile.corrected() == known:
                 return found
         raise CaptureError(
-            "results of this step have another shape or other strides than PyTorch's meta kernels "
-            "say, also after they were corrected",
+            "results of this step have other shapes or strides than PyTorch's meta kernels say, "
+            f"and differ again after {_CORRECTIONS} previews",
             todo="please report the model",
         )
 
     def _record(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[list[Recorded], int, Recordings]:
-        """What a preview gives in which the step imports nothing for the first time."""
+        """Records previews until one imports no module for the first time."""
         while True:
             self.cache.profile.begin_capture()
             recordings = Recordings(self._previewed(), args, kwargs)
@@ -127,12 +125,12 @@ class Maker:
         )
 
     def _import(self, name: str, undo: Undo) -> None:
-        """For good. CaptureError if it would have been something else where the step does it."""
+        """Imports a module for good. Raises CaptureError if the import changes the step's state."""
         self.tried_imports.add(name)
         before = set(sys.modules)
         try:
             importlib.import_module(name)
-        except (Exception, SystemExit):  # The step itself will meet it.
+        except (Exception, SystemExit):  # The step's own import will raise it again.
             put_back(undo)
             return
         with _hidden(set(sys.modules) - before):
@@ -141,7 +139,7 @@ class Maker:
             put_back(undo)
             forget_modules(before)
             raise CaptureError(
-                f"the step is the first to import {name}, which then changes what the step uses",
+                f"the step imports {name} for the first time, which changes what the step uses",
                 todo=f"import {name} before compile",
             )
 
@@ -158,7 +156,7 @@ class Maker:
         return Preview(kept, calls, binder.grads_in_use(recorded), of.dropping, of.between)
 
     def take_up(self, one: Recorded) -> Variant:
-        """The variant of a segment that a call has, lowered."""
+        """The lowered variant of a call's new segment. Raises CaptureError, FoundTooLate."""
         known = self.cache.profile.corrected()
         lent = [t for t in one.externals if _core.is_lent(t) and not _core.is_hollow(t)]
         forget_dead_arrays(lent)
@@ -172,20 +170,20 @@ class Maker:
         return variant
 
     def _check_corrected(self, known: Set[str], failed: CaptureError | None) -> None:
-        """Raises FoundTooLate if more than `known` was corrected, which may be why it `failed`."""
+        """Raises FoundTooLate if operators beyond `known` were corrected meanwhile."""
         if new := self.cache.profile.corrected() - known:
             names = ", ".join(sorted({signature.partition("(")[0] for signature in new}))
             raise FoundTooLate(
-                f"{names} gives a tensor of other strides than PyTorch says, or cannot be "
-                "measured, which was found too late for this call",
+                f"{names} returns other strides than PyTorch's meta kernel says, or cannot be "
+                "measured; fitstep found this too late for this call",
                 where=user_location(),
-                todo="call the step again, which knows it now",
+                todo="call the step again: fitstep knows the operator now",
             ) from failed
 
 
 @contextlib.contextmanager
 def _hidden(modules: Set[str]) -> Iterator[None]:
-    """In its body packages do not have these as attributes, which each import of a module sets."""
+    """In its body packages lack these modules as attributes, as before the import."""
     found = []
     for name in modules:
         package, _, child = name.rpartition(".")

@@ -1,7 +1,7 @@
-"""Quiet while a step is previewed: nothing that it prints, logs or writes may be seen.
+"""Mutes a preview: nothing that the step prints, logs, writes or sends may reach the world.
 
-A preview does not know the values of tensors, and all that it does is undone; what has been written
-to the world could not be.
+A preview computes no tensor values and is undone afterwards. A line on a terminal, a file or a
+message to another process could not be undone.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import torch
 
 from . import _core
 
-# Packages whose objects only take notes: nothing that they return is a number of a step.
+# Packages whose objects only record what they are given; a step uses no number from them.
 _TRACKERS = frozenset(
     {"tqdm", "tempfile", "codecs", "csv", "_csv", "rich", "tensorboard", "tensorboardX", "wandb"}
     | {"mlflow", "comet_ml", "aim", "neptune", "clearml"}
@@ -39,7 +39,7 @@ _PROCESSES = frozenset(
     | {"os.killpg", "signal.pthread_kill"}
 )
 _WORLD = _WRITES | _PROCESSES | {"socket.connect", "socket.sendto", "builtins.breakpoint"}
-_WORLD |= {"sys.setprofile"}  # Of a preview it would be told, too.
+_WORLD |= {"sys.setprofile"}  # The profile function would see the preview.
 _OF_FILES = frozenset({"tell", "fileno", "isatty", "readable", "writable", "seekable"})
 _NEW_LOGGER = (True, False, logging.NOTSET)  # Propagates, is disabled, level.
 _LOGS = (
@@ -47,28 +47,29 @@ _LOGS = (
     *((logging.StreamHandler, "emit"), (logging.FileHandler, "emit")),
 )
 _STREAMS = ("stdout", "stderr", "__stdout__", "__stderr__")
-_previewing: list[int] = []  # Threads.
+_previewing: list[int] = []  # Ids of the threads that preview.
 _is_hooked = False
 
 
 class LeavesTheProcess(BaseException):
-    """The step was about to change the world: the preview ends here. No user code catches it."""
+    """The step was about to act outside the process: the preview stops here. A BaseException, so
+    that user code does not catch it."""
 
 
 class Muted:
-    """Stands for an object that takes notes: whatever is called does nothing, but for threads other
-    than the one that previews."""
+    """Replaces a file, progress bar or tracker: on the thread that previews, calls do nothing;
+    other threads reach the real object."""
 
     def __init__(self, real: object, *, is_part: bool = False) -> None:
         object.__setattr__(self, "_real", real)
-        object.__setattr__(self, "_is_part", is_part)  # Of `real`, which nobody has looked at.
+        object.__setattr__(self, "_is_part", is_part)  # This is an unknown element of `real`.
         object.__setattr__(self, "_thread", threading.get_ident())
 
     def _is_mine(self) -> bool:
         return bool(threading.get_ident() == self._thread)
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("_real", "_is_part", "_thread"):  # Asked by copies, before they have one.
+        if name in ("_real", "_is_part", "_thread"):  # copy.copy() asks before they are set.
             raise AttributeError(name)
         found = _drop if self._is_part else getattr(self._real, name)
         if name in _OF_FILES or not self._is_mine():
@@ -106,7 +107,7 @@ class Muted:
     def __iter__(self) -> Iterator[Any]:
         if not self._is_mine():
             return iter(self._real)
-        raise LeavesTheProcess(type(self._real).__name__)  # It would use up what a bar is over.
+        raise LeavesTheProcess(type(self._real).__name__)  # It would use up the bar's iterator.
 
     def __enter__(self) -> Any:
         return self if self._is_mine() else self._real.__enter__()
@@ -116,22 +117,22 @@ class Muted:
 
 
 def is_output(value: object) -> bool:
-    """Whether an object only takes notes: a file that is written, a progress bar, a tracker."""
+    """Whether an object only records what it is given: a writable file, progress bar, tracker."""
     kind = type(value)
     if isinstance(value, type | Muted) or (callable(value) and not hasattr(kind, "write")):
         return False
     if isinstance(value, io.IOBase):
         return value.closed or value.writable()
-    home = kind.__module__ or ""  # ctypes makes classes of no module.
+    home = kind.__module__ or ""  # Classes of ctypes may have no module.
     is_writer = home.startswith(("torch.utils.tensorboard", "torch.profiler"))
     return is_writer or home.partition(".")[0] in _TRACKERS
 
 
 @contextlib.contextmanager
 def muted() -> Iterator[None]:
-    """In its body, what this thread prints or logs goes nowhere, and LeavesTheProcess is raised
-    where it would write to a file, start a process, open a connection, or start or wake a thread:
-    nobody follows what another thread does."""
+    """In its body, what this thread prints or logs is dropped. LeavesTheProcess is raised if the
+    thread writes to a file, starts a process, opens a connection, or starts or wakes a thread,
+    whose operators nobody would follow."""
     global _is_hooked
     if not _is_hooked:
         _core.listen_to_events([*_WORLD, "open"], _previewing, _on_event)
@@ -148,7 +149,7 @@ def muted() -> Iterator[None]:
         )
         _previewing.append(thread)
         doors = (*thread_doors(), *_world_doors())
-        # Not logging.disable(): loggers remember whether they were enabled.
+        # logging.disable() would change what loggers cache about being enabled.
         replaced = [(*door, _leaving) for door in doors] + [(*door, _dropping) for door in _LOGS]
         threads = [(owner, name, getattr(owner, name)) for owner, name, _ in replaced]
         for (owner, name, original), (*_, make) in zip(threads, replaced, strict=True):
@@ -164,15 +165,15 @@ def muted() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _no_warnings() -> Iterator[None]:
-    """In its body Python gives no warning, nor counts it as given: one that comes once comes
-    later."""
+    """In its body Python shows no warning and does not mark it as shown, so that a warning that is
+    shown once is shown by a real call."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
 
 
 class _Sink(io.TextIOWrapper):
-    """Takes the place of a stream, for the thread that previews."""
+    """Replaces stdout or stderr: drops what the thread that previews writes."""
 
     def __init__(self, real: Any) -> None:
         super().__init__(io.BytesIO(), encoding=getattr(real, "encoding", None) or "utf-8")
@@ -185,7 +186,7 @@ class _Sink(io.TextIOWrapper):
         return super().write(text) if _is_previewing() else self._of.write(text)
 
     def __getattr__(self, name: str) -> Any:
-        if name == "_of":  # Asked before it has one.
+        if name == "_of":  # copy.copy() asks before it is set.
             raise AttributeError(name)
         found = getattr(self._of, name)
         return Muted(found) if is_output(found) else found
@@ -210,7 +211,7 @@ def _streams_replaced() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _loggers_kept() -> Iterator[None]:
-    """Behind its body all loggers have the handlers, filters and settings that they had before."""
+    """After its body all loggers have the handlers, filters and settings that they had before."""
     before = {one: (one.handlers[:], one.filters[:], _settings_of(one)) for one in _loggers()}
     references: Any = vars(logging)["_handlerList"]
     handlers = [one for reference in references if (one := reference()) is not None]
@@ -239,7 +240,7 @@ def _loggers() -> Iterator[logging.Logger]:
 
 
 def _world_doors() -> Iterator[tuple[Any, str]]:
-    """What changes the world and tells no audit hook."""
+    """(owner, name) of functions that act on the world without a Python audit event."""
     yield atexit, "register"
     yield signal, "signal"
     yield signal, "raise_signal"
@@ -252,23 +253,22 @@ def _world_doors() -> Iterator[tuple[Any, str]]:
 
 
 def _is_previewing() -> bool:
-    """Whether this thread previews a step."""
     return threading.get_ident() in _previewing
 
 
 def thread_doors() -> Iterator[tuple[Any, str]]:
-    """What starts threads, by the names under which Python's libraries call it; and what wakes."""
+    """(owner, name) of functions that start threads or wake them."""
     for owner in (_thread, threading):
         for name in ("start_new_thread", "_start_new_thread", "_start_joinable_thread"):
             if hasattr(owner, name):
                 yield owner, name
-    yield threading.Thread, "start"  # It keeps a thread that could not be started.
-    yield threading.Condition, "notify"  # Of queues, events and barriers, too.
+    yield threading.Thread, "start"  # A failed start would stay in threading's list.
+    yield threading.Condition, "notify"  # Queues, events and barriers use it, too.
     yield ThreadPoolExecutor, "submit"
 
 
 def wakes_nobody(door: Callable[..., Any], args: tuple[Any, ...]) -> bool:
-    """Whether no thread waits behind it."""
+    """Whether the call is a notify() for which no thread waits."""
     return door.__name__ == "notify" and not args[0]._waiters
 
 

@@ -1,4 +1,4 @@
-"""Names of what lies in one arena: each stands for one tensor, as long as that lives."""
+"""Unique names for the tensors in one arena; a name is free again when its tensor is gone."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ from . import _core
 
 
 class Names:
-    """No two tensors that live have the same."""
-
     def __init__(self) -> None:
         self._name_of: dict[int, str] = {}
         self._tensor_of: dict[str, _core.WeakStorage] = {}
 
     def unique(self, tensor: torch.Tensor, proposal: str) -> str:
-        """The name of a tensor as long as it lives."""
+        """The name of the tensor: its earlier one, or `proposal`, with " (2)" if that is taken."""
         known = self._name_of.get(id(tensor))
         if known is not None and self._is_of(known, tensor):
             return known
@@ -36,7 +34,7 @@ class Names:
         return alive is not None and _core.storage_id(alive) == _core.storage_id(tensor)
 
     def free(self, is_gone: Callable[[torch.Tensor], bool]) -> None:
-        """Names of such tensors may be given to others."""
+        """Frees the names of tensors that are gone, or for which `is_gone` is true."""
         for name, reference in list(self._tensor_of.items()):
             tensor = reference()
             if tensor is None or is_gone(tensor):

@@ -1,8 +1,8 @@
-"""Graphs of autograd that were there before a preview. Going backward through one uses it up, and
-leaves gradients where nobody would look for them: a preview ends there, or goes around.
+"""Protects autograd graphs that existed before a preview: backward through one frees it, and adds
+gradients that nothing would undo.
 
-argument with a graph    the preview has one over the same memory in its place, whose graph ends
-tensor within reach      backward ends the preview at its node; the calls will show what comes
+argument with a graph    the preview gets a tensor over the same memory with a graph of its own
+tensor within reach      the preview stops when backward reaches its node; real calls go on there
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .muted import LeavesTheProcess
 
 
 class _End(torch.autograd.Function):
-    """Where a graph ends. No leaf, as operators in place refuse those."""
+    """The end of an own graph. Its result is not a leaf, which in-place operators would refuse."""
 
     @staticmethod
     def forward(_ctx: Any, _anchor: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
@@ -30,7 +30,7 @@ class _End(torch.autograd.Function):
 
 
 def with_own_graph(value: Any) -> Any:
-    """What takes the place of a tensor with a graph; anything else as it is."""
+    """A replacement for a tensor that has a graph; any other value as it is."""
     if not isinstance(value, torch.Tensor) or value.grad_fn is None:
         return value
     with _core.NotFollowed(), torch.enable_grad():
@@ -39,7 +39,7 @@ def with_own_graph(value: Any) -> Any:
 
 @contextlib.contextmanager
 def closed(tensors: Iterable[torch.Tensor]) -> Iterator[None]:
-    """In its body LeavesTheProcess is raised where backward comes to one of these."""
+    """In its body LeavesTheProcess is raised when backward reaches one of these tensors."""
     nodes = {id(node): node for node in (t.grad_fn for t in tensors) if node is not None}
     hooks = [node.register_prehook(_end) for node in nodes.values()]
     try:

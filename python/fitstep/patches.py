@@ -1,10 +1,11 @@
-"""What Python does with tensors beside operators, seen while a step is followed.
+"""Patches of Python functions that read tensors or change settings without an operator, active
+while a step is followed. "flush": the operators that were recorded so far run first.
 
-numpy(), tolist(), deepcopy     what was called so far runs first; a preview shows a copy
-float(t), torch.tensor([t])     likewise, where PyTorch asks past operators
-get_rng_state()                 an operator of the program
-set_num_threads() and others    what was called so far runs first, under the old setting
-threads that start or wake      what was called so far runs first
+numpy(), tolist(), deepcopy     flush; a preview gets a copy
+float(t), torch.tensor([t])     flush, if PyTorch reads the value without an operator
+get_rng_state()                 becomes an operator of the program
+set_num_threads() and others    flush, under the old setting
+threads that start or wake      flush
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from .uninterrupted import SENDING, acting_at_once
 
 Function = Callable[..., Any]
 
-# Methods that give a tensor's number, and what a preview makes up.
+# Methods that return a tensor's value, and the made-up value that a preview gets.
 _NUMBERS: dict[str, object] = {
     "__float__": 1.0,
     "__int__": 1,
@@ -37,23 +38,23 @@ _NUMBERS: dict[str, object] = {
     "__bool__": True,
     "__complex__": 1j,
 }
-# Functions whose C++ reads memory by itself: max_pool1d() where nobody wants its gradient.
+# Functions whose C++ reads memory without an operator; max_pool1d() does so without gradients.
 _PAST_OPERATORS = ("max_pool1d", "choose_qparams_optimized")
-_LENDS = ("numpy", "__dlpack__", "data_ptr")  # What they give may be looked at later.
-_POINTS = ("data_ptr", "untyped_storage", "storage")  # What they give keeps no memory alive.
+_LENDS = ("numpy", "__dlpack__", "data_ptr")  # User code may read or write their result later.
+_POINTS = ("data_ptr", "untyped_storage", "storage")  # Their result keeps no memory alive.
 
 
 class _Patch:
-    """One attribute that has another value while a step is followed."""
+    """Replaces one attribute while a step is followed."""
 
     def __init__(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
         self._owner, self._name, self._make = owner, name, make
         self._original: Any = self
-        self._is_own = False  # And not inherited.
+        self._is_own = False  # The owner has the attribute itself, not from a base class.
 
     def put(self) -> None:
         original = getattr(self._owner, self._name)
-        if original is not self._original:  # For the first time, or somebody has replaced it.
+        if original is not self._original:  # The first time, or other code has replaced it.
             self._original, self._is_own = original, self._name in vars(self._owner)
             self._replacement = self._make(original)
         setattr(self._owner, self._name, self._replacement)
@@ -66,21 +67,21 @@ class _Patch:
 
 
 class _StandIn:
-    """Memory like that of a storage: tensors that share theirs share this, and have one address."""
+    """A copy of a storage's memory for a preview. Tensors that share the storage share the copy."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
-        self._of = _core.WeakStorage(tensor)  # No other has its number.
+        self._of = _core.WeakStorage(tensor)  # Keeps the storage's id from being used again.
         self._bytes = torch.zeros(
             _core.storage_bytes(tensor), dtype=torch.uint8, device=tensor.device
         )
         self._filled: set[object] = set()
 
     def has(self, tensor: torch.Tensor) -> bool:
-        """Whether it is over this memory."""
+        """Whether the tensor is a view of this copy."""
         return _core.storage_id(tensor) == _core.storage_id(self._bytes)
 
     def show(self, tensor: torch.Tensor, *, is_there: bool) -> torch.Tensor:
-        """What stands in for a tensor there, filled from it once if its bytes are there."""
+        """The tensor's view of this copy, with the tensor's bytes if these are there."""
         geometry = tensor.size(), tensor.stride(), tensor.storage_offset()
         whole = len(self._bytes) // tensor.element_size() * tensor.element_size()
         made = self._bytes[:whole].view(tensor.dtype).as_strided(*geometry)
@@ -93,8 +94,8 @@ class _StandIn:
 
 
 class _Weakly:
-    """Has the attributes of something that it does not keep alive. Who looks at all objects that
-    there are may look at it, too, when that is gone: a weakref.proxy raises even for isinstance."""
+    """Has the attributes of an object without keeping it alive. Code that looks at all objects may
+    meet this one after the object is gone; a weakref.proxy would raise even for isinstance."""
 
     def __init__(self, of: object) -> None:
         self._of = weakref.ref(of)
@@ -104,18 +105,16 @@ class _Weakly:
 
 
 class Patches:
-    """Those of one following."""
-
     def __init__(self, following: Followed) -> None:
         self._following = cast(Followed, _Weakly(following))
         self._all = list(self._make())
         self._sees_compiled = False
         self._put: list[_Patch] = []
         self._stand_ins: dict[int, _StandIn] = {}
-        self._pointed_at: list[_StandIn] = []  # Until all is undone.
+        self._pointed_at: list[_StandIn] = []  # Kept alive until the preview is undone.
 
     def put(self) -> None:
-        """Until `take_back` Python's calls are seen."""
+        """Puts the patches in place, until `take_back`."""
         frames = sys.modules.get("torch._dynamo.eval_frame")
         if hasattr(frames, "_callback_from_stance") and not self._sees_compiled:
             following = self._following
@@ -130,13 +129,13 @@ class Patches:
             self._put.append(patch)
 
     def take_back(self) -> None:
-        """All is as it was before `put`, also if that failed half-way."""
+        """Restores the originals, also if `put` failed half-way."""
         while self._put:
             self._put.pop().take_back()
         self._stand_ins = {}
 
     def forget_pointers(self) -> None:
-        """What a preview did by them has been undone."""
+        """Frees copies to which a preview had pointers, after it was undone."""
         self._pointed_at.clear()
 
     def _make(self) -> Iterator[_Patch]:
@@ -165,7 +164,7 @@ class Patches:
             yield _Patch(owner, "set_rng_state", lambda _: lambda new_state: set_state(new_state))
         for owner in (torch.cuda, torch.cuda.random):
             yield _Patch(owner, "get_rng_state", self.behind_all)
-        for owner, name in thread_doors():  # The other thread finds what was called so far.
+        for owner, name in thread_doors():  # The other thread may read results of the step.
             yield _Patch(owner, name, self.behind_all)
         for owner, name, _ in SENDING:
             yield _Patch(owner, name, self._at_once)
@@ -173,7 +172,7 @@ class Patches:
             yield _Patch(owner, name, self._behind_setting)
 
     def behind_all(self, original: Function) -> Function:
-        """The function, called when all that was called before has happened."""
+        """The function, with a flush before it."""
         following = self._following
 
         def function(*args: Any, **kwargs: Any) -> Any:
@@ -186,7 +185,7 @@ class Patches:
         return function
 
     def _at_once(self, send: Function) -> Function:
-        """`send`, which has a handler called before it returns."""
+        """`send` for a signal, with the handler called before it returns."""
         following = self._following
 
         def function(*args: Any) -> Any:
@@ -198,7 +197,7 @@ class Patches:
         return function
 
     def _behind_setting(self, change: Function) -> Function:
-        """`change`, called when what was called before has run under the old setting."""
+        """`change` of a setting, with a flush under the old setting before it."""
         following = self._following
 
         def function(*args: Any, **kwargs: Any) -> Any:
@@ -214,7 +213,7 @@ class Patches:
         return function
 
     def _behind_places(self, split: Function) -> Function:
-        """`tensor_split()`, which reads where to split past operators."""
+        """`tensor_split()`, which reads its split points without an operator."""
         following = self._following
 
         def function(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
@@ -227,7 +226,7 @@ class Patches:
         return function
 
     def _reading(self, name: str, original: Function) -> Function:
-        """A function that reads the memory of its argument past operators."""
+        """A function that reads its argument's memory without an operator."""
         following = self._following
 
         def function(input: torch.Tensor, *args: Any, **kwargs: Any) -> Any:  # noqa: A002
@@ -243,8 +242,7 @@ class Patches:
         return function
 
     def _number(self, made_up: object, original: Function) -> Function:
-        """The method that gives a tensor's number, also to who asks past operators, as does
-        torch.tensor([loss, ...])."""
+        """A tensor's `__float__` etc., with a flush if C++ calls it, as in torch.tensor([t])."""
         following = self._following
 
         def number(tensor: torch.Tensor, *args: Any) -> Any:
@@ -257,7 +255,7 @@ class Patches:
         return number
 
     def _with_bytes(self, name: str, original: Function) -> Function:
-        """The method of a tensor that reads its memory, called when its bytes are there."""
+        """The method of a tensor that reads its memory, with a flush before it."""
         following = self._following
 
         def method(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
@@ -281,7 +279,7 @@ class Patches:
         return method
 
     def _with_bytes_of_storages(self, original: Function) -> Function:
-        """The method of a storage that reads or writes memory, or tells where that is."""
+        """The method of a storage that reads or writes memory, or returns its address."""
         following, name = self._following, original.__name__
 
         def as_bytes(value: Any) -> Any:
@@ -311,20 +309,20 @@ class Patches:
                 result = original(*values, **kwargs)
                 if result is values[0]:
                     return storage
-                if isinstance(result, torch.UntypedStorage):  # A slice, over the same memory.
+                if isinstance(result, torch.UntypedStorage):  # A slice shares the memory.
                     self._lend(of[0], result)
                 return result
 
         return method
 
     def _moving(self, original: Function) -> Function:
-        """The method that gives a storage other memory: not to what is at home."""
+        """The method that gives a storage other memory; refused for a tensor in the arena."""
         following, name = self._following, original.__name__
 
         def method(storage: torch.UntypedStorage, *args: Any, **kwargs: Any) -> Any:
             if not following.is_asked():
                 return original(storage, *args, **kwargs)
-            if following.is_preview:  # It could not be put back.
+            if following.is_preview:  # A preview could not undo it.
                 raise LeavesTheProcess(name)
             following.flush(name)
             with _core.NotFollowed():
@@ -338,16 +336,16 @@ class Patches:
         return method
 
     def _lend(self, tensor: torch.Tensor, given: Any) -> None:
-        """`given` shows the tensor's memory; in a preview that is a stand-in's."""
+        """Notes that `given` is over the tensor's memory; in a preview it is over a copy."""
         was_lent = _core.is_lent(tensor)
         if not self._following.is_preview:
             _core.note_lender(tensor)
             self._following.arrays.note(tensor, given, was_lent=was_lent)
 
     def _stand_in(self, tensor: torch.Tensor, name: str, is_there: bool) -> torch.Tensor:
-        """What a preview gives to who looks at memory: he may write there, and nobody could undo
-        it. Where nobody knows the bytes they are zeros."""
-        if name not in READERS:  # Copies stay, and would stay zeros.
+        """A copy of the tensor, for code that gets its memory in a preview: nothing could undo a
+        write to the real memory. The copy holds zeros if the bytes are not known."""
+        if name not in READERS:  # deepcopy and pickle may keep their copy, and it would be zeros.
             if not is_there:
                 self._following.refuse(name, "needs the bytes of a tensor")
             return tensor
@@ -355,7 +353,7 @@ class Patches:
             return tensor if is_there else torch.zeros(tensor.shape, dtype=tensor.dtype)
         key = _core.storage_id(tensor)
         if any(one.has(tensor) for one in self._stand_ins.values()):
-            return tensor  # Over the storage of one, which it had been given.
+            return tensor  # It is a view of a copy already.
         if key not in self._stand_ins:
             self._stand_ins[key] = _StandIn(tensor)
         if name in _POINTS:
@@ -365,9 +363,9 @@ class Patches:
 
 @functools.cache
 def watch_generators(current: Callable[[], Followed | None]) -> None:
-    """From now on a state that a generator gives out is that behind all draws of a step so far."""
+    """From now on reading a generator's state in a step flushes first, so that all draws count."""
     kind = torch.Generator
-    attributes = gc.get_referents(kind.__dict__)[0]  # Written in C: setattr() would refuse.
+    attributes = gc.get_referents(kind.__dict__)[0]  # setattr() refuses classes written in C.
     for name in ("get_state", "clone_state", "graphsafe_get_state", "__reduce__"):
         attributes[name] = _behind_draws(getattr(kind, name), current)
     attributes["set_state"] = _when_there(kind.set_state, current)

@@ -1,4 +1,4 @@
-"""A variant of a step on its way from a recording to something that runs."""
+"""Planned: a program with its plan, and with the C++ variant that runs it."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from .settings import Settings
 
 @dataclass(eq=False)
 class Planned:
-    """A lowered recording with its plan, ready to run."""
+    """A program, its plan once there is one, and the variant that runs it."""
 
     step: Any  # _core.StepProgram
     plan: Any = None  # _core.Plan
     variant: Any = None  # _core.Variant
-    external_bytes: int = 0  # Inputs, outputs and closed-over tensors, which count in the peak.
+    external_bytes: int = 0  # Inputs, outputs and constants, which count in the budget.
     policy: str = "auto"
-    given_plan: Any = None  # A plan from a file, to be used as it is.
-    has_graph: bool = False  # Runs as one graph where that can be.
-    has_looked: bool = False  # At what codes make of what it evicts.
+    given_plan: Any = None  # A plan from a file, used as it is.
+    has_graph: bool = False  # Runs as one CUDA graph where possible.
+    has_looked: bool = False  # Codes for its copies were sampled, or are not wanted.
 
     @classmethod
     def of(cls, step: Any, settings: Settings, given_plan: Any = None) -> Planned:
-        """Yet to be planned. A graph has copies of what it reads and returns."""
+        """One without a plan. A CUDA graph needs copies of inputs and outputs."""
         copies = 2 if settings.cuda_graph else 1
         return cls(
             step,
@@ -35,15 +35,15 @@ class Planned:
         )
 
     def with_plan(self, plan: Any, given_plan: Any) -> Planned:
-        """The same step with another plan, which has yet to be made ready."""
+        """The same program with another plan, not ready to run yet."""
         return replace(self, plan=plan, variant=None, given_plan=given_plan, has_looked=False)
 
     def make_ready(self, homes: Any, bottom_bytes: int) -> None:
-        """Verifies the plan and makes the variant that runs it."""
+        """Verifies the plan and creates the variant that runs it."""
         self.variant = _core.Variant(self.step, self.plan, homes, bottom_bytes, self.has_graph)
 
     def take_over(self, new: Planned) -> None:
-        """Runs by the plan of `new` from now on, which is the same step."""
+        """Uses the plan and variant of `new` from now on, which is the same program."""
         self.step, self.plan, self.variant = new.step, new.plan, new.variant
         self.given_plan, self.has_looked = new.given_plan, new.has_looked
 

@@ -1,4 +1,4 @@
-"""Planning: the budgets of a session, and the questions that it asks the planner.
+"""Planning: the budgets of a session in bytes, and its questions to the planner.
 
 budgets, homes, programs --> _core.BudgetQuestion --> plans within them, or BudgetTooSmall
 """
@@ -20,11 +20,11 @@ from .homes import Homes
 from .planned import Planned, external_bytes_of
 from .settings import Settings
 
-_SAVE_ANEW = "compile without plan= and save the new plan"
+_SAVE_ANEW = "call compile without plan=, and save the new plan with step.plan.save(path)"
 
 
 class Planning:
-    """The budgets and plans of one session. All sizes are in bytes."""
+    """The budgets and plans of one session; all sizes are in bytes."""
 
     def __init__(self, settings: Settings, device: Any) -> None:
         self.settings = settings
@@ -32,31 +32,30 @@ class Planning:
         self.places = Homes(device.alignment_bytes())
         self.planned: list[Planned] = []
         self.budget_bytes = 0
-        self.outside_bytes = 0  # Of the budget, what a GPU holds beside tensors.
+        self.outside_bytes = 0  # Part of the budget: what a GPU holds beside tensors.
         self.below = Below()
         self.arena_bytes: int | None = None  # Of the open arena; None while none is open.
-        self.next_capacity = 0  # Of the plans that were found last.
+        self.next_capacity = 0  # Bytes of arena that the plans found last were made for.
         self._make_below: Callable[[int], Below] = lambda _: Below()
 
     @property
     def is_free(self) -> bool:
-        """Whether the budget is at least the peak of plain PyTorch: then it may grow."""
+        """Whether the budget may grow: it is None, or a share of 100 % or more."""
         asked = written("budget", self.settings.budget)
         return not asked.bytes and (asked.percent == 0 or asked.percent >= 100)
 
     @property
     def tensor_bytes(self) -> int:
-        return max(self.budget_bytes - self.outside_bytes, 0)  # What of the budget is for tensors.
+        return max(self.budget_bytes - self.outside_bytes, 0)
 
     @property
     def around_bytes(self) -> int:
-        """What of the budget is neither the arena's nor that of tensors outside."""
+        """Bytes of the budget that are neither in the arena nor inputs, outputs or constants."""
         parts = self.split()
         around = parts.reserve_bytes + parts.host_bytes + parts.staging_bytes
         return around + self.outside_bytes
 
     def split(self, external_bytes: int = 0) -> _core.Budget:
-        """The parts of the budget: arena, reserve, host and staging."""
         return _core.split_budget(self.tensor_bytes, self._beside(external_bytes))
 
     def _beside(self, external_bytes: int) -> _core.BesideArena:
@@ -64,13 +63,12 @@ class Planning:
         return _core.BesideArena(external_bytes, self.below.pieces, alignment)
 
     def set_budget(self, plain_peak_bytes: int, links: Links) -> None:
-        """The budgets in bytes, from what the user gave; also what copies between tiers cost."""
+        """Turns the user's budgets into bytes, and measures what copies between tiers cost."""
         self._make_below = partial(Below.of, self.settings, plain_peak_bytes, links)
         self.outside_bytes = self.device.outside_bytes()
         self.take_budget(self.asked_bytes(plain_peak_bytes))
 
     def asked_bytes(self, plain_peak_bytes: int) -> int:
-        """Of the budget that the user gave."""
         return asked_bytes(self.settings.budget, plain_peak_bytes, self.outside_bytes)
 
     def take_budget(self, budget_bytes: int) -> None:
@@ -79,31 +77,31 @@ class Planning:
         self.below = self._make_below(self.tensor_bytes)
 
     def budget_for(self, height_bytes: int, external_bytes: int) -> int:
-        """The least budget that leaves a capacity of `height_bytes`."""
+        """The smallest budget whose arena has `height_bytes`."""
         beside = self._beside(external_bytes)
         return _core.budget_for(height_bytes, beside) + self.outside_bytes
 
     def forget(self, one: Planned | None) -> None:
-        """Drops a program that is never run again."""
+        """Drops a program that never runs again."""
         self.planned = [other for other in self.planned if other is not one]
 
     def plan(self, new: list[Planned], *, replan: bool) -> list[Planned]:
-        """Plans `new`, and with `replan` all others again. While no arena is open, it also chooses
-        which homes are below.
+        """Plans `new`; with `replan`, plans all other programs of the session again, too. While no
+        arena is open, the planner also chooses which homes are on the host tier or the disk.
 
-        Raises BudgetTooSmall with the largest floor and the least budget that works for all, and
-        PlanFileError for a given plan of another program, or with homes elsewhere.
+        Raises BudgetTooSmall with the largest floor and a budget that works for all programs.
+        Raises PlanFileError if a given plan is for another program or for homes in other places.
         """
         every = self.planned + new
         todo = every if replan else new
-        # A given plan is used for a new program only: later homes may lie elsewhere.
+        # Only a new program uses its given plan: when others are planned again, homes may move.
         given = [one.given_plan if one in new else None for one in todo]
         question = self._question(external_bytes_of(every))
         for one, plan in zip(todo, given, strict=True):
             if plan is not None and plan.program_hash() != one.step.hash():
                 raise PlanFileError(
                     "the plan file is for another program: the step function, the shapes, the "
-                    "optimizer or PyTorch changed since it was saved",
+                    "optimizer or PyTorch changed after it was saved",
                     todo=_SAVE_ANEW,
                 )
             question.add(one.step, one.policy, plan)
@@ -114,7 +112,7 @@ class Planning:
             if plan is not None and not _core.has_homes_at(one.step, plan, answer.places):
                 raise PlanFileError(
                     "the plan file has parameters, buffers or optimizer state at other addresses "
-                    "than this arena",
+                    "than this model's arena",
                     todo=_SAVE_ANEW,
                 )
         if self.arena_bytes is None:
@@ -141,11 +139,11 @@ class Planning:
         )
 
     def take_least(self, planned: list[Planned]) -> tuple[int, int]:
-        """Sets the budget to the least that is found for these programs; returns the floor and that
-        budget, as BudgetTooSmall names them."""
+        """Sets the budget to the smallest that has plans for these programs. Returns the floor and
+        this budget in bytes, the same numbers as in BudgetTooSmall."""
         question, nothing = self._question(external_bytes_of(planned)), 1
         question.is_free, question.budget_bytes = False, nothing
-        here = self.below.machine()  # No tier is measured for a budget of nothing.
+        here = self.below.machine()  # For a budget of 1 byte no tier is measured.
         question.machine_for = lambda n: self._machine_for(n) if n > nothing else here
         for one in planned:
             question.add(one.step, one.policy, None)
@@ -158,7 +156,7 @@ class Planning:
         return floor, least
 
     def frontier(self, one: Planned) -> list[_core.Plan]:
-        """Plans of one program for all budgets, while no arena is open."""
+        """Plans of one program for all budgets. REQUIRES: no arena is open."""
         return _core.frontier_of(one.step, self._question(one.external_bytes))
 
     def _question(self, external_bytes: int) -> _core.BudgetQuestion:

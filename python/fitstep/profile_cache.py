@@ -1,5 +1,5 @@
-"""The profile on disk: one JSON file per machine, builds of torch and fitstep, and setting that
-changes kernels."""
+"""The profile on disk: measured times of operators, copies and codes. There is one JSON file for
+each combination of machine, build of torch, build of fitstep and settings of kernels."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 _FORMAT = 4
 _LEAST_BLOCK_BYTES = 1 << 14
-_SECONDS_BETWEEN_WRITES = 10.0  # Programs that calls make: each writes all there is.
-_CODED_BYTES = 1 << 22  # What a GPU codes is measured with so many.
+_SECONDS_BETWEEN_WRITES = 10.0  # For programs that calls make: a write saves the whole profile.
+_CODED_BYTES = 1 << 22  # Pinned bytes that measuring codes on a GPU needs.
 _MOST_BLOCK_BYTES = 1 << 25
 _LEAST_FILE_BYTES = 1 << 20
 _MOST_FILE_BYTES = 1 << 27
@@ -51,7 +51,7 @@ def _processor() -> str:
 
 
 def _build() -> tuple[int, int]:
-    """Of fitstep's own module: what was found out about its operators holds for these."""
+    """Size and time of fitstep's own module: measured facts hold for this build only."""
     file = os.stat(_core.__file__)
     return file.st_size, file.st_mtime_ns
 
@@ -63,10 +63,9 @@ def _texts(found: object) -> dict[str, str]:
 
 
 class ProfileCache:
-    """Measurements of calls, kept from process to process.
+    """Measurements of operators, kept from process to process.
 
-    A file that is damaged or from another format is started anew: everything in it can be measured
-    again.
+    A damaged file, or one in another format, is ignored: everything in it can be measured again.
     """
 
     def __init__(self, device: torch.device | None = None, folder: Path | None = None) -> None:
@@ -97,7 +96,7 @@ class ProfileCache:
         self.profile.load(self._known)
 
     def under(self, settings: tuple[object, ...]) -> ProfileCache:
-        """That of calls under other settings of torch, which are `settings` now."""
+        """The cache for `settings`, which torch has now."""
         found = self._under.get(settings)
         if found is None:
             found = self._under[settings] = ProfileCache(self._torch_device)
@@ -105,8 +104,7 @@ class ProfileCache:
         return found
 
     def _read(self) -> tuple[dict[str, str], ...]:
-        """Calls, and what copies to the host tier, the disk tier and in codes cost, each by what
-        was measured."""
+        """The file's measurements of operators, host copies, disk copies and codes."""
         try:
             content = json.loads(self.path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -122,9 +120,9 @@ class ProfileCache:
         return _texts(content.get("calls")), links[0], links[1], codecs
 
     def host_link(self, host_budget_bytes: int) -> str:
-        """What copies to the host tier cost here, for the planner; measured if need be.
+        """The measured cost of copies to the host tier, as text for the planner.
 
-        Measuring takes five blocks, which must be within what plans will have there.
+        Measuring takes five blocks, which together fit into the host budget.
         """
         eighth = max(host_budget_bytes // 8, _LEAST_BLOCK_BYTES)
         block_bytes = min(1 << (eighth.bit_length() - 1), _MOST_BLOCK_BYTES)
@@ -133,17 +131,17 @@ class ProfileCache:
         known = self._host_links.get(of)
         if known is None:
             known = str(self.device.measure_link(threads, block_bytes))
-            if not self.device.can_lock(block_bytes):  # For another process it may be otherwise.
+            if not self.device.can_lock(block_bytes):  # Another process may be able to.
                 return known
             self._host_links[of] = known
             self._write()
         return known
 
     def disk_link(self, disk_budget_bytes: int, file: dict[str, Any]) -> str:
-        """What copies to the disk tier cost here, for the planner; measured if need be.
+        """The measured cost of copies to the disk tier, as text for the planner.
 
-        `file`: the options of the tier's file. Measuring takes a quarter of the budget there, a
-        second or so, and at most 1 GiB of writes. Raises CoreError or OSError if it cannot.
+        `file`: the options of the tier's file. Measuring takes a quarter of the disk budget, about
+        a second, and at most 1 GiB of writes. Raises CoreError or OSError if the drive fails.
         """
         eighth = max(disk_budget_bytes // 8, _LEAST_FILE_BYTES)
         file_bytes = min(1 << (eighth.bit_length() - 1), _MOST_FILE_BYTES)
@@ -160,8 +158,8 @@ class ProfileCache:
         return known
 
     def codecs(self, piece_bytes: int) -> str:
-        """What codes of copies to tiers below cost here, for the planner; measured if need be, in
-        a fraction of a second."""
+        """The measured cost of codes (compression), as text for the planner. Measuring takes a
+        fraction of a second."""
         threads = torch.get_num_threads()
         of = f"{piece_bytes} bytes, beside {threads} threads"
         known = self._codecs.get(of)
@@ -174,10 +172,8 @@ class ProfileCache:
         return known
 
     def lower(self, recorder: Any, session: Session) -> Any:
-        """The StepProgram of a recording, with all that it needs measured.
-
-        Calls are measured in what the session's arena has free between steps.
-        """
+        """The StepProgram of a recording, after measuring its operators in memory that the
+        session's arena has free between steps. Raises CaptureError."""
 
         def show(done: int, every: int) -> None:
             if self.progress is not None:
@@ -188,12 +184,12 @@ class ProfileCache:
         except _core.CoreError as error:
             raise CaptureError(
                 str(error.args[1]),
-                todo="this operator cannot be part of a compiled step; replace it, or report it",
+                todo="replace this operator, which cannot be part of a step, or report it",
             ) from None
 
     def write(self, *, at_once: bool = True) -> None:
-        """Keeps what is known now, or only what was not written for some seconds. A folder that
-        cannot be written to costs time, nothing else."""
+        """Writes the profile to disk if it is new; without `at_once` at most every 10 s. If the
+        folder is not writable, the next process measures again."""
         is_time = at_once or time.monotonic() - self._written >= _SECONDS_BETWEEN_WRITES
         if is_time and self.profile.save() != self._known:
             self._write()

@@ -1,4 +1,4 @@
-"""The programs of a step: a variant for each segment that its calls have, up to a number."""
+"""The programs of a step: one variant for each different segment of its calls, up to a limit."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from .session import Session
 from .uninterrupted import uninterrupted
 from .variants import Recorded, Variant
 
-_MOST_IN_CALL = 8  # Times the variants that are kept.
+_MOST_IN_CALL = 8  # A call may keep so many times `max_variants`.
 
 
 class Programs:
-    """Of one step. `follower` is told of the segments that have programs."""
+    """The programs of one step. `follower` is told which segments have programs."""
 
     def __init__(
         self, maker: Maker, session: Session, most: int, audits: Audits, follower: Any
     ) -> None:
         self.maker, self.session, self.audits = maker, session, audits
         self.variants: list[Variant] = []  # In the order in which they were made.
-        self.previewed = 0  # Variants that compile has found.
-        self.last: Variant | None = None  # To have run.
-        self.dropping: dict[int, torch.Tensor] = {}  # Parameters whose gradients a call drops.
+        self.previewed = 0  # How many variants compile found.
+        self.last: Variant | None = None  # The one that ran last.
+        self.dropping: dict[int, torch.Tensor] = {}  # Parameters whose gradients a call clears.
         self.plain_peak_bytes = 0
         self._most_variants = most
         self._follower = follower
-        self._used = self._used_before = 0  # Runs of variants; and before the present call.
-        self._in_call = 0  # Variants that a call has run, less with each call that has run fewer.
+        self._used = self._used_before = 0  # Runs of variants: so far, and before this call.
+        self._in_call = 0  # Most variants in a recent call; decays by 1 with each call.
         session.programs.add(self)
 
     def add(self, variants: list[Variant], plan: Any = None) -> None:
-        """Plans, verifies and makes ready. Raises before anything of the user's has changed; where
-        the arena has to grow and cannot, all programs of the session are to be made anew."""
+        """Plans and verifies the variants, and makes them ready to run. Raises before any user
+        state has changed. If the arena has to grow and cannot, all programs are forgotten."""
         if not variants:
             return
         plain_peak_bytes = self.plain_peak_bytes
@@ -112,18 +112,19 @@ class Programs:
 
     @property
     def _most(self) -> int:
-        """Twice those of compile or of a call, as each may take another branch."""
+        """How many variants to keep: twice those of compile or of a call fit at least, as the next
+        call may take another branch."""
         in_call = min(2 * self._in_call, _MOST_IN_CALL * self._most_variants)
         return max(self._most_variants, 2 * self.previewed, in_call)
 
     @property
     def has_room(self) -> bool:
-        """For one more variant, with none forgotten."""
+        """Whether one more variant fits without forgetting another."""
         return len(self.variants) < self._most
 
     def make_room(self) -> None:
-        """At a call's end: forgets the variants that were used least recently, where there are too
-        many. A call that needs more keeps them, or the next one would make them anew."""
+        """At a call's end: forgets the least recently used variants, if there are too many. Those
+        of a call that needs more than the limit stay, because the next call needs them again."""
         in_call = sum(one.last_used > self._used_before for one in self.variants)
         self._in_call = max(in_call, self._in_call - 1)
         spare = len(self.variants) - self._most
@@ -144,12 +145,12 @@ class Programs:
         self.variants += variants
 
     def forget(self, variant: Variant) -> None:
-        """The program is never run again."""
+        """Drops a program, which never runs again."""
         self.variants.remove(variant)
         self.session.planning.forget(variant.planned)
 
     def _forget_all(self) -> None:
-        """There is no arena, and no program of the session."""
+        """Closes the arena and drops all programs of the session."""
         session = self.session
         for programs in session.programs:
             programs.variants, programs.previewed = [], 0
@@ -158,10 +159,10 @@ class Programs:
         session.planning.places.clear()
 
     def add_in_call(self, variant: Variant, one: Recorded) -> Variant:
-        """Makes the variant of what a call has recorded ready; or another one for the same."""
+        """Makes a call's new variant ready, or a new variant of the same recording; returns it."""
         try:
             self.add([variant])
-        except ArrayIsAlive:  # What it shows stays where it is; all programs are to be made anew.
+        except ArrayIsAlive:  # The array's tensor must not move, so all programs are made again.
             self._check_no_address(self._at_home())
             self._forget_all()
             variant = self.maker.take_up(one)
@@ -170,11 +171,10 @@ class Programs:
         return variant
 
     def variant_of(self, segment: Any) -> Variant:
-        """The variant of a known segment."""
         return next(v for v in self.variants if v.segment is segment)
 
     def take_up(self, one: Recorded) -> Variant:
-        """The variant of a segment that a call has and nobody knew."""
+        """The variant of a call's new segment, ready to run."""
         variant = self.maker.take_up(one)
         self.maker.cache.write(at_once=False)
         made = self.add_in_call(variant, one)
@@ -183,17 +183,17 @@ class Programs:
         return made
 
     def begin_call(self) -> None:
-        """Those that run from now on are this call's."""
+        """Variants that run from now on are this call's."""
         self._used_before = self._used
 
     def known(self) -> list[Any]:
-        """The segments to follow, that which ran last first."""
+        """The segments for the present settings, the most recently used first."""
         now = ambient()
         fitting = [v for v in self.variants if v.ambient == now]
         return [v.segment for v in sorted(fitting, key=lambda v: -v.last_used)]
 
     def note(self, variant: Variant, seconds: float) -> None:
-        """One more run of a variant."""
+        """Notes a run of a variant."""
         self._used += 1
         variant.last_used = self._used
         variant.note_run(seconds)
@@ -201,14 +201,14 @@ class Programs:
 
     @property
     def unrepeatable(self) -> list[str]:
-        """Operators that do not repeat their own bits from run to run, with the user's line."""
+        """Operators whose bits differ from run to run, with file and line."""
         return sorted(
             {describe_op(v.step, op) for v in self.variants for op in v.step.unrepeatable()}
         )
 
 
 def add_homes(variants: list[Variant], session: Session) -> dict[str, torch.Tensor]:
-    """Makes places for all that has to be at home. Returns what is there already."""
+    """Adds homes for the variants' persistent tensors. Returns the tensors to move in, by name."""
     tensors: dict[str, torch.Tensor] = {}
     for variant in variants:
         for name, (size, on_device) in variant.sizes.items():

@@ -1,4 +1,4 @@
-"""One line on a terminal while fitstep profiles and plans; nothing in a pipe."""
+"""The progress line on stderr while fitstep profiles and plans."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def progress_line(wanted: bool | None) -> Iterator[Callable[[str, float], None] | None]:
-    """Yields `show(what, share done)`, or None if there is nobody to show it to."""
+    """Yields `show(what, share from 0 to 1)`, or None if no line is wanted."""
     if wanted is None:
         wanted = sys.stderr.isatty()
     if not wanted:
         yield None
         return
-    state = random.getstate()  # Rich draws from it when it is imported.
+    state = random.getstate()  # Importing rich draws random numbers.
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 

@@ -1,4 +1,4 @@
-"""Operators of users and other packages that may be a part of programs."""
+"""declare_pure(): custom operators that fitstep may plan like PyTorch's own."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from .errors import FitstepError
 
 
 def declare_pure(*operators: Any) -> None:
-    """Has steps plan these operators as they plan PyTorch's own: measured, recomputed where that
-    is cheaper than to keep, with what they make at planned addresses.
+    """Lets fitstep plan these custom operators like PyTorch's own: their results get planned
+    addresses inside the budget, and are recomputed if that is cheaper than keeping them.
 
-    Without it a custom operator runs between the programs of a step, once per call and in its turn,
-    as with plain PyTorch: whatever it does is right, and what it makes is beside the budget.
+    Call it before `compile`, if `BudgetTooSmall` names a custom operator. Without it a custom
+    operator runs between the programs of a step, as in plain PyTorch, outside the budget.
 
-    You promise that what a kernel makes follows from its arguments alone, bit for bit; that it
-    reads and changes nothing else, as settings, closures or autocast; that it keeps nothing that it
-    was given, has made or has requested. fitstep does not check that.
+    You promise three things, which fitstep does not check. The operator's results depend on its
+    arguments alone, bit for bit. It reads and changes nothing else, such as settings or closures.
+    It keeps no reference to its arguments, its results or its temporary memory.
 
     Args:
-        operators: names ("mylib::attention") of operators that are registered, or what
-            `torch.library.custom_op` or `torch.ops` give. All overloads are meant.
+        operators: names ("mylib::attention") of registered operators, or the objects that
+            `torch.library.custom_op` or `torch.ops` return. All overloads are declared.
 
     Raises:
         FitstepError: there is no such operator.
@@ -35,11 +35,11 @@ def declare_pure(*operators: Any) -> None:
 
 
 def unplanned(names: frozenset[str]) -> str:
-    """What who asks for less than is planned hears of operators that are not."""
+    """The note of a BudgetTooSmall about custom operators."""
     return (
-        f"{', '.join(sorted(names))} run between the programs of the step, and what lives there is "
-        "kept: fitstep.declare_pure() has operators planned whose results follow from their "
-        "arguments alone."
+        f"{', '.join(sorted(names))} run between the programs of the step, which keeps all tensors "
+        "that are alive there. If their results depend on their arguments alone, call "
+        "fitstep.declare_pure() with their names before compile."
     )
 
 
@@ -54,6 +54,6 @@ def _name_of(operator: Any) -> str:
     space, _, rest = name.partition("::")
     if not rest or not hasattr(getattr(torch.ops, space), rest):
         raise FitstepError(
-            f"{operator!r} is no operator", todo='register it first, and give "namespace::name"'
+            f"{operator!r} is no operator", todo='register it first, and pass "namespace::name"'
         )
     return name

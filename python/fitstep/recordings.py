@@ -1,8 +1,8 @@
-"""The recordings of a preview: the function runs on its own objects, and no kernel runs.
+"""The recordings of a preview: the function runs on the user's objects, and no kernel runs.
 
-call 0    first step: makes optimizer state
-call 1    steady step; and so on, while calls differ
-again     call 0 once more: is it the same? Then all was put back
+call 0    the first step, which creates optimizer state
+call 1    the steady step; then more calls while each differs from the one before
+again     call 0 once more: if it records the same, everything was put back
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from .state import Reach
 from .undo import Undo, put_back
 from .variants import Recorded, roles_of, storage_id
 
-_AHEAD = 8  # Calls of a preview at most: RAdam has another formula from its sixth step on,
-_AHEAD_CALLS = 20_000  # as far as so many operators are recorded in all.
-_MOST_MADE_UP = 256  # Values in one call.
-_MOST_CALLS = 5_000_000  # Of functions, behind the first: a loop may wait for what never comes.
-_SMALL = 1 << 16  # Elements of tensors whose contents a preview compares.
+_AHEAD = 8  # Most calls of a preview. RAdam changes its formula at its sixth step.
+_AHEAD_CALLS = 20_000  # Most operators of a preview, from the second call on.
+_MOST_MADE_UP = 256  # Most made-up values in one call.
+_MOST_CALLS = 5_000_000  # Most calls of functions after a made-up value, which may loop for ever.
+_SMALL = 1 << 16  # A preview compares contents of tensors with at most so many elements.
 
 
 @dataclass
@@ -54,7 +54,7 @@ class Previewed:
 
 
 class Recordings:
-    """Those of one preview of a step function."""
+    """Runs and undoes the calls of one preview."""
 
     def __init__(self, of: Previewed, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self._of = of
@@ -62,7 +62,7 @@ class Recordings:
         self._following = Following(of.profile, self._flush, of.session.room)
         self._recorded: list[Recorded] = []
         self._begin: dict[int, tuple[str, str]] = {}  # roles_of() before the preview.
-        self._roles: dict[int, tuple[str, str]] = {}  # Where the present call begins.
+        self._roles: dict[int, tuple[str, str]] = {}  # roles_of() before the present call.
         self._call = 0
         self._part = 0
         self._arguments = arguments_in(args, kwargs)
@@ -70,10 +70,10 @@ class Recordings:
         self._made_up = False
         self._repeats = False
         self._existing = Existing()
-        self._watch: Any = None  # Who is told what the function enters.
+        self._watch: Any = None  # The watch of entered functions.
         self._first: Undo | None = None
-        self.dropping: dict[int, torch.Tensor] = {}  # Parameters whose gradients calls drop.
-        self.was_cut = False  # Before the first call's end: nobody knows what later ones read.
+        self.dropping: dict[int, torch.Tensor] = {}  # Parameters whose gradients calls clear.
+        self.was_cut = False  # The first call stopped early, so reads of later calls are unknown.
 
     @property
     def between(self) -> frozenset[str]:
@@ -81,10 +81,11 @@ class Recordings:
         return frozenset(self._following.between)
 
     def run(self) -> tuple[list[Recorded], int]:
-        """Raises CaptureError where what a recording does cannot be put back."""
+        """The recorded segments, and how many operators they have in all. Raises CaptureError if
+        something that the function does cannot be put back."""
         if torch.is_anomaly_enabled() and torch.is_anomaly_check_nan_enabled():
             raise CaptureError(
-                "a step is compiled under torch.autograd.detect_anomaly(), which looks at the "
+                "compile is called under torch.autograd.detect_anomaly(), which reads the "
                 "values of all gradients",
                 todo="compile outside it, or use detect_anomaly(check_nan=False)",
             )
@@ -106,13 +107,13 @@ class Recordings:
                 oldest.backward()
             finally:
                 gc.collect()
-                if self._first is not None:  # What the preview made is gone: that may change it.
+                if self._first is not None:  # Finalizers of the preview's objects may change state.
                     put_back(self._first)
             self._first = None  # It holds memory that tensors are about to leave.
         self._following.tell()
-        self._following.forget()  # Optimizers that the step has made hold what they step.
+        self._following.forget()  # Optimizers made in the step hold parameters.
         self._check_gone(recorded + self._recorded)
-        self._recorded = []  # Who moves tensors home counts those that hold their memory.
+        self._recorded = []  # Moving tensors home counts the tensors that hold their memory.
         return recorded, self._calls
 
     def _record(self, reach: Reach) -> list[Recorded]:
@@ -129,7 +130,7 @@ class Recordings:
         return recorded
 
     def _check_gone(self, recorded: list[Recorded]) -> None:
-        """Raises CaptureError where a tensor of the preview is held by what nobody could see."""
+        """Raises CaptureError if something that fitstep cannot see holds a preview's tensor."""
         found = self._following.core.guesses()
         for one in recorded:
             found += [*one.externals, *(tensor for _, tensor in one.survivors)]
@@ -142,13 +143,13 @@ class Recordings:
             of, size = left[0], _core.storage_bytes(left[0])
             what = f"{size} bytes" if of.dtype is torch.uint8 else f"shape {tuple(of.shape)}"
             raise CaptureError(
-                f"the step keeps a tensor of {what} where fitstep cannot see it, and "
-                "compile, which runs the step without kernels, cannot take it away again",
+                f"the step keeps a tensor of {what} where fitstep cannot see it; compile ran "
+                "the step without kernels, and cannot remove this tensor again",
                 todo="keep tensors in attributes, lists or dicts that the step function reaches",
             )
 
     def _may_find_grads(self, reach: Reach) -> bool:
-        """Whether another function leaves gradients that are not there yet."""
+        """Whether another compiled step leaves gradients that do not exist yet."""
         return any(True for _ in self._missing_grads(reach))
 
     def _missing_grads(self, reach: Reach) -> Iterator[torch.Tensor]:
@@ -179,17 +180,17 @@ class Recordings:
                 entering(reach, self._existing, undo.add, self._following.note) as self._watch,
                 muted(),
                 importing_nothing(self._of.tried_imports),
-                optimized_execution(False),  # It counts runs, and other ones follow.
+                optimized_execution(False),  # torch.jit would count runs and then optimize.
                 closed(place.tensor for place in reach.unique()),
             ):
-                contextvars.copy_context().run(act)  # What it sets there goes with the copy.
+                contextvars.copy_context().run(act)  # Context variables it sets go with the copy.
         except FirstImport as first:
             first.undo = undo
             raise
         finally:
-            self._watch = None  # It holds what was looked at.
+            self._watch = None  # It holds walked objects.
             put_back(undo, self._following.core.undo_writes)
-            # What another recording makes in the same place has the same name, and home.
+            # A tensor that another recording makes in the same place gets the same name and home.
             self._of.session.names.free(is_made)
 
     def _record_calls(self, first: int = 0, *, puts_grads: bool = False) -> None:
@@ -209,7 +210,7 @@ class Recordings:
                 return
 
     def _record_call(self, call: int) -> bool:
-        """Whether it came to its end."""
+        """Records one call. Returns whether the function ran to its end."""
         self._call, self._part, self._made_up, self._asked = call, 0, False, 0
         self._watch.limit(-1, _end)
         following = self._following
@@ -220,18 +221,18 @@ class Recordings:
                 result = detached(self._of.function(*args, **kwargs))
                 if following.error is None:
                     self._end_segment(is_last=True)
-                del result  # Not before: the caller of a step holds it, too.
+                del result  # A real caller holds the result at the segment's end, too.
                 self._name_tensors()
                 self._calls += following.core.recorded()
         except FirstImport as error:
             self._give_up(error)
             raise
-        except LeavesTheProcess as error:  # Its calls will show what comes then.
+        except LeavesTheProcess as error:  # Real calls will show the rest.
             self._give_up(error)
             return False
         except BaseException as error:
-            # With a value that nobody knows the function may well refuse to go on; and nobody has
-            # said that there will be a second call. An interrupt is the user's, now.
+            # After a made-up value the function may raise rightly, and so may a second call, which
+            # the user may never make. A KeyboardInterrupt is the user's, so it is raised.
             if isinstance(error, KeyboardInterrupt) or (not self._made_up and not call):
                 raise
             self._give_up(error)
@@ -246,7 +247,7 @@ class Recordings:
         return True
 
     def _give_up(self, error: BaseException) -> None:
-        """What is recorded so far stays; frames that the error holds hold tensors."""
+        """Keeps what is recorded so far; clears the error's frames, which hold tensors."""
         self._following.error = None
         for held in (error, error.__context__, error.__cause__):
             if held is not None:
@@ -256,13 +257,13 @@ class Recordings:
 
     def _flush(self, name: str) -> bool:
         self._end_segment(is_last=False)
-        if not self._made_up:  # What it has made that is small holds guesses from now on.
+        if not self._made_up:  # From now on values may be made up.
             self._made_up = True
             self._watch.limit(_MOST_CALLS, _end)
-        if not name:  # Nobody has asked: an array shows what was written.
+        if not name:  # No value is asked for: a setting changed, or lent memory was written.
             return False
         self._asked += is_asked_for_values(name)
-        if self._asked > _MOST_MADE_UP:  # It may wait for a value that never comes.
+        if self._asked > _MOST_MADE_UP:  # It may loop until a value that never comes.
             raise LeavesTheProcess(name)
         return False
 
@@ -287,8 +288,8 @@ class Recordings:
         self._recorded.append(one)
 
     def _name_tensors(self) -> None:
-        """What the call's tensors are, by where they are at its begin and at its end."""
-        if self._repeats:  # They are those of the first time.
+        """Notes role and name of the call's tensors: where they are before and after the call."""
+        if self._repeats:  # The first recording has named them.
             return
         with _core.Unwatched():
             now = roles_of(self._reach(), self._of.session)
@@ -302,10 +303,11 @@ class Recordings:
                 if i in now:
                     one.roles[i] = now[i]
             one.label = label_of(one, self._args, self._kwargs)
-        self._roles = now  # The next call begins where this one has ended.
+        self._roles = now
 
     def _check_same(self, first: list[Recorded], contents: list[list[bytes]]) -> None:
-        """What the first call does once more, after everything was put back, must be the same."""
+        """Raises CaptureError unless the first call records the same when it is repeated after
+        everything was put back."""
         for i, (a, b) in enumerate(zip(first, self._recorded, strict=False)):
             at = a.segment.difference(b.segment)
             if at < 0 and contents[i] == self._contents(b):
@@ -313,8 +315,8 @@ class Recordings:
             longer = a if at < a.segment.op_count() else b
             name, _module, file, line = longer.segment.call_text(max(at, 0))
             raise CaptureError(
-                "compile runs the step function without kernels to see what it does, and cannot "
-                "put back all that this changes in Python: the second time "
+                "compile runs the step function twice without kernels, and could not put back "
+                "all that the first run changed in Python: the second time "
                 + (f"{name.partition('(')[0]} is called otherwise" if at >= 0 else "it uses other")
                 + (" numbers" if at < 0 else ""),
                 where=f"{file}:{line}" if file else None,
@@ -323,13 +325,14 @@ class Recordings:
             )
         if len(first) != len(self._recorded) and not self._made_up:
             raise CaptureError(
-                "compile runs the step function without kernels to see what it does, and the "
-                "second time it does something else",
-                todo="keep state that changes from step to step where fitstep can see it",
+                "compile runs the step function twice without kernels, and the second time the "
+                "function calls more or fewer operators",
+                todo="keep state that changes from step to step where fitstep can see it: in "
+                "attributes, lists, dicts, tensors or numpy arrays that the function reaches",
             )
 
     def _contents(self, one: Recorded) -> list[bytes]:
-        """Of small tensors that the first call has made of numbers in Python."""
+        """The bytes of small tensors that the call created from Python numbers."""
         found = []
         for tensor in one.externals:
             is_small = tensor.numel() <= _SMALL and tensor.device.type == "cpu"
@@ -342,8 +345,8 @@ class Recordings:
 
 
 def _oldest() -> torch.Tensor:
-    """A result older than all of the step. In a thread's queue younger nodes come first: its
-    backward pass takes away what one that has raised left there, and what that holds."""
+    """A result older than all of the step's. A thread's autograd queue runs younger nodes first, so
+    its backward pass removes what a backward pass that raised has left in the queue."""
     with torch.inference_mode(False), torch.enable_grad():
         return torch.zeros((), requires_grad=True, device="cpu").clone()
 
@@ -353,18 +356,18 @@ def _end() -> None:
 
 
 def is_made(tensor: torch.Tensor) -> bool:
-    """Whether a preview has made it: no kernel has."""
+    """Whether a preview created the tensor, without a kernel."""
     return bool(_core.is_hollow(tensor) or _core.is_guess(tensor))
 
 
 def tensors_in(args: Any, kwargs: Any) -> list[torch.Tensor]:
-    """The tensors among arguments."""
+    """The strided tensors in the arguments, also in containers."""
     leaves = tree_leaves((args, kwargs))
     return [x for x in leaves if isinstance(x, torch.Tensor) and x.layout is torch.strided]
 
 
 def arguments_in(args: Any, kwargs: Any) -> frozenset[int]:
-    """Their storages."""
+    """Ids of the storages of tensors_in()."""
     return frozenset(map(storage_id, tensors_in(args, kwargs)))
 
 
@@ -383,7 +386,7 @@ def label_of(one: Recorded, args: Any, kwargs: Any) -> str:
 def recorded_of(
     ended: Ended, arguments: frozenset[int], roles: dict[int, tuple[str, str]]
 ) -> Recorded:
-    """A segment as `end_segment()` gives it, with what is known of its tensors."""
+    """A Recorded of the segment, with those `roles` that are of its tensors."""
     segment, externals, survivors = ended.segment, ended.externals, ended.survivors
     ids = [storage_id(t) for t in externals] + [storage_id(t) for _, t in survivors]
     found = {i: roles[i] for i in ids if i in roles}

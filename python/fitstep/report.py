@@ -1,4 +1,4 @@
-"""Predicted against measured, for every variant of a compiled step."""
+"""step.report(): memory, time and copies of every variant of a compiled step."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _CODED_LINES = 5
 
 
 class SavedText:
-    """A program or a plan, for saving it to a file."""
+    """The text form of a program or a plan, which `save` writes to a file."""
 
     def __init__(self, what: str, text: Callable[[], str]) -> None:
         self._what = what
         self._text = text
 
     def save(self, path: str | Path) -> None:
-        """Writes the text form; `fitstep show` and `fitstep verify` read it without PyTorch."""
+        """Writes the text. `fitstep show` and `fitstep verify` read the file without PyTorch."""
         Path(path).write_text(self._text(), encoding="utf-8")
 
     def __str__(self) -> str:
@@ -38,86 +38,86 @@ class SavedText:
 
 @dataclass
 class CodedCopy:
-    """A value that was copied to a tier below in a code, in the last step that did so."""
+    """A compressed copy to the host or the disk, as of the last step that made one."""
 
     name: str
     tier: str  # "host" or "disk".
     code: str  # "zero_value" or "zstd".
     size_bytes: int
-    written_bytes: int  # To the disk in whole blocks; read back, too.
+    written_bytes: int  # Compressed; to the disk in whole blocks. As many are read back.
 
 
 @dataclass
 class PackedValue:
-    """A value that is held in fewer bytes of the arena from its last whole use until it is read."""
+    """A saved tensor that the arena holds packed until the backward pass reads it."""
 
     name: str
-    code: str  # The operator that packs it: what the bytes are is in its documentation.
+    code: str  # Name of the operator that packs it.
     size_bytes: int
     packed_bytes: int
 
 
 @dataclass
 class VariantReport:
-    """One variant. Bytes unless said otherwise; seconds are of one step."""
+    """One variant. `..._bytes` and `..._s` (seconds) are of one step."""
 
     label: str
     ops: int
-    kept_ops: int  # Run once; their results stay until nobody reads them any more.
-    recomputed_ops: int  # Runs beyond the first.
-    packed: list[PackedValue]  # Held in fewer bytes while nobody needs all of them.
-    evicted_bytes: int  # Copied to the host tier in one step, in codes where these are used,
-    prefetched_bytes: int  # and from there, decoded.
-    host_tier_bytes: int  # What the host tier must hold for it.
-    disk_written_bytes: int  # Copied to the disk tier in one step, in codes where these are used,
-    disk_read_bytes: int  # and from there, decoded.
-    disk_tier_bytes: int  # What the disk tier must hold for it.
-    coded_copies: list[CodedCopy]  # Those to tiers below that are made in a code.
-    floor_bytes: int
-    peak_bytes: int
-    height_bytes: int
-    external_bytes: int
-    total_bytes: int  # What the step holds: height, inputs, outputs, constants, reserve.
+    kept_ops: int  # Ops that run once in a step; nothing recomputes their results.
+    recomputed_ops: int  # Runs of ops beyond the first.
+    packed: list[PackedValue]  # Saved tensors that the arena holds packed.
+    evicted_bytes: int  # Copied to the host tier, after compression.
+    prefetched_bytes: int  # Copied back from there, after decompression.
+    host_tier_bytes: int  # Size that the host tier must have for this plan.
+    disk_written_bytes: int  # Copied to the disk tier, after compression.
+    disk_read_bytes: int  # Copied back from there, after decompression.
+    disk_tier_bytes: int  # Size that the disk tier must have for this plan.
+    coded_copies: list[CodedCopy]  # Copies to the host or the disk that are compressed.
+    floor_bytes: int  # Proven: no plan of this variant has an arena below this.
+    peak_bytes: int  # The most that live storages of the arena have at once.
+    height_bytes: int  # The arena that the plan needs; above the peak where gaps stay free.
+    external_bytes: int  # Inputs, outputs and constants, which are outside the arena.
+    total_bytes: int  # All that the step holds: height, external, reserve, host, staging, GPU.
     predicted_s: float
-    bound_s: float
-    bound: str
+    bound_s: float  # Proven: no plan with the same moves is predicted faster.
+    bound: str  # Which bound `bound_s` is.
     runs: int
     measured_s: float | None  # Median of the last 1,000 runs; on a GPU from step to step.
-    moves: str = ""  # What the policy did.
-    graph_runs: int = 0  # Of the runs, those that went to the GPU as one graph.
-    graph_refusal: str = ""  # Why others did not, where that was asked for.
-    left_out: list[str] = field(default_factory=list)  # Ways whose test failed, and how.
+    moves: str = ""  # What the policy did, for example "recompute".
+    graph_runs: int = 0  # Runs that the GPU got as one CUDA graph.
+    graph_refusal: str = ""  # With cuda_graph=True: why other runs were not one graph.
+    left_out: list[str] = field(default_factory=list)  # Forms of ops whose test failed, and how.
 
 
 @dataclass
 class Report:
-    """What `step.report()` returns. `print` it, or take `to_json()`."""
+    """What `step.report()` returns. `print` it, or call `to_json()`."""
 
     budget_bytes: int
-    plain_peak_bytes: int
-    home_bytes: int
-    reserve_bytes: int
-    outside_bytes: int  # What a GPU holds beside tensors, which counts in the budget.
-    host_bytes: int  # Allowed beside the arena, for the optimizers' own numbers.
-    host_budget_bytes: int  # Of the host tier, beside the budget; 0 without one.
-    evicted_bytes: int  # Copied to the host tier in all steps,
-    prefetched_bytes: int  # and from there.
-    host_pageable: str  # Why a GPU's host tier is not page-locked: copies are slower; "" if it is.
-    disk_budget_bytes: int  # Of the disk tier; 0 without one.
-    disk_homes_bytes: int  # Of that, for homes.
+    plain_peak_bytes: int  # What plain PyTorch needs.
+    home_bytes: int  # In the arena: parameters, buffers and optimizer state, between steps too.
+    reserve_bytes: int  # In the arena: for requests of kernels that the profile did not see.
+    outside_bytes: int  # Part of the budget: what a GPU holds beside tensors.
+    host_bytes: int  # Part of the budget, beside the arena: for optimizers' own small tensors.
+    host_budget_bytes: int  # The host tier, beside the budget; 0 without one.
+    evicted_bytes: int  # Copied to the host tier in all steps.
+    prefetched_bytes: int  # Copied back from there in all steps.
+    host_pageable: str  # Why a GPU's host tier is not pinned, so copies are slower; "" if it is.
+    disk_budget_bytes: int  # The disk tier, beside the budget; 0 without one.
+    disk_homes_bytes: int  # Part of the disk budget: parameters and state that live there.
     disk_dir: str
-    disk_is_direct: bool | None  # Whether copies go past the page cache; None before there are any.
-    disk_written_bytes: int  # In all steps, in whole blocks: what wears the drive.
-    disk_read_bytes: int
-    staging_bytes: int  # Of the budget, for what is on its way to the disk tier and back.
-    floor_bytes: int  # No budget below this can work.
-    unforeseen_requests: int
+    disk_is_direct: bool | None  # Whether copies bypass the page cache; None before the first copy.
+    disk_written_bytes: int  # In all steps, in whole blocks: the wear of the drive.
+    disk_read_bytes: int  # In all steps.
+    staging_bytes: int  # Part of the budget: buffers for copies to the disk tier and back.
+    floor_bytes: int  # Proven: no budget below this works.
+    unforeseen_requests: int  # Requests of kernels that the profile did not see.
     unforeseen_bytes: int
-    violations: int
-    misplaced_results: int
-    audited_calls: int  # Of the calls, those that plain PyTorch has made too, with equal bits,
-    audit_s: float  # what that took beside them,
-    audit_left_out: str  # and why the last one that was due was left out; "" if it was not.
+    violations: int  # Requests of kernels that ordinary memory served.
+    misplaced_results: int  # Results of kernels that were copied to their planned address.
+    audited_calls: int  # Calls that plain PyTorch computed too, with equal bits.
+    audit_s: float  # Seconds that audits took beside these calls.
+    audit_left_out: str  # Why the last audit that was due was skipped; "" if it was not.
     variants: list[VariantReport] = field(default_factory=list)
 
     def to_json(self) -> str:
@@ -136,11 +136,11 @@ class Report:
         if self.audited_calls or self.audit_left_out:
             why = f"; left out: {self.audit_left_out}" if self.audit_left_out else ""
             lines.append(
-                f"audits {self.audited_calls} calls equal to plain PyTorch's bit by bit, in "
+                f"audits {self.audited_calls} calls have plain PyTorch's bits, checked in "
                 f"{self.audit_s:.3g} s{why}"
             )
         if self.outside_bytes:
-            lines.append(f"GPU    {size(self.outside_bytes)} of the budget beside tensors")
+            lines.append(f"GPU    holds {size(self.outside_bytes)} beside tensors, in the budget")
         if self.host_budget_bytes:
             lines.append(
                 f"host   evicted {size(self.evicted_bytes)}, prefetched "
@@ -148,7 +148,7 @@ class Report:
                 + (f"; pageable: {self.host_pageable}" if self.host_pageable else "")
             )
         if self.disk_budget_bytes:
-            how = {None: "", True: ", past the page cache", False: ", through the page cache"}
+            how = {None: "", True: " (no page cache)", False: " (through the page cache)"}
             lines.append(
                 f"disk   written {size(self.disk_written_bytes)}, read "
                 f"{size(self.disk_read_bytes)} so far in {self.disk_dir}"
@@ -178,12 +178,12 @@ class Report:
                 )
             lines += _coded_lines(one.coded_copies)
             if one.graph_runs or one.graph_refusal:
-                why = f"; others one by one: {one.graph_refusal}" if one.graph_refusal else ""
-                lines.append(f"  graph  {one.graph_runs} runs went to the GPU as one{why}")
+                why = f"; the others op by op: {one.graph_refusal}" if one.graph_refusal else ""
+                lines.append(f"  graph  {one.graph_runs} runs as one CUDA graph{why}")
             lines += [f"  unused {why}" for why in one.left_out]
             lines += [
                 f"  bytes  peak {size(one.peak_bytes)}, height {size(one.height_bytes)}, "
-                f"inputs and outputs {size(one.external_bytes)}, in all {size(one.total_bytes)}",
+                f"inputs and outputs {size(one.external_bytes)}, total {size(one.total_bytes)}",
                 f"  time   predicted {one.predicted_s * 1e3:.3g} ms, measured {measured}, "
                 f"bound {one.bound_s * 1e3:.3g} ms ({one.bound})",
             ]
@@ -191,7 +191,7 @@ class Report:
 
 
 def _coded_lines(copies: list[CodedCopy]) -> list[str]:
-    """What each code saved, the most first."""
+    """What compression of copies saved, the largest saving first."""
     if not copies:
         return []
     size = _core.format_bytes
@@ -204,18 +204,18 @@ def _coded_lines(copies: list[CodedCopy]) -> list[str]:
 
 
 def _packed_lines(values: list[PackedValue]) -> list[str]:
-    """The same of what is held in fewer bytes in the arena."""
+    """What packing in the arena saved, the largest saving first."""
     if not values:
         return []
     saved = _core.format_bytes(sum(v.size_bytes - v.packed_bytes for v in values))
     return [
-        f"  packed {len(values)} values, {saved} less while they wait",
+        f"  packed {len(values)} values, {saved} less until they are read",
         *_most_saved([(v.name, v.code, v.size_bytes, v.packed_bytes) for v in values]),
     ]
 
 
 def _most_saved(values: list[tuple[str, str, int, int]]) -> list[str]:
-    """A line each for those (name, code, bytes, bytes in the code) that save most."""
+    """One line for each (name, code, bytes, bytes in the code) of the largest savings."""
     size = _core.format_bytes
     most = sorted(values, key=lambda value: value[3] - value[2])
     lines = [
@@ -228,7 +228,6 @@ def _most_saved(values: list[tuple[str, str, int, int]]) -> list[str]:
 
 
 def _variant_report(variant: Variant, session: Session) -> VariantReport:
-    """Of one variant."""
     planned, measured = variant.planned, variant.measured
     assert planned is not None
     certificate = planned.plan.certificate()
@@ -273,7 +272,6 @@ def _variant_report(variant: Variant, session: Session) -> VariantReport:
 
 
 def make_report(programs: Programs) -> Report:
-    """Collects what is known now."""
     session, audits = programs.session, programs.audits
     counters = session.counters()
     reports: list[VariantReport] = []

@@ -1,4 +1,4 @@
-"""What a step function returns, without the graphs that its tensors hang on."""
+"""Detaches the tensors in what a step function returns."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from .state import forms
 
 
 def detached(result: Any, within: tuple[int, ...] = ()) -> Any:
-    """A result whose tensors have no graph: in containers that PyTorch knows (pytrees), and in
-    dataclass objects. What holds no tensor is the very object that was returned, and so is what
-    holds itself. `within`: ids of the containers around it."""
+    """The result with detached tensors, also inside pytrees and dataclass objects. An object that
+    holds no tensor, or that holds itself, is returned as it is. `within`: ids of the containers
+    around `result`."""
     if id(result) in within:
         return result
     within = (*within, id(result))
@@ -25,7 +25,7 @@ def detached(result: Any, within: tuple[int, ...] = ()) -> Any:
         values = [detached(value, within) for value in fields.values()]
         is_same = all(a is b for a, b in zip(values, fields.values(), strict=True))
         return result if is_same else _make(type(result), dict(zip(fields, values, strict=True)))
-    # Not tree_flatten(): it is in a cycle with what it is given, and would keep graphs alive.
+    # tree_flatten() makes a reference cycle with its argument, which would keep graphs alive.
     node = _pytree.SUPPORTED_NODES.get(_pytree._get_node_type(result))
     if node is None:
         return result
@@ -36,7 +36,7 @@ def detached(result: Any, within: tuple[int, ...] = ()) -> Any:
 
 
 def _fields(result: Any) -> dict[str, Any] | None:
-    """The state of a dataclass object if it is its fields and nothing else."""
+    """The fields of a dataclass object; None if the object has other attributes, too."""
     if not dataclasses.is_dataclass(result) or isinstance(result, type):
         return None
     if forms.plain_form_of(type(result)) is not None:
@@ -49,5 +49,5 @@ def _fields(result: Any) -> dict[str, Any] | None:
 def _make(kind: type, fields: dict[str, Any]) -> Any:
     made: Any = object.__new__(kind)
     for name, value in fields.items():
-        object.__setattr__(made, name, value)  # Also where the dataclass is frozen.
+        object.__setattr__(made, name, value)  # Works for frozen dataclasses, too.
     return made

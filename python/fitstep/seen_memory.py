@@ -1,9 +1,10 @@
-"""Which tensors stay in their memory, because somebody may look at it past them.
+"""Finds tensors that must not move into the arena, because other objects use their memory directly.
 
-    a = model.weight.detach().numpy()      reads and writes the weight's memory by its address
-    nn.Parameter(torch.from_numpy(a))      so does a
+    a = model.weight.detach().numpy()      `a` reads and writes the weight's memory by its address
+    nn.Parameter(torch.from_numpy(a))      `a` does so here, too
 
-Tensors over the same storage move with it; a numpy array, a DLPack capsule or a buffer does not.
+Tensors that share a storage move with it; numpy arrays, DLPack capsules and buffers do not. Memory
+that such an object may use is called "lent".
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ from .state import Reach
 
 
 class ArrayIsAlive(FitstepError):
-    """Memory has to move, and an array that shows it would stay behind."""
+    """A tensor has to move, and a numpy array over its memory would not move with it."""
 
 
 def note_holders(
     reach: Reach, arguments: list[torch.Tensor], recorded: list[Any], session: Any
 ) -> bool:
-    """Looks for holders of memory, of arguments and within reach, that are no tensors which Python
-    can find. It stays where it is. If they are arrays of numpy, made by DLPack, which leaves no
-    mark, it counts as lent. Returns whether any does that did not before."""
+    """Finds storages, of arguments and within reach, that are held by more than the tensors that
+    Python can find. They stay where they are. Those under a numpy array, made by DLPack, are marked
+    as lent. Returns whether a storage was marked that was not lent before."""
     tensors = list({id(t): t for t in [*(p.tensor for p in reach.unique()), *arguments]}.values())
     tensors = [t for t in tensors if t.layout is torch.strided and t.device.type == "cpu"]
     tensors = [t for t in tensors if _core.has_storage(t) and _core.storage_bytes(t) > 0]
@@ -77,9 +78,9 @@ def note_holders(
 
 
 def _overlapping(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-    """Those in whose memory another one has another storage: slices of storages are such."""
+    """Tensors whose memory overlaps another storage's, as slices of storages do."""
     found: dict[int, torch.Tensor] = {}
-    last: torch.Tensor | None = None  # Which of those before ends last.
+    last: torch.Tensor | None = None  # Of the tensors before, the one that ends last.
     for tensor in sorted(tensors, key=_core.storage_begin):
         key = _core.storage_id(tensor)
         begin, end = _core.storage_begin(tensor), _end_of(tensor)
@@ -95,7 +96,7 @@ def _end_of(tensor: torch.Tensor) -> int:
 
 
 def _under_arrays(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-    """Those in whose storage an array of numpy lies that Python can find."""
+    """Tensors over whose storage there is a numpy array that Python can find."""
     if not tensors:
         return []
     in_frames = list(all_locals())
@@ -109,7 +110,7 @@ def _under_arrays(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
     return [tensor for tensor in tensors if has_array(tensor)]
 
 
-# Derived classes may have others.
+# ndarray's own getters: derived classes may override them.
 _ARRAY: Any = np.ndarray
 _INTERFACE = _ARRAY.__array_interface__.__get__
 _SHAPE, _STRIDES = _ARRAY.shape.__get__, _ARRAY.strides.__get__
@@ -117,7 +118,7 @@ _SIZE, _ITEM_SIZE = _ARRAY.size.__get__, _ARRAY.itemsize.__get__
 
 
 def _bounds(array: Any) -> tuple[int, int]:
-    """Addresses of its first byte, and behind its last."""
+    """Addresses of the array's first byte and of the byte after its last."""
     at = _INTERFACE(array)["data"][0]
     steps = [(n - 1) * stride for n, stride in zip(_SHAPE(array), _STRIDES(array), strict=True)]
     low, high = (sum(pick(0, step) for step in steps) for pick in (min, max))
@@ -125,14 +126,14 @@ def _bounds(array: Any) -> tuple[int, int]:
 
 
 def _with_bases(tensors: list[torch.Tensor]) -> tuple[list[torch.Tensor], Counter[int]]:
-    """These and those that they are views of; and, by id, how often views hold one."""
+    """The tensors and the bases of views among them; and how many views hold each base, by id."""
     bases = [base for tensor in tensors for base in _core.bases_of(tensor)]
     return list({id(t): t for t in [*tensors, *bases]}.values()), Counter(map(id, bases))
 
 
 def forget_dead_arrays(lent: list[torch.Tensor]) -> list[torch.Tensor]:
-    """Those of `lent`, whose memory was given to numpy, that numpy has still. Of the others it is
-    forgotten: their memory is the tensor's alone."""
+    """Those lent tensors whose memory numpy or others may still use. The others are marked as not
+    lent any more."""
     of = {_core.storage_id(tensor): tensor for tensor in lent}
     addresses = _with_addresses() if of else set()
     known_alive = [tensor for key, tensor in of.items() if key in addresses]
@@ -144,11 +145,11 @@ def forget_dead_arrays(lent: list[torch.Tensor]) -> list[torch.Tensor]:
     grads = set(map(id, _core.grads_of(every)))
     over, by_views = _with_bases([t for t in every if _is_over(t, of)])
     known = Counter(_core.storage_id(t) for t in over)
-    alive = {key for key, tensor in of.items() if _core.use_count(tensor) > known[key]}  # Capsule.
+    alive = {key for key, tensor in of.items() if _core.use_count(tensor) > known[key]}
     past = _core.references_past_containers(over, all_objects())
     own = {id(tensor) for tensor in lent}
     for tensor, references in zip(over, past, strict=True):
-        # Each a capsule, or the leaf of a gradient.
+        # Each such reference is a capsule, or the leaf whose gradient this is.
         cores = _core.cores_of(tensor) - by_views[id(tensor)]
         by_array = references - held[id(tensor)] - _core.is_held_by_core(tensor)
         has_array = by_array > 0 and id(tensor) not in own
@@ -161,29 +162,29 @@ def forget_dead_arrays(lent: list[torch.Tensor]) -> list[torch.Tensor]:
 
 
 class Arrays:
-    """Numpy arrays, and addresses, that a call makes of tensors. Where all those of one storage are
-    gone at the call's end, it is the tensors' alone: nobody has to look among all objects for who
-    has it."""
+    """The numpy arrays and addresses that a call takes of tensors. If those of a storage are gone
+    at the call's end, it is not lent any more, without a search among all objects."""
 
     def __init__(self) -> None:
         self._of: dict[int, tuple[_core.WeakStorage, list[Callable[[], Any]]]] = {}
-        self._running: _Running | None = None  # There once the call has made an address.
-        self._collections = 0  # Up to then.
+        self._running: _Running | None = None  # Set when the call takes its first address.
+        self._collections = 0  # collections() at that time.
 
     def note(self, tensor: torch.Tensor, given: Any, *, was_lent: bool) -> None:
-        """`given` shows the tensor's memory, which `was_lent` before. Views of an array hold it."""
+        """Notes that `given`, an array or an address, is over the tensor's memory. `was_lent`: the
+        memory was lent before. Views of an array keep the array alive."""
         key = _core.storage_id(tensor)
         if type(given) is int:
             if self._running is None:
                 self._running, self._collections = _Running(), collections()
             _addresses.append((_core.WeakStorage(tensor), weakref.ref(self._running)))
         if was_lent and key not in self._of:
-            return  # To others, too.
+            return  # An earlier call lent it, so it stays lent.
         found = self._of.setdefault(key, (_core.WeakStorage(tensor), []))
         found[1].append(_reference_to(given))
 
     def forget(self) -> None:
-        """At the call's end."""
+        """To be called at the call's end: ends the lending of storages that nobody uses."""
         pointers = pointers_since(self._collections) if self._running else []
         self._running = None
         for storage, arrays in self._of.values():
@@ -200,7 +201,7 @@ class Arrays:
 
 
 class _Running:
-    """A call. Somebody may have the addresses that it has made, until it ends."""
+    """Lives as long as a call. Addresses that the call took count as used until then."""
 
 
 def _is_any_in(addresses: list[int], tensor: torch.Tensor) -> bool:
@@ -208,15 +209,15 @@ def _is_any_in(addresses: list[int], tensor: torch.Tensor) -> bool:
 
 
 def _reference_to(given: Any) -> Callable[[], Any]:
-    """Gives None where nobody has it any more, as far as that can be told."""
+    """Returns a function that returns None once `given` is gone, if that can be found out."""
     if type(given) is np.ndarray:
         return weakref.ref(given)
-    if type(given) is int:  # An address, as long as Python keeps the number.
+    if type(given) is int:  # An address; gone when Python drops the number.
         return lambda: given if sys.getrefcount(given) > _OWN_REFERENCES else None
     return lambda: given
 
 
-# That Python still has, of tensors whose memory is lent for that.
+# (storage, holder of an address in it): the storage is lent as long as the holder is there.
 _addresses: list[tuple[_core.WeakStorage, Callable[[], Any]]] = []
 
 
@@ -225,18 +226,18 @@ def _forget_gone_addresses() -> None:
 
 
 def _with_addresses() -> set[int]:
-    """Storages of which Python has an address."""
+    """Ids of storages of which Python code has an address."""
     _forget_gone_addresses()
     tensors = (of() for of, _ in _addresses)
     return {_core.storage_id(tensor) for tensor in tensors if tensor is not None}
 
 
-_OWN_REFERENCES = 2  # To what a closure holds: the closure's, and that of who counts.
+_OWN_REFERENCES = 2  # References to `given` in the lambda: the closure's, and getrefcount's own.
 
 
 def fill_hollow_tensors(ghosts: Container[int]) -> None:
-    """A preview has failed: what user code holds of it holds zeros, or using it would crash.
-    `ghosts`: storages of those that stay hollow."""
+    """After a failed preview: gives zeros to hollow tensors that user code holds, because using
+    them would crash. `ghosts`: ids of storages that stay hollow."""
     for tensor in _all_tensors():
         if tensor.layout is not torch.strided or not _core.has_storage(tensor):
             continue
@@ -246,19 +247,19 @@ def fill_hollow_tensors(ghosts: Container[int]) -> None:
 
 
 def check_not_lent(tensors: list[torch.Tensor], name_of: Callable[[torch.Tensor], str]) -> None:
-    """Raises ArrayIsAlive where numpy has the memory of one of them, which has to move now."""
+    """Raises ArrayIsAlive if numpy uses the memory of one of `tensors`, which have to move now."""
     for tensor in forget_dead_arrays([t for t in tensors if _core.is_lent(t)]):
         raise ArrayIsAlive(
-            f"a numpy array (or a pointer) shows the memory of {name_of(tensor)}, which has to "
-            "move for this call; the array would stay behind and show other numbers",
+            f"a numpy array or a pointer uses the memory of {name_of(tensor)}, which has to move "
+            "for this call; the array would not move, and show old numbers",
             where=user_location(),
-            todo="keep a copy instead (t.numpy().copy()), or compile with the largest arguments as "
-            "example",
+            todo="keep a copy instead (t.numpy().copy()), or pass the largest arguments as "
+            "example= of compile",
         )
 
 
 def _all_tensors() -> list[torch.Tensor]:
-    """That Python knows."""
+    """All tensors that Python's garbage collector tracks."""
     return _core.tensors_among(all_objects())
 
 
@@ -272,7 +273,7 @@ def _is_over(value: Any, storages: Container[int]) -> bool:
 
 
 def stays_where_it_is(tensor: torch.Tensor, session: Any) -> bool:
-    """Whether that was found for the tensor's memory."""
+    """Whether the tensor's memory must not move: it is lent, or note_holders() found a holder."""
     if _core.is_lent(tensor):
         return True
     found = (ref() for ref in session.staying)

@@ -1,4 +1,4 @@
-"""Which session a step function joins: the one in which its model is at home already."""
+"""All open sessions. A step joins the session whose arena holds its model, or opens a new one."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _sessions: weakref.WeakSet[Session] = weakref.WeakSet()
 
 
 def session_for(tensors: list[torch.Tensor], settings: Settings, device: torch.device) -> Session:
-    """The open session in which a storage is at home already, or a new one on that device.
+    """The open session whose arena holds one of `tensors`, or a new session on `device`.
 
-    Raises BudgetError when a session is joined with another budget, and SettingError for a graph
-    on the CPU.
+    Raises BudgetError if that session has another budget, SettingError for cuda_graph=True on the
+    CPU, and CaptureError if the tensors are in two arenas.
     """
     if settings.cuda_graph and device.type == "cpu":
         raise SettingError("cuda_graph", True, "False for a model on the CPU, which has no graphs")
@@ -41,9 +41,9 @@ def session_for(tensors: list[torch.Tensor], settings: Settings, device: torch.d
         return session
     if len(found) > 1:
         raise CaptureError(
-            "the step function uses models that were compiled apart, in two arenas",
+            "the step function uses models that are in the arenas of two compiled steps",
             todo="close() one of the compiled steps, and compile the function that uses all models "
-            "first",
+            "before the others",
         )
     session = found.pop()
     check_joins(settings, session.settings, session.planning.below, session.planning.budget_bytes)
@@ -51,19 +51,18 @@ def session_for(tensors: list[torch.Tensor], settings: Settings, device: torch.d
 
 
 def ghosts() -> set[int]:
-    """Storages of all tensors that stand for gradients which a step has dropped."""
+    """Ids of the storages of all ghosts: tensors that stand for gradients which a step dropped."""
     every = [session.ghosts.values() for session in _sessions]
     return {_core.storage_id(ghost) for one in every for _, ghost in one}
 
 
-_taken: list[_core.WeakStorage] = []  # By DLPack, where nothing has been compiled yet.
-_MOST_TAKEN = 1024  # Then those that are gone are left out.
+_taken: list[_core.WeakStorage] = []  # Lent by DLPack before anything was compiled.
+_MOST_TAKEN = 1024  # After each so many, storages that are gone are removed.
 
 
 def _watch_dlpack() -> None:
-    """From now on tensors whose memory somebody takes by DLPack count as lent once anything is
-    compiled: they cannot be resized then. For numpy() PyTorch does it. Who took memory before is
-    found by compile: see seen_memory.py."""
+    """From now on notes tensors whose memory is taken by DLPack; they count as lent once a step is
+    compiled. For numpy() PyTorch does so itself. compile finds earlier users: seen_memory.py."""
     for owner, name in (
         (torch.Tensor, "__dlpack__"),
         (torch.utils.dlpack, "to_dlpack"),
@@ -94,7 +93,7 @@ _watch_dlpack()
 def _run_before_a_fork() -> None:
     following = current()
     if following is not None and following.is_asked() and not following.is_preview:
-        following.flush("fork")  # The child sees what was called so far.
+        following.flush("fork")  # The child may read results of the step.
 
 
 def _forsake_all() -> None:
@@ -103,7 +102,7 @@ def _forsake_all() -> None:
         session.forsake()
 
 
-# DataLoader workers are forked: they find nothing of an arena, so it is never copied for them.
+# Forked processes, such as DataLoader workers, get no copy of an arena.
 os.register_at_fork(before=_run_before_a_fork, after_in_child=_forsake_all)
 
 
@@ -112,5 +111,5 @@ def _end_all() -> None:
         session.access.end()
 
 
-# A thread that comes back from a step to an interpreter that is gone ends the process by abort().
+# A thread that returns from a step after the interpreter has ended would call abort().
 atexit.register(_end_all)

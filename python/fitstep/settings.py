@@ -1,4 +1,4 @@
-"""What the user decides beside the budget, looked at before anything runs."""
+"""The arguments of `compile` that are settings, and their checks before anything runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST_EFFORT = 1_000_000
 
 @dataclass(eq=False)
 class Settings:
-    """Of a session. Raises BudgetError or SettingError for what cannot be meant."""
+    """The settings of one session. Raises BudgetError or SettingError for a wrong one."""
 
     budget: int | str | None
     policy: str = "auto"
@@ -43,7 +43,7 @@ class Settings:
         check_switch("host_codes", self.host_codes)
         check_switch("cuda_graph", self.cuda_graph)
         if self.disk_dir is not None and self.disk_budget is None:
-            raise SettingError("disk_dir", self.disk_dir, "only where disk_budget= is given too")
+            raise SettingError("disk_dir", self.disk_dir, "None without disk_budget=")
         check_choice("policy", self.policy, tuple(_core.policy_names()))
         check_int("seed", self.seed, 0, 2**64 - 1)
         check_int("effort", self.effort, 1, _MOST_EFFORT)
@@ -75,12 +75,12 @@ def check_path(name: str, value: object, allowed: str = "the path of a file") ->
 
 
 def several(name: str, given: Any, kind: type, what: str) -> list[Any]:
-    """The one or more objects of a kind that were given, in a list."""
+    """`given`, None, one object of `kind` or several, as a list. Raises SettingError for others."""
     if given is None:
         return []
     if isinstance(given, kind):
         return [given]
-    allowed = f"{what}, or several in a list"
+    allowed = f"{what}, or a list of them"
     if isinstance(given, torch.nn.Module) or not isinstance(given, Iterable):
         raise SettingError(name, given, allowed)
     found = list(given)

@@ -1,4 +1,4 @@
-"""Where recorded calls come from, for messages: module, file and line."""
+"""Where an operator was called, for messages: module, file and line."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def user_frame() -> tuple[str, int]:
 
 
 class Sources:
-    """Where each recorded call comes from. A backward op comes from where its forward op was."""
+    """The source of each recorded operator. A backward op has the source of its forward op."""
 
     def __init__(self) -> None:
         self._modules: list[str] = []
@@ -37,7 +37,7 @@ class Sources:
 
     @contextlib.contextmanager
     def following(self, roots: dict[str, torch.nn.Module]) -> Iterator[None]:
-        """Follows which module's forward is running, for modules below `roots`."""
+        """In its body notes which module's forward is running, for modules below `roots`."""
         for root, module in roots.items():
             for name, child in module.named_modules():
                 self._names.setdefault(id(child), f"{root}.{name}" if name else root)
@@ -52,7 +52,7 @@ class Sources:
             self._modules.clear()
 
     def forget(self) -> None:
-        """Drops what was noted for the backward pass of an earlier call."""
+        """Drops the sources of forward ops of earlier calls."""
         self._forward.clear()
 
     def _enter(self, module: torch.nn.Module, _args: Any) -> None:
@@ -63,7 +63,7 @@ class Sources:
             self._modules.pop()
 
     def now(self) -> _Source:
-        """Module path, file and line of the call that is being recorded."""
+        """Module path, file and line of the operator that is called now."""
         node = torch._C._current_autograd_node()
         if node is not None:
             return self._forward.get(node._sequence_nr(), _NOWHERE)

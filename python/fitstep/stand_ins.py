@@ -1,8 +1,8 @@
-"""What takes the place of values within reach while a step is previewed.
+"""Replacements (stand-ins) for values within reach while a step is previewed.
 
-open files, progress bars, trackers     take nothing
-iterators                               give nothing
-queues, connections, archives           take nothing; asked for something they end the preview
+open files, progress bars, trackers     ignore what is written
+iterators                               copies if possible; others raise when they are advanced
+queues, connections, archives           ignore what is put; a read stops the preview
 text in memory, hashes                  copies
 """
 
@@ -47,7 +47,7 @@ _OUTSIDE = frozenset(
 
 
 class _StandIn:
-    """For the thread that has made it; others get what they ask for."""
+    """Acts on the thread that created it; other threads reach the real object."""
 
     def __init__(self, real: Any) -> None:
         self._real = real
@@ -58,7 +58,7 @@ class _StandIn:
 
 
 class HeldIterator(_StandIn):
-    """Stands for an iterator while a step is previewed, as nothing could put back what it gave."""
+    """Replaces an iterator, because nothing could put back a value that a preview drew."""
 
     def __iter__(self) -> HeldIterator:
         return self
@@ -70,7 +70,7 @@ class HeldIterator(_StandIn):
             f"the step takes its data from an iterator itself (a {type(self._real).__name__}), and "
             "compile would use up its first values",
             where=user_location(),
-            todo="draw the batch before the step and pass it as an argument: step(*next(iterator))",
+            todo="call next() before the step and pass the batch: step(*next(iterator))",
         )
 
     def __len__(self) -> int:
@@ -80,24 +80,23 @@ class HeldIterator(_StandIn):
         return self._real(*args, **kwargs)
 
     def __getattr__(self, name: str) -> object:
-        if name in ("send", "throw", "close", *_READS) and self._is_mine():  # They move it, too.
+        if name in ("send", "throw", "close", *_READS) and self._is_mine():  # They advance it, too.
             return lambda *_args: self.__next__()
-        if name in ("_real", "_thread"):  # Asked by copies, before they have one.
+        if name in ("_real", "_thread"):  # copy.copy() asks before they are set.
             raise AttributeError(name)
         return getattr(self._real, name)
 
 
 class Outside(_StandIn):
-    """Stands for an object that others see or change, too: a queue, a connection, an archive,
-    another process. What is put there nobody gets; where the step gets something, or does anything
-    else with it, the preview ends."""
+    """Replaces an object that other threads or processes use, too: a queue, a connection, an
+    archive. Puts are ignored; a read or any other use stops the preview."""
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
         return type(self._real)
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("_real", "_thread"):  # Asked by copies, before they have one.
+        if name in ("_real", "_thread"):  # copy.copy() asks before they are set.
             raise AttributeError(name)
         found = getattr(self._real, name)
         if name in ("qsize", "empty", "full") or not self._is_mine():
@@ -111,7 +110,7 @@ class Outside(_StandIn):
 
 
 def _door(name: str) -> Callable[..., Any]:
-    """A method that Python asks an object's class for."""
+    """A special method of Outside, which Python looks up on the class."""
 
     def call(outside: Outside, *args: Any, **kwargs: Any) -> Any:
         if outside._is_mine():
@@ -139,7 +138,7 @@ def _is_iterator(value: object) -> bool:
 
 
 def stand_in(value: Any) -> Any:
-    """What takes the place of a value while a step is previewed; most values stay."""
+    """The replacement of a value during a preview; most values are returned as they are."""
     if type(value) in (io.StringIO, io.BytesIO) and not value.closed:
         copied = type(value)(value.getvalue())
         copied.seek(value.tell())
@@ -155,19 +154,19 @@ def stand_in(value: Any) -> Any:
     top = (type(value).__module__ or "").partition(".")[0]
     if top == "pandas" and type(value).__name__ in ("DataFrame", "Series"):
         version = int(sys.modules["pandas"].__version__.partition(".")[0])
-        return value.copy(deep=version < 3)  # Else it is copied where it is written.
+        return value.copy(deep=version < 3)  # pandas 3 copies on write.
     if type(value).__module__ == "xml.etree.ElementTree":
         return copy.deepcopy(value)
     if top == "PIL" and hasattr(value, "getpixel"):
         return value.copy()
-    if type(value).__module__ in _COPIED:  # Written in C: nobody could put back what they took in.
+    if type(value).__module__ in _COPIED:  # Written in C: their state cannot be put back.
         return value.copy() if hasattr(value, "copy") else value
     if isinstance(value, tuple) and value and type(value).__module__ != "torch":
         return _stand_in_tuple(value)
     if not _is_iterator(value):
         return value
     if type(value).__module__ in ("itertools", "builtins"):
-        with contextlib.suppress(Exception):  # Generators, for one, have no copies.
+        with contextlib.suppress(Exception):  # Generators, for example, cannot be copied.
             return copy.deepcopy(value)
     return HeldIterator(value)
 
@@ -176,5 +175,5 @@ def _stand_in_tuple(value: tuple[Any, ...]) -> Any:
     inner = [stand_in(item) for item in value]
     if all(a is b for a, b in zip(value, inner, strict=True)):
         return value
-    make = getattr(type(value), "_make", None)  # Of a namedtuple.
+    make = getattr(type(value), "_make", None)  # A namedtuple has it.
     return make(inner) if make is not None else tuple(inner)

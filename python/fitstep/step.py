@@ -1,4 +1,4 @@
-"""A compiled step: follows the user's function, and runs what it records by verified plans."""
+"""A compiled step: records what the user's function calls, and runs it by verified plans."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .variants import Variant
 
 
 class Step:
-    """What `fitstep.compile` returns. Call it like the step function it was made from.
+    """What `fitstep.compile` returns. Call it like the step function: `loss = step(x, y)`.
 
     Returned tensors are detached.
     """
@@ -50,23 +50,23 @@ class Step:
         functools.update_wrapper(self, maker.function, updated=())
 
     def __copy__(self) -> Step:
-        """Itself, as of any function."""
+        """Returns itself, as copies of functions do."""
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        """Itself, but of a method: that of the copied object, which is not compiled."""
+        """Returns itself; for a method, the copied object's method, which is not compiled."""
         function = self._maker.function
         if not isinstance(function, types.MethodType):
             return self
         warnings.warn(
             f"a copy of {function.__qualname__}() is bound to the copied object, and runs as plain "
-            "PyTorch: compile it",
+            "PyTorch: call fitstep.compile on the copied object's method",
             stacklevel=2,
         )
         return copy.deepcopy(function, memo)
 
     def __getattr__(self, name: str) -> Any:
-        """What the function has, as a count of its calls."""
+        """Attributes of the step function, for example a counter `train_step.calls`."""
         if name in ("_maker", "__wrapped__") or name not in getattr(
             self._maker.function, "__dict__", ()
         ):
@@ -81,14 +81,14 @@ class Step:
     def __reduce__(self) -> Any:
         raise PicklingError(
             "a compiled step cannot be pickled or saved: save the state_dict() of model and "
-            "optimizer, and compile anew where they are loaded"
+            "optimizer, and call fitstep.compile again after loading them"
         )
 
     # -- making variants ---------------------------------------------------------------------
 
     def prepare(self, args: tuple[Any, ...], plan: Any = None) -> None:
-        """Previews the function and makes all variants ready that its first calls lead to. Raises
-        before anything of the user's has changed."""
+        """Previews the function, and plans all variants that its first calls need. Raises before
+        any user state has changed."""
         began = time.perf_counter()
         self.example = args
         try:
@@ -114,28 +114,29 @@ class Step:
     # -- running -----------------------------------------------------------------------------
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Runs one training step and returns what the step function returns.
+        """Runs one training step and returns what the step function returns, tensors detached.
 
-        The function itself runs, as with plain PyTorch, but for the kernels of the operators that
-        it calls: these run behind it, by a plan. Where Python asks for the value of a tensor
-        (`.item()`, `bool(t)`), what was called so far runs first. All that the function changes is
-        as plain PyTorch would have left it, bit for bit. Returned tensors are detached.
+        The step function's Python code runs as always. Its operators are recorded, and their
+        kernels run later, by a plan. If Python asks for the value of a tensor (`.item()`,
+        `bool(t)`), the kernels that were recorded so far run first. Everything that the function
+        changes has plain PyTorch's bits afterwards.
 
-        Operators, shapes or flags that no earlier call had make a new program first; of more than
-        `max_variants` programs the one that was used least recently is forgotten. A call that needs
-        more has room for twice those it needs, up to eight times `max_variants`.
+        A call with new operators, shapes or flags plans a new program, which takes 0.1 s or more.
+        If there are more than `max_variants` programs, the least recently used one is forgotten. A
+        call that needs more keeps twice what it needs, up to eight times `max_variants`.
 
-        `p.grad` is None afterwards, unless no optimizer in the step has used the gradient, a later
-        step reads it, or `keep_grads=True` was given.
+        After the call `p.grad` is None, with three exceptions: no optimizer of the step used the
+        gradient, a later step reads it, or `keep_grads=True` was passed.
 
         Raises:
-            CaptureError, BudgetTooSmall: of a new program; what the function did before stays.
-            StepFailed: the step stopped half-way; says what is unusable, if anything.
-            FitstepError: the step was closed, or runs already.
+            CaptureError, BudgetTooSmall: for a new program; what the function did before stays.
+            StepFailed: the step stopped half-way; `unusable` names tensors with lost values.
+            AuditError: this call was audited, and fitstep's bits were not plain PyTorch's.
+            FitstepError: the step was closed, or another call of it is running.
         """
         self._session.access.check()
         outer = current()
-        # One step calls another: it is a part of that one; but not from inside a kernel.
+        # A step that another step calls is a part of that other step, unless a kernel calls it.
         if outer is not None and not outer.is_running:
             return detached(self._maker.function(*args, **kwargs))
         with uninterrupted() as may_interrupt, self._session.access.alone():
@@ -146,7 +147,7 @@ class Step:
             self._call = Call(self._programs, args, kwargs, may_interrupt, audits)
             try:
                 result = self._call.run(self._following)
-                if is_due and not self._call.is_left_out:  # What is new in it has been compared.
+                if is_due and not self._call.is_left_out:  # Its new programs were compared, too.
                     self.audits.audited_calls += 1
                     self.audits.has_new = False
                 return result
@@ -165,27 +166,27 @@ class Step:
 
     @property
     def variants(self) -> list[Variant]:
-        """The programs of the step, in the order in which they were made: one for its first call,
-        which makes optimizer state, one for later calls, more for other shapes and flags; several
-        for a call that asks for a tensor's value."""
+        """The programs of the step, the oldest first: one for the first call, which creates
+        optimizer state, one for later calls, one more for each other shape or flag. A call that
+        asks for tensors' values has several."""
         return list(self._programs.variants)
 
     @property
     def _current(self) -> Variant:
         known = self.variants[-1:] if self._programs.last is None else [self._programs.last]
         if not known:  # There was no memory for an arena.
-            raise FitstepError("the step has no program now", todo="call it, which makes one")
+            raise FitstepError("the step has no program now", todo="call the step first")
         return known[0]
 
     @property
     def program(self) -> SavedText:
-        """The program of the variant that ran last; `step.program.save(path)` keeps it."""
+        """The program that ran last; `step.program.save(path)` writes it to a file."""
         return SavedText("program", self._current.step.text)
 
     @property
     def plan(self) -> SavedText:
-        """The plan of the variant that ran last; `step.plan.save(path)` keeps it, and
-        `fitstep.compile(..., plan=path)` runs it after verifying it again."""
+        """The plan that ran last. `step.plan.save(path)` writes it to a file;
+        `fitstep.compile(..., plan=path)` verifies the file again and runs it."""
         assert self._current.planned is not None
         return SavedText("plan", self._current.planned.plan.text)
 
@@ -196,35 +197,35 @@ class Step:
 
     @property
     def unrepeatable(self) -> list[str]:
-        """Operators of the step that do not repeat their own bits from run to run, with the place
-        in the user's code. They are kept, never recomputed."""
+        """Operators of the step whose bits differ from run to run, each with file and line. Plans
+        keep their results and never recompute them."""
         return self._programs.unrepeatable
 
     @property
     def budget_bytes(self) -> int:
-        """The budget in bytes, which all compiled steps of the model share."""
+        """The budget in bytes. All compiled steps of the model share it."""
         return self._session.planning.budget_bytes
 
     def report(self) -> Report:
-        """Predicted against measured: peak, time, what was kept and recomputed."""
+        """Memory and time, predicted and measured, of every program. `print` it."""
         return make_report(self._programs)
 
     def check(self, steps: int = 3, *, example: Any = None) -> Any:
-        """Runs the same steps with plain PyTorch and with this step, and compares all bits.
+        """Runs `steps` steps by fitstep and by plain PyTorch, and compares all bits.
 
-        `example`: the arguments, a tuple; those of compile if not given. Neither the model nor the
-        optimizer is changed. Returns a result that prints what was compared; raises FitstepError
-        if a bit differs.
+        `example`: the arguments as a tuple; None: those of compile. Model and optimizer are as
+        before afterwards. Returns a CheckResult, which prints what was compared. Raises
+        FitstepError if a bit differs, or if plain PyTorch has too little memory.
         """
         from .check import run_check
 
         return run_check(self, self._programs, steps, self.example if example is None else example)
 
     def close(self) -> None:
-        """Gives all memory back but that of the model's and the optimizer's tensors, which stay
-        where they are. The model stays usable; the step does not.
+        """Frees the step's memory. The tensors of model and optimizer keep theirs and stay usable;
+        the step does not. Raises FitstepError while a step of the model runs.
 
-        Closes all compiled steps that share this step's arena.
+        Closes all compiled steps of the same model, because they share one arena.
         """
         self._maker.cache.write()
         self._session.close()

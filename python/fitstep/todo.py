@@ -1,4 +1,4 @@
-"""What to write instead of operators that cannot be part of a program."""
+"""What a user can write instead of an operator that cannot be part of a program."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _TODO = {
     "the mask, or use torch.where",
     "reads a gradient that an earlier step has used": "pass keep_grads=True to compile, or clear "
     "the gradients in the step, as with optimizer.zero_grad()",
-    "changes the size of the tensor that it writes into (out=)": "give it a tensor of the right "
-    "size, or leave out=",
+    "changes the size of the tensor that it writes into (out=)": "pass out= a tensor of the right "
+    "size, or leave out= away",
     "needs the bytes of a tensor": "return the tensor and convert it after the step",
 }
 
 
 def todo_for(why: str) -> str:
-    """The line to write instead."""
+    """The last line of the CaptureError; `why` is the reason that the follower gave."""
     return _TODO.get(why, "use another operator")

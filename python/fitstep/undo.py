@@ -1,15 +1,15 @@
-"""Undo: what a preview of a step does to Python state is put back.
+"""Undo: saves all Python state within reach before a preview, and puts it back after the preview.
 
-    entries of every container within reach   by saved entries; the containers stay the same
+    entries of every container within reach   by saved entries, in the same container objects
     gradients, version counters               by saved values
     numpy arrays, bytearrays, ctypes' data    by saved bytes
     generators                                by saved states
-    iterators                                 held: nothing could put back what they gave
-    files, progress bars, trackers            muted: nothing could take back what was written
+    iterators                                 replaced: a drawn value cannot be put back
+    files, progress bars, trackers            replaced: written text cannot be taken back
 
-What functions of installed packages reach is added where the preview enters them (`entered.py`).
-What cannot be seen at all is not undone; `compile` finds that by a recording more, which must be
-the first one's equal.
+State that functions of installed packages reach is added when the preview enters them
+(`entered.py`). State that fitstep cannot see is not undone. To find such state, `compile` records
+the first call twice and compares the recordings.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _set_precision(wanted: tuple[int, str]) -> None:
 
 
 def _umask() -> int | None:
-    """As Linux shows it: os.umask() would have to set another one to say it."""
+    """The process's umask from /proc; os.umask() cannot read it without setting another one."""
     with contextlib.suppress(OSError), open("/proc/self/status", encoding="ascii") as status:
         for line in status:
             if line.startswith("Umask:"):
@@ -68,7 +68,7 @@ def _umask() -> int | None:
     return None
 
 
-# Settings of the process beside those of kernels (ambient.py): how each is read and set.
+# (get, set) of settings of the process. ambient.py has those of kernels.
 _SETTINGS: tuple[tuple[Callable[[], Any], Callable[[Any], Any]], ...] = (
     (torch.is_grad_enabled, torch.set_grad_enabled),
     (_C._get_flash_sdp_enabled, _C._set_sdp_use_flash),
@@ -115,7 +115,7 @@ _SETTINGS: tuple[tuple[Callable[[], Any], Callable[[Any], Any]], ...] = (
 
 
 class Undo:
-    """Everything within reach as it was when this was made."""
+    """Saves everything within reach when it is created; `put_back` restores it."""
 
     def __init__(self, reach: Reach, arguments: Iterable[torch.Tensor] = ()) -> None:
         self._entries: list[tuple[Node, list[Entry]]] = []
@@ -136,8 +136,7 @@ class Undo:
         self.add(reach, arguments)
 
     def add(self, reach: Reach, arguments: Iterable[torch.Tensor] = ()) -> None:
-        """What is in `reach`, too, is put back to what it is now. Runs no operator that is
-        followed."""
+        """Saves what is in `reach`, too, as it is now. Calls no operator that is followed."""
         entries = [(node, node.entries()) for node in reach.nodes]
         tensors = [*(place.tensor for place in reach.unique()), *arguments]
         tensors = [tensor for tensor in tensors if not tensor.is_inference()]
@@ -166,12 +165,12 @@ class Undo:
             _hold(entries)
 
     def hold(self) -> None:
-        """Until `put_back`, iterators give nothing, and files and trackers take nothing."""
+        """Until `put_back`, replaces iterators, files and trackers by stand-ins."""
         self._is_holding = True
         _hold(self._entries)
 
     def has_changed(self) -> bool:
-        """Whether containers, generators, the environment or settings are not as they were."""
+        """Whether containers, generators, environment or settings differ from what was saved."""
         return (
             any(not _same_entries(node.entries(), was) for node, was in self._entries)
             or any(tensor._version != version for tensor, version in self._versions)
@@ -183,9 +182,10 @@ class Undo:
         )
 
     def put_back(self) -> None:
-        """Everything is as it was. May be called again. What fails leaves nothing else out.
+        """Restores everything that was saved. May be called again. An error in one part does not
+        keep the other parts from being restored.
 
-        What was added last goes first: of two notes about one object the older one is right.
+        Restores what was added last first: of two saved states of an object the older one wins.
         """
         failed: Exception | None = None
         for part in (
@@ -224,8 +224,8 @@ class Undo:
         for node, was in self._entries:
             if isinstance(node.form, SetForm) and not _same_entries(was, node.entries()):
                 raise CaptureError(
-                    f"the step changes the set {node.path({})}, and compile, which undoes what a "
-                    "preview does, cannot put back the order of its elements",
+                    f"the step changes the set {node.path({})}; compile has to undo this, and "
+                    "cannot put back the order of the set's elements",
                     todo="use a dict or a list, which keep their order",
                 )
 
@@ -242,7 +242,7 @@ class Undo:
                 continue
             is_resized = not tensor.is_nested and tensor.shape != data.shape
             if tensor.data_ptr() != data.data_ptr() or is_resized:
-                tensor.data = data  # As it was before `.data =` or resize_().
+                tensor.data = data  # Undoes `.data =` and resize_().
 
     def _put_hooks(self) -> None:
         for tensor, name, was in reversed(self._hooks):
@@ -307,7 +307,7 @@ def _flat(table: dict[Any, Any]) -> Iterator[Any]:
 
 
 def put_back(undo: Undo, *others: Any) -> None:
-    """Undoes even when the user presses Ctrl-C meanwhile, and raises that afterwards."""
+    """Undoes everything, also if the user presses Ctrl-C meanwhile; that is raised afterwards."""
     interrupt: KeyboardInterrupt | None = None
     while True:
         try:

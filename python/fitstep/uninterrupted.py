@@ -1,7 +1,7 @@
-"""Signals during a step wait for its end: half a step is no state to stop in. A second Ctrl-C while
-the plan runs does stop it, and StepFailed says what that leaves.
+"""Delays signals until the end of a step, so that no handler sees half a step. A second Ctrl-C
+while the plan runs stops the step, and StepFailed says what is lost.
 
-handler of SIGTERM, say    a note is taken        ...    the handler is called
+SIGTERM, for example      noted                     ...   its handler is called
 step                    |==== parameters, state, schedules ====|
 """
 
@@ -12,8 +12,8 @@ import os
 import signal
 import threading
 
-# What stands behind `signal`, whose getsignal() makes an enum of each answer and takes 20 times as
-# long: there is one for each signal in every step.
+# signal.getsignal() takes 20 times as long, because it makes an enum of each result; every step
+# calls it once for each signal.
 from _signal import getsignal  # type: ignore[import-not-found]
 from collections.abc import Callable, Iterator
 from types import CodeType, FrameType
@@ -21,12 +21,12 @@ from typing import Any
 
 from .errors import StepFailed
 
-# Faults of the process itself cannot wait.
+# Faults of the process itself cannot be delayed.
 _AT_ONCE = {signal.SIGKILL, signal.SIGSTOP, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE}
 _AT_ONCE |= {signal.SIGILL}
 _SIGNALS = tuple(sorted(int(number) for number in signal.valid_signals() - _AT_ONCE))
 
-# What sends a signal: the owner, the name, and the function.
+# SENDING: (owner, name, function) of each function that sends a signal.
 _SENDERS = ((signal, "raise_signal"), (signal, "pthread_kill"), (os, "kill"), (os, "killpg"))
 SENDING = tuple((owner, name, getattr(owner, name)) for owner, name in _SENDERS)
 
@@ -35,12 +35,11 @@ Handler = Callable[[int, FrameType | None], Any]
 
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[bool]:
-    """Keeps all signals back that have a handler in Python while the body runs, and lets each act
-    once afterwards. The body is given whether Ctrl-C acts on this thread: on the main one, unless
-    SIGINT is ignored.
+    """Delays all signals with a Python handler until the body has ended, then calls each handler
+    once. Yields whether Ctrl-C acts on this thread: the main thread, unless SIGINT is ignored.
 
-    StepFailed is not hidden by what a handler raises, the KeyboardInterrupt of a Ctrl-C or else:
-    who saves a checkpoint at that would save half a step. It has a note instead.
+    If the body raises StepFailed and a handler raises, too (as on Ctrl-C), StepFailed is raised
+    with a note: code that saves a checkpoint on KeyboardInterrupt would save half a step.
     """
     if threading.current_thread() is not threading.main_thread():
         yield False
@@ -57,7 +56,7 @@ def uninterrupted() -> Iterator[bool]:
     finally:
         try:
             held.give_back()
-        finally:  # A handler that came in between may have raised.
+        finally:  # A handler that was called meanwhile may have raised.
             held.give_back()
             _stack.remove(held)
             held.act(failure)
@@ -65,8 +64,8 @@ def uninterrupted() -> Iterator[bool]:
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """In a body of uninterrupted(), where nothing has changed yet: signals act at once, also those
-    that were kept back before."""
+    """In the body of uninterrupted(), before anything has changed: signals act at once, also those
+    that came before."""
     if threading.current_thread() is not threading.main_thread() or not _stack:
         yield
         return
@@ -81,8 +80,8 @@ def interruptible() -> Iterator[None]:
 
 @contextlib.contextmanager
 def acting_at_once() -> Iterator[None]:
-    """In a body of uninterrupted(), where the step itself sends a signal: it goes on with what the
-    handler has done, so that this one does not wait."""
+    """In the body of uninterrupted(), while the step itself sends a signal: the handler is called
+    at once, because the step may need what the handler does."""
     if threading.current_thread() is not threading.main_thread() or not _stack:
         yield
         return
@@ -95,12 +94,11 @@ def acting_at_once() -> Iterator[None]:
 
 
 class _Held:
-    """Notes what handlers are called for; from one moment on it calls them, so that they may come
-    while they are being put back."""
+    """Notes signals while `is_holding`; otherwise calls the original handlers at once."""
 
     def __init__(self) -> None:
         self.handlers: dict[int, Handler] = {}
-        self.frames: dict[int, FrameType | None] = {}  # Of the first of each.
+        self.frames: dict[int, FrameType | None] = {}  # By signal that came: the frame it came in.
         self.is_holding = True
 
     def take(self) -> None:
@@ -118,8 +116,8 @@ class _Held:
                 signal.signal(number, handler)
 
     def act(self, failure: StepFailed | None) -> None:
-        """Has each handler called that was, whatever others raise. With a failure it is that which
-        is raised."""
+        """Calls the handler of each noted signal, even if another handler raises. With a `failure`
+        an error of a handler becomes a note of the failure."""
         if not self.frames:
             return
         number = next(iter(self.frames))
@@ -135,7 +133,7 @@ class _Held:
 
 
 class _Standing:
-    """Stands where a handler stood. Who asks Python for the handler is told that one."""
+    """Replaces a handler during a step. signal.getsignal() still returns the original."""
 
     def __init__(self, held: _Held, handler: Handler) -> None:
         self.held, self.handler = held, handler
@@ -148,7 +146,8 @@ class _Standing:
 
 
 def _show_handlers() -> None:
-    """signal.signal() and getsignal() pass what they answer through a function of that module."""
+    """Makes signal.signal() and getsignal() return original handlers, by the function of module
+    signal through which both pass their results."""
     answer = signal._int_to_enum  # type: ignore[attr-defined]
 
     def shown(value: Any, kind: Any) -> Any:
@@ -172,7 +171,8 @@ def _note(number: int, raised: BaseException) -> str:
 
 
 def _outside(frame: FrameType | None) -> FrameType | None:
-    """Of a kernel's frame the one that runs the program: a kernel's would hold its arguments."""
+    """The frame that runs the program, if a kernel written in Python was interrupted: the kernel's
+    own frame would keep its arguments alive."""
     found = at = frame
     while at is not None:
         if at.f_code in RUN_PROGRAMS:
@@ -181,5 +181,5 @@ def _outside(frame: FrameType | None) -> FrameType | None:
     return found
 
 
-RUN_PROGRAMS: list[CodeType] = []  # Functions that do.
-_stack: list[_Held] = []  # Of the main thread; the last is the innermost.
+RUN_PROGRAMS: list[CodeType] = []  # Code of functions that run programs.
+_stack: list[_Held] = []  # On the main thread, the innermost last.

@@ -1,11 +1,11 @@
-"""Variants: the programs of a step function, and what each of their storages is in Python.
+"""Variants: the programs of a step function, and where each of their storages lies.
 
-storage on the tape          in Python                     in the arena
-met, of a parameter          parameters, buffers, state    a home
-met, of anything else        arguments, constants          outside: where the caller has it
-made, and used by a later    optimizer state, gradients    a home, from then on
-made, and held by somebody   results, kept tensors         outside: the caller's own
-made, and gone               -                             planned
+storage of a segment               in Python                     where it lies
+existed before, persistent         parameters, buffers, state    in a home
+existed before, others             arguments, constants          outside the arena, where it was
+made, and used by a later call     optimizer state, gradients    in a home, from then on
+made, and still held at the end    results, kept tensors         outside the arena
+made, and gone                     -                             at a planned address
 """
 
 from __future__ import annotations
@@ -36,43 +36,43 @@ KINDS = {
 }
 
 
-_TIMED_RUNS = 1000  # Whose median is the typical time.
+_TIMED_RUNS = 1000  # The typical time is the median of so many last runs.
 
 
 @dataclass
 class Measured:
-    """What the runs of one variant showed."""
+    """Measured times of the runs of one variant."""
 
     runs: int = 0
     timed: int = 0
-    # Of the last runs; all of it from the start, as a step must not take memory run by run.
+    # A ring of the last runs, allocated at once: a step must not need more memory run by run.
     seconds: array[float] = field(default_factory=lambda: array("d", bytes(8 * _TIMED_RUNS)))
 
     def note(self, seconds: float | None) -> None:
-        """One more run; None where nobody knows how long it took."""
+        """Notes a run; None if its time is not known."""
         self.runs += 1
         if seconds is not None:
             self.seconds[self.timed % _TIMED_RUNS] = seconds
             self.timed += 1
 
     def typical_s(self) -> float | None:
-        """The median; None without any."""
+        """The median in seconds; None without timed runs."""
         return statistics.median(self.seconds[: self.timed]) if self.timed else None
 
 
 @dataclass(eq=False)
 class Recorded:
-    """A segment that nobody knew, and the tensors that it met and left."""
+    """A new segment, with the tensors that it uses and leaves."""
 
     segment: Any  # _core.Segment
-    externals: list[torch.Tensor]  # In the order of segment.externals().
-    survivors: list[tuple[int, torch.Tensor]]  # By storage on the tape.
-    roles: dict[int, tuple[str, str]]  # By storage object: role and name.
-    arguments: frozenset[int]  # Storage objects of the call's arguments.
-    call: int = 0  # Of several, which one it is a part of.
-    part: int = 0  # Which segment of that call.
+    externals: list[torch.Tensor]  # Existed before; in the order of segment.externals().
+    survivors: list[tuple[int, torch.Tensor]]  # (storage on the tape, result that is still held).
+    roles: dict[int, tuple[str, str]]  # By storage id: (role, name).
+    arguments: frozenset[int]  # Storage ids of the call's arguments.
+    call: int = 0  # Number of the call in a preview.
+    part: int = 0  # Number of the segment in the call.
     label: str = "step"
-    dropped: frozenset[int] = frozenset()  # Storages of gradients that the call's end drops.
+    dropped: frozenset[int] = frozenset()  # Storage ids of gradients that the call's end clears.
     ambient: tuple[object, ...] = field(default_factory=ambient)
 
 
@@ -83,38 +83,38 @@ class Variant:
     segment: Any
     step: Any  # _core.StepProgram
     label: str
-    homes: list[tuple[int, str]] = field(default_factory=list)  # (place among externals, name)
-    # (storage, where the tensor lies in it, in bytes; None: wherever)
+    homes: list[tuple[int, str]] = field(default_factory=list)  # (index of an external, home).
+    # Inputs: (storage of the program, byte offset of the tensor in it, or None for any).
     externals: list[tuple[int, int | None]] = field(default_factory=list)
-    sources: list[int] = field(default_factory=list)  # Places among externals.
+    sources: list[int] = field(default_factory=list)  # For each input: the index of its external.
     fresh: dict[int, str] = field(default_factory=dict)  # Storage on the tape -> home.
     outputs: dict[int, int] = field(default_factory=dict)  # Storage on the tape -> output.
-    tensors: dict[str, torch.Tensor] = field(default_factory=dict)  # To be brought home.
-    sizes: dict[str, tuple[int, bool]] = field(default_factory=dict)  # Of homes: bytes, on device.
+    tensors: dict[str, torch.Tensor] = field(default_factory=dict)  # By home: tensors to move in.
+    sizes: dict[str, tuple[int, bool]] = field(default_factory=dict)  # Home -> (bytes, on device).
     planned: Planned | None = None
     last_used: int = 0
-    measured: Measured | None = None  # Once it has run.
+    measured: Measured | None = None  # None before the first run.
     ambient: tuple[object, ...] = field(default_factory=ambient)
 
     def note_run(self, seconds: float) -> None:
-        """One more, which took so long."""
         self.measured = self.measured or Measured()
         self.measured.note(seconds)
 
     def note_homes(self, session: Session) -> None:
-        """Lets the segment know where its tensors are between steps."""
+        """Tells the segment the addresses of its tensors' homes."""
         numbers = self.segment.externals()
         for place, name in self.homes:
             self.segment.expect_at(numbers[place], session.arena.address_of(name))
 
 
 def storage_id(tensor: torch.Tensor) -> int:
-    """Names a tensor's storage as long as it lives."""
+    """The id of a tensor's storage, unique as long as the storage lives."""
     return int(_core.storage_id(tensor))
 
 
 def roles_of(reach: Reach, session: Session) -> dict[int, tuple[str, str]]:
-    """What is known of the tensors within reach, by storage: the role that says most, a name."""
+    """(role, name) of the tensors within reach, by storage id. Of several roles, the first of
+    KINDS counts; "closure" is any other tensor."""
     found: dict[int, tuple[str, str]] = {}
     places = [place for place in reach.tensors if place.tensor.layout is torch.strided]
     for wanted in KINDS:
@@ -137,22 +137,20 @@ def _name(tensor: torch.Tensor, reach: Reach, session: Session) -> str:
 
 
 class Binder:
-    """Decides what the storages of segments are, and lowers them."""
+    """Decides for each storage of a segment: a home, an input, a constant, an output or planned."""
 
     def __init__(self, session: Session, keeps_grads: bool) -> None:
         self._session = session
         self._keeps_grads = keeps_grads
-        self._made: dict[int, tuple[Recorded, int]] = {}  # By storage: who has made it.
-        self._bound: dict[int, str] = {}  # By storage: its home.
-        self._sizes: dict[str, int] = {}  # In bytes, of homes.
+        self._made: dict[int, tuple[Recorded, int]] = {}  # By storage id: the segment that made it.
+        self._bound: dict[int, str] = {}  # By storage id: its home.
+        self._sizes: dict[str, int] = {}  # By home: bytes.
 
     def bind(self, recorded: list[Recorded]) -> list[Variant]:
-        """One variant for each, not lowered yet, in their order.
-
-        All segments of a preview at once: what one makes and a later one uses is at home.
-        """
+        """One variant for each segment, in order, not lowered yet. Takes all segments of a preview
+        at once: a tensor that one makes and a later one uses gets a home."""
         for one in recorded:
-            one.segment.unbind()  # Of a known one, for tensors that are elsewhere.
+            one.segment.unbind()  # A known segment may be bound to other homes.
             for number, tensor in one.survivors:
                 self._made[storage_id(tensor)] = (one, number)
         in_use = self.grads_in_use(recorded)
@@ -166,7 +164,7 @@ class Binder:
         return variants
 
     def grads_in_use(self, recorded: list[Recorded]) -> bool:
-        """Whether a call uses gradients that an earlier one has left."""
+        """Whether a call reads gradients that an earlier call left."""
         if self._keeps_grads or self._session.grads_in_use:
             return True
         for one in recorded:
@@ -195,8 +193,8 @@ class Binder:
             is_own = maker is not None and maker[0].call == one.call and role not in KINDS
             home = homes[place]
             if maker is not None and name in [of for _, of in by_segment[id(maker[0])].homes]:
-                is_own = True  # It was made beside what was at home there.
-            is_new = maker is None and _core.is_hollow(tensor)  # A custom operator has made it.
+                is_own = True  # Another tensor was in this home when the storage was made.
+            is_new = maker is None and _core.is_hollow(tensor)  # A custom operator made it.
             stays = home is None and stays_where_it_is(tensor, self._session)
             is_home = home is not None or (
                 _core.storage_bytes(tensor) > 0
@@ -209,7 +207,7 @@ class Binder:
                 is_input = storage in one.arguments or maker is not None or stays or not role
                 kind = "input" if is_input else "constant"
                 one.segment.set_external(number, name or f"{kind} {place}", kind, False)
-                if stays and role in KINDS:  # Else arrays may be written while the step runs.
+                if stays and role in KINDS:  # Other arrays may change while the step runs.
                     check_own_memory(name, tensor)
                     one.segment.keep_state(number)
                 continue
@@ -217,7 +215,7 @@ class Binder:
                 name = home.name
             else:
                 name = self._bound.get(storage) or self._sized(name, tensor)
-                while name in taken:  # Another one that the segment uses has traded places with it.
+                while name in taken:  # User code exchanged two tensors that the segment uses.
                     name += ", moved"
                 self._bound[storage] = name
             taken.add(name)
@@ -242,7 +240,7 @@ class Binder:
                 continue
             is_kept = role == "optimizer_state" or (role == "grad" and in_use)
             if name in [*(of for _, of in variant.homes), *variant.fresh.values()]:
-                is_kept = False  # There it would take the place of what the segment reads.
+                is_kept = False  # In this home it would overwrite what the segment reads.
             if is_kept and _core.storage_bytes(tensor) > 0:
                 name = self._sized(name, tensor)
                 variant.fresh[number] = name
@@ -257,7 +255,7 @@ class Binder:
         variant.sizes[name] = int(_core.storage_bytes(tensor)), on_device
 
     def _sized(self, name: str, tensor: torch.Tensor) -> str:
-        """A name that no home of another size has: a buffer may grow."""
+        """A name that no home of another size has, because a buffer may have grown."""
         size = int(_core.storage_bytes(tensor))
         if not name:
             return self._session.name_of(tensor, f"closed-over tensor {tuple(tensor.shape)}")
@@ -267,7 +265,7 @@ class Binder:
 
 
 def lower(variant: Variant, recorded: Recorded, session: Session, cache: Any) -> None:
-    """Gives the variant its program. Raises CaptureError for an operator that cannot be one's."""
+    """Gives the variant its program. Raises CaptureError for an operator that it cannot have."""
     variant.step = cache.lower(variant.segment, session)
     variant.step.set_name(variant.label)
     at_home = {place for place, _ in variant.homes}

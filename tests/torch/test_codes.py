@@ -243,7 +243,7 @@ def test_a_plan_with_codes_on_the_host_is_saved_with_them(tmp_path: Path) -> Non
 
 
 def test_codes_on_the_host_need_a_host_tier() -> None:
-    with pytest.raises(fitstep.SettingError, match="only where host_budget= is given"):
+    with pytest.raises(fitstep.SettingError, match="False without host_budget="):
         compiled(relus(), "60%", host_codes=True)
     with pytest.raises(fitstep.SettingError, match="host_codes="):
         compiled(relus(), "60%", host_budget="900%", host_codes="yes")

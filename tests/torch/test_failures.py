@@ -121,7 +121,7 @@ def test_a_step_that_stops_behind_a_write_to_its_input_says_so() -> None:
     inside.clear()
     assert not torch.equal(x, ours.x)
     assert len(failed.value.unusable) == 1
-    assert "give it anew" in str(failed.value)
+    assert "create them again" in str(failed.value)
     assert differences(fingerprint(model=ours.model), fingerprint(model=before)) == []
     step.close()
 
@@ -319,7 +319,7 @@ def test_the_step_raises_behind_calls_that_cannot_run() -> None:
         with pytest.raises(fitstep.StepFailed, match=r"raised KeyError.* cannot run") as e:
             step(odd)
         assert isinstance(e.value.__cause__, KeyError)
-        assert "raise before the model is called, or give a budget of" in str(e.value)
+        assert "raise before the model is called, or pass budget=" in str(e.value)
         assert differences(before, fingerprint(it=model)) == []
         step(usual)
 

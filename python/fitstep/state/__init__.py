@@ -1,4 +1,4 @@
-"""The Python state that a step function can reach: found, named, and put back by `undo`."""
+"""discover(): finds and names the Python state that a step function reaches (for `undo`)."""
 
 from fitstep.state.discover import discover
 from fitstep.state.nodes import Node, Place, Reach

@@ -1,4 +1,4 @@
-"""What a functools.lru_cache keeps: in a dict, or in elements of its own."""
+"""Saves and restores the entries of a functools.lru_cache."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fitstep.errors import CaptureError
 
 
 def values_in(cache: Any) -> Iterator[Any]:
-    """All values, or elements that hold one."""
+    """All values of a cache, or the cache's elements that hold a value."""
     for held in gc.get_referents(cache):
         if type(held) is not dict:
             yield held
@@ -21,7 +21,7 @@ def values_in(cache: Any) -> Iterator[Any]:
 
 
 class CacheState:
-    """The entries of a cache as they are when this is made."""
+    """Saves the entries of a cache when it is created."""
 
     def __init__(self, cache: Any) -> None:
         self._cache = cache
@@ -35,13 +35,12 @@ class CacheState:
         return next((table for table in tables if table is not of), {})
 
     def has_changed(self) -> bool:
-        """Whether it has other keys."""
         return self._table().keys() != self._was.keys()
 
     def restore(self) -> None:
-        """Takes out what was added. Raises CaptureError where something has gone for it."""
+        """Removes added entries. Raises CaptureError if an entry was evicted for them."""
         if self._is_new:
-            self._cache.cache_clear()  # Its counts, too.
+            self._cache.cache_clear()  # Resets the counts of hits and misses, too.
             return
         now = self._table()
         if now.keys() == self._was.keys():
@@ -49,7 +48,7 @@ class CacheState:
         has_gone = any(key not in now for key in self._was)
         before = set(map(id, self._held))
         added = [held for held in values_in(self._cache) if id(held) not in before]
-        # Elements that nobody looks up any more may hold hollow tensors.
+        # Elements stay linked when their key is deleted, and may hold hollow tensors.
         has_links = self._cache.cache_parameters()["maxsize"] is not None and not all(
             map(_is_same_anew, added)
         )
@@ -64,17 +63,17 @@ class CacheState:
         if has_gone:
             raise CaptureError(
                 f"{self._cache.__wrapped__.__qualname__}() has a functools.lru_cache that is full; "
-                "in compile it has forgotten objects, which nobody could put back",
+                "during compile it evicted entries, which fitstep cannot put back",
                 todo="use functools.lru_cache(maxsize=None)",
             )
 
 
 def _is_same_anew(value: Any) -> bool:
-    """Whether nobody can tell whether a value is made again. A float or a tensor may have been
-    drawn."""
+    """Whether a recomputed value is the same for every user. A float or a tensor is not: it may
+    have been drawn at random."""
     if isinstance(value, tuple):
         return all(map(_is_same_anew, value))
     kind = type(value)
-    is_own = kind is object or kind.__name__ == "_lru_list_elem"  # The cache's.
+    is_own = kind is object or kind.__name__ == "_lru_list_elem"  # The cache's own.
     is_plain = is_own or isinstance(value, type | torch.dtype | torch.device)
     return is_plain or kind in (int, bool, str, bytes, type(None))

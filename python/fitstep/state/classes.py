@@ -1,4 +1,4 @@
-"""Which classes are a user's, and whose objects are looked into."""
+"""Rules of the walk: which classes are user code, and whose objects' attributes are walked."""
 
 from __future__ import annotations
 
@@ -46,29 +46,28 @@ _OPEN_IN_TORCH = (
 
 
 def is_user_class(cls: type) -> bool:
-    """Whether a class is defined in user code."""
     module = sys.modules.get(cls.__module__)
     return module is not None and is_user_file(file_of(module))
 
 
 def is_seen_class(cls: type) -> bool:
-    """Whether a class is defined in user code or in an installed package that is looked into."""
+    """Whether a class is defined in user code or in an installed package that is walked."""
     module = sys.modules.get(cls.__module__)
-    if module is not None and cls.__module__ != "types":  # There make_dataclass() makes them.
+    if module is not None and cls.__module__ != "types":  # make_dataclass() says "types".
         return is_seen_file(file_of(module)) or _is_of_one_module(cls, module)
     methods = (m for m in vars(cls).values() if isinstance(m, types.FunctionType))
     return any(is_seen_file(method.__code__.co_filename) for method in methods)
 
 
 def _is_of_one_module(cls: type, home: types.ModuleType) -> bool:
-    """Whether it was made for one object, as torch.nn.utils.parametrize makes them."""
+    """Whether a class was created for one module, as torch.nn.utils.parametrize does."""
     return issubclass(cls, torch.nn.Module) and getattr(home, cls.__name__, None) is not cls
 
 
 @functools.lru_cache(maxsize=4096)
 def is_seen_file(filename: str) -> bool:
-    """Whether the globals and classes of a file may be a training step's state: those of user code
-    and of installed packages, except the libraries above and torch itself."""
+    """Whether globals and classes of a file may hold a step's state: files of user code and of
+    installed packages, except torch and _CLOSED_LIBRARIES."""
     if is_user_file(filename):
         return True
     parts = filename.replace("\\", "/").split("/")
@@ -80,14 +79,14 @@ def is_seen_file(filename: str) -> bool:
 
 
 def file_of(module: types.ModuleType) -> str:
-    """Where a module is written; never empty."""
+    """The file of a module; "<stdin>" or "<frozen>" for one without a file."""
     file = getattr(module, "__file__", None)
-    # A module without a file is built in, but for the one that a user types into.
+    # A module without a file is built in, except an interactive session.
     return file or ("<stdin>" if module.__name__ == "__main__" else "<frozen>")
 
 
 def is_open(kind: type) -> bool:
-    """Whether to look at the attributes of a class's objects."""
+    """Whether to walk the attributes of a class's objects."""
     if issubclass(kind, (torch.nn.Module, torch.optim.Optimizer, *SCHEDULERS)):
         return True
     home = kind.__module__ or ""

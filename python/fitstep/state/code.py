@@ -1,4 +1,4 @@
-"""The function inside a callable, and which names its code holds."""
+"""Names, imports and globals in a code object, and the function inside a callable."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import types
 
 
 def names_in(code: types.CodeType) -> list[str]:
-    """All names in a code object and the code objects nested in it, in order, once each; words in
-    quotes, too: getattr(settings, "rate")."""
+    """All names in a code object and in code nested in it, once each, in order. String constants
+    that are identifiers count, too: getattr(settings, "rate")."""
     found = dict.fromkeys(code.co_names)
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
@@ -20,7 +20,7 @@ def names_in(code: types.CodeType) -> list[str]:
 
 
 def imports_in(code: types.CodeType) -> list[str]:
-    """The modules that the code imports itself, as it names them."""
+    """The names of modules that the code imports when it runs."""
     found = {i.argval: None for i in dis.get_instructions(code) if i.opname == "IMPORT_NAME"}
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
@@ -29,7 +29,7 @@ def imports_in(code: types.CodeType) -> list[str]:
 
 
 def globals_in(code: types.CodeType) -> list[str]:
-    """Those of them that stand for globals; an attribute may have the name of one."""
+    """The names that the code uses as globals; names_in() has attributes, too."""
     found = dict.fromkeys(
         one.argval
         for one in dis.get_instructions(code)
@@ -42,7 +42,7 @@ def globals_in(code: types.CodeType) -> list[str]:
 
 
 def innermost(function: object) -> object:
-    """The function inside partials and methods."""
+    """The function inside nested partials and methods."""
     while True:
         if isinstance(function, functools.partial):
             function = function.func

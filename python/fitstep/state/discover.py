@@ -1,4 +1,4 @@
-"""discover(): everything that a step function can reach, sorted and named."""
+"""discover(): everything that a step function can reach, with roles and names."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from fitstep.state.walk import Walk
 
 _RANK: tuple[Role, ...] = ("parameter", "buffer", "optimizer_state", "grad", "group", "attribute")
 
-
-# Of all modules, whoever they belong to.
+# Hooks that act on all modules.
 _GLOBAL_HOOKS = (
     *("_global_forward_pre_hooks", "_global_forward_hooks"),
     *("_global_backward_pre_hooks", "_global_backward_hooks"),
@@ -30,13 +29,13 @@ def discover(
     optimizer: torch.optim.Optimizer | Iterable[torch.optim.Optimizer] | None = None,
     arguments: Iterable[object] = (),
 ) -> Reach:
-    """Walks everything reachable from a step function, and from `model` and `optimizer` if given.
+    """Walks everything that a step function, `model`, `optimizer` and `arguments` reach.
 
-    Closure cells, globals that the function and the functions it names mention, defaults, bound
-    objects, attributes and slots of modules, optimizers, schedulers and user objects, classes,
-    lists, tuples, dicts, sets and hooks. Runs no user code and changes nothing.
+    Follows closure cells, globals that the function or functions named in it use, default
+    arguments, bound objects, classes, containers, hooks, and attributes and slots of modules,
+    optimizers, schedulers and user objects. Runs no user code and changes nothing.
 
-    Raises CaptureError when the reach is unreasonably large.
+    Raises CaptureError if more than walk.MAX_NODES objects are in reach.
     """
     reach = Reach(function)
     walk = Walk(reach)
@@ -50,7 +49,7 @@ def discover(
     for hooks in (_global_optimizer_pre_hooks, _global_optimizer_post_hooks):
         walk.add_root(hooks, "hooks of all optimizers")
     once = [c for c in vars(logging.Logger).values() if isinstance(c, functools._lru_cache_wrapper)]
-    walk.add_root(once, "logging.Logger")  # Of transformers' logger.warning_once().
+    walk.add_root(once, "logging.Logger")  # transformers' logger.warning_once()
     for i, argument in enumerate(arguments):
         if not isinstance(argument, torch.Tensor):
             walk.add_root([argument], f"argument {i}")
@@ -69,7 +68,7 @@ def _several(given: Any) -> list[Any]:
 
 
 def _add_grads(reach: Reach) -> None:
-    """Gradients that are there already are places too: `parameter.grad`."""
+    """Adds places for gradients that exist: `parameter.grad`."""
     for place in reach.unique():
         tensor = place.tensor
         grad = tensor.grad if is_leaf(tensor) else None
@@ -78,11 +77,11 @@ def _add_grads(reach: Reach) -> None:
 
 
 def _assign_roles(reach: Reach) -> None:
-    """Roles follow from who owns a container, not from the path on which it was found first."""
+    """Sets roles by the owner of a container, not by the path on which it was found first."""
     role_of: dict[int, Role] = {}
     for node in reach.nodes:
         owner = node.owner
-        if node.style != "attribute":  # The table of an object's attributes stands for it.
+        if node.style != "attribute":  # One node per object: that of its attributes.
             continue
         if isinstance(owner, torch.nn.Module):
             role_of[id(owner._parameters)] = "parameter"
@@ -96,12 +95,12 @@ def _assign_roles(reach: Reach) -> None:
         node.role = role_of.get(id(node.container), node.role)
     for place in reach.tensors:
         if place.leaf is None:
-            is_key = place.above.key is place.tensor  # As a parameter of its optimizer's state.
+            is_key = place.above.key is place.tensor  # As in optimizer.state[parameter].
             place.role = "other" if is_key else place.above.node.role
 
 
 def _rank(place: Place) -> float:
-    """Of several paths to a tensor that of the least rank names it."""
+    """Of several paths to a tensor, the path with the lowest rank names it."""
     above = place.above
     if above.key is place.tensor:
         return len(_RANK) + 1
@@ -114,7 +113,7 @@ def _rank(place: Place) -> float:
 
 def _assign_names(reach: Reach, walk: Walk) -> None:
     names = reach.names
-    # Parameters and buffers first: their paths have no tensor as a key in them.
+    # Parameters and buffers come first: no tensor is a key in their paths.
     for place in sorted(reach.tensors, key=_rank):
         if id(place.tensor) in names:
             continue

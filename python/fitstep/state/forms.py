@@ -1,11 +1,11 @@
-"""How the entries of each kind of container are read, written and put back.
+"""Forms: one interface to read and write the entries of every kind of container.
 
-A step function keeps its state in many kinds of places: a dict, a list, an object's attributes, a
-closure cell, a module's globals, a class, default arguments, a `functools.partial`. A Form makes
-them all look alike: a container has entries (key, value), and `write` makes it have other ones
-without making another container, so every alias that user code holds stays true.
+A step function keeps state in dicts, lists, attributes of objects, closure cells, globals of
+modules, classes, default arguments and `functools.partial`s. A Form reads any of these as entries
+(key, value), and `write` replaces the entries in the same container object, so that references
+which user code holds stay valid.
 
-No form ever runs user code: overridden `__getitem__`, `__setattr__` and properties are bypassed.
+No form runs user code: overridden `__getitem__`, `__setattr__` and properties are bypassed.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _MISSING = object()
 
 
 class Form:
-    """One kind of container. Stateless, except for forms that look at some of the keys only."""
+    """One kind of container. Stateless, except for forms of some of the keys only."""
 
-    plain = False  # True for list, dict, deque, set: what such a container holds has no own name.
+    plain = False  # True for list, dict, deque and set, whose values have no names of their own.
 
     def entries(self, container: Any) -> list[Entry]:
         """All entries, in the container's order."""
@@ -41,7 +41,7 @@ class Form:
         raise NotImplementedError
 
     def restore(self, container: Any, saved: Sequence[Entry]) -> None:
-        """`write`, but leaves a container alone that already has these very entries."""
+        """`write`, unless the container has exactly these objects as entries already."""
         now = self.entries(container)
         if len(now) != len(saved) or any(
             a[0] is not b[0] or a[1] is not b[1] for a, b in zip(now, saved, strict=True)
@@ -50,8 +50,6 @@ class Form:
 
 
 class DictForm(Form):
-    """A dict, also a subclass of one."""
-
     plain = True
 
     def entries(self, container: Any) -> list[Entry]:
@@ -102,7 +100,7 @@ class SetForm(Form):
     def write(self, container: Any, entries: Sequence[Entry]) -> None:
         wanted = {id(value) for value, _ in entries}
         for value in [value for value in set.__iter__(container) if id(value) not in wanted]:
-            set.discard(container, value)  # Others stay where they are: the order is as before.
+            set.discard(container, value)  # The order of the others stays as before.
         if len(container) != len(entries):
             set.clear(container)
             set.update(container, [value for _, value in entries])
@@ -128,7 +126,7 @@ class CellForm(Form):
 
 
 class NamesForm(DictForm):
-    """Those globals of a Python module that somebody names; all others are left alone."""
+    """Those globals of a Python module that functions in reach name; others are left alone."""
 
     plain = False
 
@@ -156,12 +154,10 @@ class ScopeForm(DictForm):
         wanted = dict(entries)
         for name in [name for name in container if name not in wanted]:
             del container[name]
-        container.update(wanted)  # Never without its names: other threads run in it.
+        container.update(wanted)  # Never cleared first: other threads use these globals.
 
 
 class FactoryForm(Form):
-    """What a defaultdict makes its values with."""
-
     def entries(self, container: Any) -> list[Entry]:
         return [("default_factory", container.default_factory)]
 
@@ -190,8 +186,6 @@ class SlotsForm(Form):
 
 
 class ClassForm(Form):
-    """The attributes of a class, methods too."""
-
     def entries(self, container: Any) -> list[Entry]:
         return [(k, v) for k, v in vars(container).items() if not _is_pythons_own(k, v)]
 
@@ -207,9 +201,9 @@ class ClassForm(Form):
 
 
 class ScriptedForm(Form):
-    """The attributes of a scripted or traced module: its code changes them where Python has no
-    dictionary of them. Numbers and lists are made anew each time one asks: what was seen before
-    stands for those that are written alike, which tells apart the two zeros and knows a NaN."""
+    """The attributes of a scripted or traced module, which are in C++, not in a Python dict. Each
+    read creates new numbers and lists; the object of the earlier read is returned instead if its
+    repr() is the same, which distinguishes 0.0 from -0.0 and matches NaN."""
 
     def __init__(self) -> None:
         self._seen: dict[object, object] = {}
@@ -235,7 +229,7 @@ class ScriptedForm(Form):
 
 
 class DefaultsForm(Form):
-    """The default arguments of a function, by the argument's name."""
+    """The default arguments of a function, by argument name."""
 
     def entries(self, container: Any) -> list[Entry]:
         return list(self._named(container).items()) + list((container.__kwdefaults__ or {}).items())
@@ -252,13 +246,13 @@ class DefaultsForm(Form):
     def _named(function: types.FunctionType) -> dict[str, object]:
         values = function.__defaults__ or ()
         code = function.__code__
-        # Decorators may have given it more than it has arguments.
+        # A decorator may have set more defaults than there are arguments.
         names = [*map(str, range(len(values))), *code.co_varnames[: code.co_argcount]]
         return dict(zip(names[len(names) - len(values) :], values, strict=True))
 
 
 class PartialForm(Form):
-    """The positional arguments of a `functools.partial` (its keywords are a dict of their own)."""
+    """The positional arguments of a `functools.partial`; its keywords are a dict, another node."""
 
     def entries(self, container: Any) -> list[Entry]:
         return list(enumerate(container.args))
@@ -277,7 +271,7 @@ def _has_no_tensor(value: object) -> bool:
 def attributes_of(value: object) -> dict[str, object] | None:
     """The `__dict__` of an object without running its `__getattribute__`; None if it has none."""
     try:
-        # That of this thread, for a `threading.local`; its class is written in C.
+        # A `threading.local` (written in C) returns the dict of this thread.
         is_local = isinstance(value, threading.local)
         found = value.__dict__ if is_local else object.__getattribute__(value, "__dict__")
     except AttributeError:
@@ -323,7 +317,7 @@ def _is_pythons_own(name: str, value: object) -> bool:
 
 
 def _dict_type(container: object) -> Any:
-    # An OrderedDict keeps its own order beside the dict's: going past it would corrupt it.
+    # An OrderedDict keeps an order of its own; dict's methods would corrupt it.
     return OrderedDict if isinstance(container, OrderedDict) else dict
 
 
@@ -331,7 +325,7 @@ _PLAIN_FORMS = ((dict, DictForm()), (list, ListForm()), (deque, DequeForm()), (s
 
 
 def plain_form_of(kind: type) -> Form | None:
-    """The form of lists, dicts, deques or sets, for a class of such; None for any other."""
+    """The form for a class derived from list, dict, deque or set; None for other classes."""
     for base, form in _PLAIN_FORMS:
         if issubclass(kind, base):
             return form

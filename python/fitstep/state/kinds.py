@@ -1,4 +1,4 @@
-"""What holds for every object of a class that a walk meets."""
+"""Kind: facts about a class that the walk needs for each object, computed once per class."""
 
 from __future__ import annotations
 
@@ -29,11 +29,9 @@ NUMPYS = (
 
 
 class Kind:
-    """What holds for every object of a class."""
-
     def __init__(self, kind: type, visit: Callable[..., None] | None, is_once: bool) -> None:
-        self.visit = visit  # A function of Walk; None: such objects hold nothing.
-        self.is_once = is_once  # Not at every path that leads to an object.
+        self.visit = visit  # A method of Walk; None if such objects hold nothing.
+        self.is_once = is_once  # Visit an object once, not at every path that leads to it.
         self.is_tensor_or_module = issubclass(kind, (torch.Tensor, torch.nn.Module))
         self.is_scripted = issubclass(kind, torch.jit.ScriptModule)
         self.is_module = issubclass(kind, torch.nn.Module)

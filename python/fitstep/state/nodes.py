@@ -1,11 +1,11 @@
-"""The nouns of discovery: nodes (containers), places (where a tensor is), reach (all of it).
+"""Data of discovery: Node (a container), Place (where a tensor is), Reach (all nodes and places).
 
     train_step ──closure──> model ──__dict__──> _parameters ──"weight"──> Parameter
                  node                node          node        place: closure.model.weight
 
-A node is one mutable container that a step function can reach; its entries are read and written
-through its form. A tuple is no node, as nothing in it can change: what it holds belongs to the
-entry of the node that holds the tuple.
+A node is one mutable container that a step function can reach; its form reads and writes its
+entries. A tuple cannot change, so it is no node: its values belong to the entry that holds the
+tuple.
 """
 
 from __future__ import annotations
@@ -31,21 +31,20 @@ class Node:
     form: Form
     container: Any
     owner: object  # The object, function or class whose state this is.
-    above: Above | None  # The entry that it hangs on; None for a root.
-    root: str = ""  # Where `above` is None: the beginning of the path.
+    above: Above | None  # The entry that holds this container; None for a root.
+    root: str = ""  # The beginning of the path, if `above` is None.
     style: Style = "attribute"
     role: Role = "other"
 
     def entries(self) -> list[Entry]:
-        """All entries as they are now."""
         return self.form.entries(self.container)
 
     def path(self, names: dict[int, str]) -> str:
-        """How a user would write this container; `names` are those of tensors used as keys."""
+        """The container's path as a user writes it; `names` has tensors that are keys, by id."""
         return self.root if self.above is None else self.above.path(names)
 
     def entry_path(self, key: object, names: dict[int, str]) -> str:
-        """How a user would write one entry."""
+        """The path of one entry as a user writes it."""
         start = self.path(names)
         if isinstance(self.form, SetForm):
             return f"an element of {start}"
@@ -60,18 +59,17 @@ class Node:
 
 @dataclass(slots=True, eq=False)
 class Above:
-    """An entry of a node, and what has to be written behind it to come to a value within."""
+    """An entry of a node, and the `rest` of the path from this entry to a value inside it."""
 
     node: Node
     key: object
     rest: str = ""
 
     def path(self, names: dict[int, str]) -> str:
-        """The path of the value."""
         return (self.node.entry_path(self.key, names) + self.rest).lstrip(".")
 
     def module_table(self) -> Node | None:
-        """The attributes of a module, if this is one of its three tables of named things."""
+        """The module's node, if this entry is its _parameters, _buffers or _modules."""
         if self.rest or not isinstance(self.node.owner, torch.nn.Module):
             return None
         return self.node if self.key in ("_parameters", "_buffers", "_modules") else None
@@ -79,7 +77,7 @@ class Above:
 
 @dataclass(slots=True, eq=False)
 class Place:
-    """Where a tensor is: in the entry `above`, or in a tuple there; or the gradient of `leaf`."""
+    """Where a tensor is: in the entry `above`, in a tuple there, or the gradient of `leaf`."""
 
     tensor: torch.Tensor
     role: Role
@@ -100,12 +98,12 @@ class Reach:
     generators: list[tuple[str, Any]] = field(default_factory=list)  # torch, random or numpy.
     caches: list[Any] = field(default_factory=list)  # functools.lru_cache wrappers.
     unshaped: list[torch.Tensor] = field(default_factory=list)  # Of lazy modules.
-    large: list[Node] = field(default_factory=list)  # Of what they hold not all was visited.
-    huge: list[Node] = field(default_factory=list)  # Of what they hold nothing was.
+    large: list[Node] = field(default_factory=list)  # Only tensors and modules in them are visited.
+    huge: list[Node] = field(default_factory=list)  # Likewise; they are too large to walk later.
     names: dict[int, str] = field(default_factory=dict)  # id of a tensor -> its best path.
 
     def name(self, tensor: torch.Tensor) -> str:
-        """The best path of a tensor within reach, for messages."""
+        """The best path of a tensor within reach, for messages; its shape if it has no path."""
         return self.names.get(id(tensor)) or f"a tensor of shape {tuple(tensor.shape)}"
 
     def unique(self, *roles: Role) -> list[Place]:
@@ -125,7 +123,7 @@ class Reach:
 
 
 def tables_in(huge: list[Node]) -> Iterator[tuple[Any, Any]]:
-    """Lists, dicts and attributes that containers hold, or tuples in them, and copies of these."""
+    """(table, copy) of each list, dict and attribute dict in huge containers or tuples in them."""
     for node in huge:
         for _, held in node.entries():
             for value in held if type(held) is tuple else (held,):
@@ -136,12 +134,12 @@ def tables_in(huge: list[Node]) -> Iterator[tuple[Any, Any]]:
                     yield table, table.copy()
 
 
-LARGE = 4096  # Of containers with more entries a walk visits only tensors and modules.
-HUGE = 100_000  # Of those with more, `undo.py` looks one level deep.
+LARGE = 4096  # In containers with more entries, a walk visits only tensors and modules.
+HUGE = 100_000  # In containers with more entries, `undo.py` saves one level only.
 
 
 def is_leaf(tensor: torch.Tensor) -> bool:
-    """Whether a tensor can own a gradient. Some views raise when they are asked."""
+    """Whether a tensor can own a gradient; False for views whose `is_leaf` raises."""
     try:
         return bool(tensor.is_leaf)
     except RuntimeError:
@@ -172,20 +170,19 @@ _NUMBER_TYPES = frozenset(
 
 
 def is_number_type(kind: type) -> bool:
-    """Whether objects of a class are numbers in the wide sense: they cannot change, only be
-    replaced. Numbers, flags, strings, None, enum members, numpy scalars."""
+    """Whether objects of a class are immutable values: numbers, flags, strings, None, enum members
+    or numpy scalars."""
     is_plain = kind in _NUMBER_TYPES or issubclass(kind, (int, float, str))
     return is_plain or is_enum(kind) or is_numpy_scalar(kind)
 
 
 def is_enum(kind: type) -> bool:
-    """Whether instances of a class are enum members."""
     return isinstance(kind, EnumMeta)
 
 
 @functools.cache
 def is_array_type(kind: type) -> bool:
-    """Whether a class is numpy's arrays or derived from them, without importing numpy."""
+    """Whether a class is np.ndarray or derived from it, without importing numpy."""
     return any(base.__module__ == "numpy" and base.__name__ == "ndarray" for base in kind.__mro__)
 
 
@@ -197,6 +194,6 @@ def is_array(value: object) -> bool:
 
 def is_numpy_scalar(kind: type) -> bool:
     """Whether a class is one of numpy's scalar types, without importing numpy."""
-    if not (kind.__module__ or "").startswith("numpy"):  # ctypes makes classes of no module.
+    if not (kind.__module__ or "").startswith("numpy"):  # Classes of ctypes may have no module.
         return False
     return any(b.__module__ == "numpy" and b.__name__ == "generic" for b in kind.__mro__)

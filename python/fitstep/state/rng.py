@@ -1,4 +1,4 @@
-"""States of the generators that user code can draw from."""
+"""Saves and restores the states of random generators: torch's, Python's, numpy's."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class _State:
 
 
 class GeneratorStates:
-    """The states of torch's default generator, `random`, `numpy.random` and those within reach."""
+    """Saved states of torch's default generators, `random`, `numpy.random` and those in reach."""
 
     def __init__(self, reach: Reach | None = None) -> None:
         self._states: list[_State] = []
@@ -42,17 +42,17 @@ class GeneratorStates:
             self.add([("numpy.random", sys.modules["numpy"].random)])
 
     def add(self, generators: Iterable[tuple[str, Any]]) -> None:
-        """More of them, by their names, as they are now."""
+        """Saves the states of more (name, generator) pairs as they are now."""
         self._states += [_state(path, generator) for path, generator in generators]
 
     def have_moved(self) -> bool:
-        """Whether any is not as it was."""
+        """Whether any generator's state has changed."""
         return any(not _same(state.get(), state.saved) for state in self._states)
 
     def restore(self) -> None:
-        """Puts back those that moved. Raises CaptureError, at the end, for what cannot be."""
+        """Restores the changed ones. Raises CaptureError at the end if one cannot be restored."""
         failed: CaptureError | None = None
-        for state in reversed(self._states):  # Of two states of one generator the older is right.
+        for state in reversed(self._states):  # The oldest state of a generator wins.
             if not _same(state.get(), state.saved):
                 try:
                     state.put(state.saved)
@@ -66,7 +66,7 @@ def _state(path: str, generator: Any) -> _State:
     get: Callable[[], Any]
     put: Callable[[Any], object]
     if isinstance(generator, torch.Generator) and generator.device.type == "cpu":
-        # As a tensor it would be memory that no budget allows for.
+        # get_state() would return a tensor, whose memory is in no budget.
         get = partial(_core.generator_state, generator)
         put = partial(_core.set_generator_state, generator)
     elif hasattr(generator, "getstate"):
@@ -79,7 +79,7 @@ def _state(path: str, generator: Any) -> _State:
 
 
 def _numpys(generator: Any) -> tuple[Callable[[], Any], Callable[[Any], object]]:
-    """Of a numpy.random.Generator, of the bits in one, or of a SeedSequence."""
+    """(get, put) of a numpy.random.Generator, a BitGenerator or a SeedSequence."""
     bits = getattr(generator, "bit_generator", generator)
     seeds = getattr(bits, "seed_seq", generator)
     has_bits = hasattr(bits, "random_raw")
@@ -92,9 +92,9 @@ def _numpys(generator: Any) -> tuple[Callable[[], Any], Callable[[Any], object]]
             bits.state = saved[0]
         if get()[1] != saved[1]:
             raise CaptureError(
-                "the step spawns children of a numpy generator or SeedSequence, and compile, which "
-                "undoes what a preview does, cannot take that back",
-                todo="spawn them before the step",
+                "the step spawns children of a numpy generator or SeedSequence; compile has to "
+                "undo this, and cannot",
+                todo="call spawn() before the step",
             )
 
     return get, put
@@ -104,7 +104,7 @@ def _same(a: Any, b: Any) -> bool:
     if isinstance(a, torch.Tensor):
         return torch.equal(a, b)
     if isinstance(a, tuple | list):
-        with contextlib.suppress(ValueError):  # Arrays within have no one answer.
+        with contextlib.suppress(ValueError):  # Raised if arrays are inside.
             return bool(a == b)
         return len(a) == len(b) and all(_same(x, y) for x, y in zip(a, b, strict=True))
     if isinstance(a, dict):

@@ -1,6 +1,6 @@
-"""Functions that fitstep has to see when they are called, and that a user has under another name.
+"""Refuses user references to functions that fitstep patches: calls through them are not seen.
 
-from torch import set_num_threads      compile replaces torch.set_num_threads, and not this
+from torch import set_num_threads      compile patches torch.set_num_threads, not this name
 read = buffer.tolist
 """
 
@@ -17,12 +17,12 @@ from fitstep.ambient import setting_doors
 from fitstep.errors import CaptureError
 from fitstep.uninterrupted import SENDING
 
-# Methods of a tensor that show its memory, or write to it, past operators.
+# Methods of a tensor that read or write its memory without an operator.
 READERS = (
     *("apply_", "map_", "map2_", "numpy", "tolist"),
     *("__dlpack__", "data_ptr", "untyped_storage", "storage"),
 )
-# Methods of a storage: that read or write what it holds, and that give it other memory.
+# Methods of a storage: those that read it, write it, or give it other memory.
 STORAGE_READERS = ("data_ptr", "__getitem__", "_write_file")
 STORAGE_WRITERS = ("__setitem__", "fill_", "copy_", "_byteswap", "_set_from_file")
 STORAGE_MOVERS = (
@@ -38,29 +38,29 @@ _SPLIT, _TO_DLPACK = torch.tensor_split, _C._to_dlpack
 
 
 def check_not_taken(function: Any, path: Callable[[], str]) -> None:
-    """Raises CaptureError if a function, reached by `path()`, is one that has to be seen."""
+    """Raises CaptureError if a function in reach, at `path()`, is one that fitstep patches."""
     owner = getattr(function, "__self__", None)
     of = getattr(function, "__objclass__", int)
     for kind, (kinds, names) in _METHODS.items():
         is_taken = type(function) is types.MethodDescriptorType and issubclass(kind, of)
         if (is_taken or isinstance(owner, kind)) and function.__name__ in names:
             raise CaptureError(
-                f"{path()} is the method {function.__name__} of {kinds}, taken from there before "
-                "compile; called in the step it may read what kernels have yet to write",
-                todo=f"call it where it is needed: {kinds[:-1]}.{function.__name__}()",
+                f"{path()} is the method {function.__name__} of {kinds}, stored before compile; "
+                "a call of it in the step may read memory that kernels have not written yet",
+                todo=f"call the method in the step: {kinds[:-1]}.{function.__name__}()",
             )
     name = _doors().get(id(getattr(function, "__wrapped__", function)))
     if name is not None:
         raise CaptureError(
-            f"{path()} is {name}, taken from there before compile; what it does in the step "
-            "fitstep cannot see",
-            todo=f"call it where it is needed: {name}(...)",
+            f"{path()} is {name}, stored under this name before compile; fitstep does not see "
+            "calls of it in the step",
+            todo=f"write {name}(...) in the step",
         )
 
 
 @functools.cache
 def _doors() -> dict[int, str]:
-    """By id, as a user writes them."""
+    """By id of a patched function: its name as a user writes it."""
     doors = [*setting_doors(), *SENDING]
     found = {id(change): f"{owner.__name__}.{name}" for owner, name, change in doors}
     return found | {id(_SPLIT): "torch.tensor_split", id(_TO_DLPACK): "torch.to_dlpack"}

@@ -1,4 +1,5 @@
-"""Parameters and buffers of lazy modules before their first batch: they have no shape yet."""
+"""Saves and restores parameters and buffers of lazy modules, which have no shape before the first
+batch."""
 
 from __future__ import annotations
 
@@ -13,13 +14,13 @@ _C: Any = torch._C
 
 
 def hooks_of(tensor: torch.Tensor) -> list[dict[Any, Any]]:
-    """Of its gradient, by kind; empty where there are none."""
+    """The two dicts of hooks of the tensor's gradient; empty if there are none."""
     with _C.DisableTorchFunctionSubclass():
         return [tensor._backward_hooks or {}, tensor._post_accumulate_grad_hooks or {}]
 
 
 class UnshapedState:
-    """Such a tensor as it is when this is made. Its first batch gives it a shape and a class."""
+    """Saves a tensor without a shape. The first batch gives it a shape and another class."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
         self._tensor, self._kind = tensor, type(tensor)
@@ -29,11 +30,11 @@ class UnshapedState:
         self._hooks = [dict(hooks) for hooks in hooks_of(tensor)]
 
     def has_changed(self) -> bool:
-        """Whether it has a shape now, or other hooks."""
+        """Whether the tensor has a shape now, or other hooks."""
         return type(self._tensor) is not self._kind or hooks_of(self._tensor) != self._hooks
 
     def restore(self) -> None:
-        """It has neither, as before."""
+        """Takes shape, class and new hooks away again."""
         tensor = self._tensor
         for hooks, was in zip(hooks_of(tensor), self._hooks, strict=True):
             if hooks != was:

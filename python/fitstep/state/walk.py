@@ -1,10 +1,9 @@
-"""The walk from a step function to everything that it can reach, breadth first.
+"""The walk from a step function to everything that it can reach.
 
-Breadth first, so that of several paths to an object the shortest names it. Properties are never
-run. Which globals the functions of installed packages name is looked at where a preview enters them
-(`entered.py`): from here they would lead to everything that is installed. Objects of any class are
-entered, except those of the libraries in `classes.py`, whose insides are none of a training step's
-state.
+Breadth first, so that the shortest of several paths names an object. Properties never run. Globals
+of functions of installed packages are walked when a preview enters these functions (`entered.py`):
+from here they would lead to everything that is installed. Objects of all classes are walked, except
+those of libraries in `classes.py`, which hold no state of a training step.
 """
 
 from __future__ import annotations
@@ -49,21 +48,21 @@ _CONTAINERS = frozenset((list, dict, set, deque))
 
 
 class Walk:
-    """One walk; the result is in `reach`. Paths are filled in by `discover`."""
+    """One walk; the result is in `reach`. `discover` fills in the paths."""
 
     def __init__(self, reach: Reach) -> None:
         self.reach = reach
         self._queue: deque[tuple[object, Above | None, str]] = deque()
         self._seen: set[int] = set()
-        self._keep: list[object] = []  # Ids are only unique among objects that are alive.
-        self._codes: set[int] = set()  # Of functions whose closures are known.
-        self._named: dict[int, set[str]] = {}  # id of globals -> names already looked at.
+        self._keep: list[object] = []  # Keeps objects alive, as ids of dead ones are used again.
+        self._codes: set[int] = set()  # Ids of code of functions whose closures were walked.
+        self._named: dict[int, set[str]] = {}  # id of globals -> names that were walked.
         self._kinds: dict[type, Kind] = {}
         self.modules: list[tuple[torch.nn.Module, Above | None, str]] = []
         self.found: list[tuple[list[tuple[str, Any]], Any, Above | None, str]] = []
 
     def know(self, reach: Reach) -> None:
-        """What is in `reach` is not walked once more."""
+        """Marks everything in `reach` as walked already."""
         self._seen.update(map(id, reach.caches))
         for node in reach.nodes:
             self._seen.update((id(node.container), id(node.owner)))
@@ -73,29 +72,29 @@ class Walk:
                 self._named.setdefault(id(node.container), set()).update(node.form.names)
 
     def add_root(self, value: object, path: str) -> None:
-        """Walks from one more root. A function's own path is empty: "closure.model"."""
+        """Walks from one more root. The step function's path is "", as in "closure.model"."""
         self._queue.append((value, None, path))
         self.go()
 
     def go(self) -> None:
-        """Walks on to the end."""
+        """Visits what is queued, until nothing is."""
         while self._queue:
             self._visit(*self._queue.popleft())
             if len(self.reach.nodes) > MAX_NODES:
                 raise CaptureError(
                     f"the step function reaches more than {MAX_NODES} objects",
-                    todo="keep data sets and logs out of the closure and globals that it names",
+                    todo="keep data sets and logs out of the step's closure, globals and arguments",
                 )
 
     def look_into(self, node: Node) -> None:
-        """Walks from what a large container holds, except tensors and modules."""
+        """Walks what a large container holds, except tensors and modules."""
         for key, value in node.entries():
             if not self._kind(type(value)).is_tensor_or_module:
                 self._queue.append((value, Above(node, key), ""))
         self.go()
 
     def take(self) -> Reach:
-        """What was found since the last time; its tensors and generators have no names."""
+        """Returns what was found since the last call; tensors and generators have no names."""
         for kind, value, _above, _root in self.found:
             kind.append(("", value))
         self.found.clear()
@@ -121,7 +120,7 @@ class Walk:
 
     @staticmethod
     def _visit_of(kind: type) -> tuple[Callable[..., None] | None, bool]:
-        """How to visit objects of a class, and whether once is enough."""
+        """The method that visits objects of a class, and whether to visit each object once."""
         at_every_path: list[tuple[Any, Callable[..., None]]] = [
             (torch.Tensor, Walk._visit_tensor),
             ((tuple, frozenset), Walk._visit_tuple),
@@ -140,7 +139,7 @@ class Walk:
                 return visit, False
         if is_enum(kind):  # A member: its value may be a list, and it may have attributes.
             return Walk._visit_object, True
-        # Modules are looked into by name only, from the functions that name them.
+        # Of Python modules only the globals that functions name are walked.
         if is_number_type(kind) and kind.__dictoffset__ and is_seen_class(kind):
             return Walk._visit_object, True  # Of a user's class: it may have attributes.
         if is_number_type(kind) or issubclass(kind, (types.CodeType, types.ModuleType)):
@@ -171,7 +170,7 @@ class Walk:
         check_not_taken(value, lambda: above.path({}) if above else root)
 
     def _visit_step(self, value: Any, above: Above | None, root: str) -> None:
-        self._follow(value.function, above, root, ".function")  # Called by another, it runs.
+        self._follow(value.function, above, root, ".function")  # An outer step calls it.
 
     def _visit_generator(self, value: Any, above: Above | None, root: str) -> None:
         if isinstance(value, random.SystemRandom):  # It has no state.
@@ -179,14 +178,14 @@ class Walk:
         self.found.append((self.reach.generators, value, above, root))
 
     def _follow(self, value: object, above: Above | None, root: str, rest: str) -> None:
-        """Queues a value that is reached through another one which is no node."""
+        """Queues a value inside another value that is no node."""
         if above is None:
             self._queue.append((value, None, (root + rest).lstrip(".")))
         else:
             self._queue.append((value, Above(above.node, above.key, above.rest + rest), ""))
 
     def _visit_stand_in(self, value: Any, above: Above | None, root: str) -> None:
-        """Things that only stand for others: methods, partials, weak references, caches."""
+        """Visits what wraps other objects: methods, partials, weak references, caches."""
         if type(value) in weakref.ProxyTypes:
             with contextlib.suppress(ReferenceError):
                 self._follow(value.__reduce_ex__.__self__, above, root, "")
@@ -272,15 +271,15 @@ class Walk:
     def visit_functions(
         self, code: types.CodeType, functions: Iterable[types.FunctionType]
     ) -> None:
-        """What the functions of this code, of which a frame tells no more, hold."""
+        """Walks closures and defaults of `functions`, whose code is `code`."""
         if id(code) not in self._codes:
             self._codes.add(id(code))
             for function in functions:
                 self._queue.append((function, None, function.__qualname__))
 
     def visit_arguments(self, values: list[object], existing: Container[int]) -> None:
-        """Of a function: those that are among the existing objects, by id; and the class of the
-        first, which may be a method's."""
+        """Walks arguments of a function whose ids are in `existing`, and the class of the first
+        argument, which may be `self`."""
         for i, value in enumerate(values):
             kind = value if isinstance(value, type) else type(value)
             if i == 0:
@@ -291,7 +290,7 @@ class Walk:
                 self._queue.append((value, None, kind.__qualname__))
 
     def visit_globals(self, scope: dict[str, Any], code: types.CodeType) -> None:
-        """What a function's code names, and what it imports when it runs."""
+        """Walks the globals that a function's code names, and modules that it imports."""
         names = globals_in(code)
         if "globals" in names:
             names += [k for k, v in scope.items() if not isinstance(v, types.BuiltinFunctionType)]
@@ -307,7 +306,7 @@ class Walk:
                     self.visit_module(sys.modules[full], code)
 
     def visit_module(self, module: Any, code: types.CodeType) -> None:
-        """What a function's code names in a module that it has, or has the name of."""
+        """Walks what a function's code names in a module, given as an object or by name."""
         if isinstance(module, str) and {"modules", "__import__"} & {*code.co_names}:
             module = sys.modules.get(module)
         if isinstance(module, types.ModuleType) and is_seen_file(file_of(module)):
@@ -316,7 +315,7 @@ class Walk:
     def _visit_names(
         self, scope: dict[str, Any], code: types.CodeType, names: Iterable[str]
     ) -> None:
-        """Those entries of a module's globals with names that occur in a function's code."""
+        """Walks the globals of a module with these names."""
         seen = self._named.setdefault(id(scope), set())
         names = [n for n in names if n not in seen]
         seen.update(names)
@@ -369,7 +368,7 @@ class Walk:
         *,
         style: Style = "attribute",
     ) -> Node:
-        """Makes a node and queues what its entries hold."""
+        """Adds a node, and queues what its entries hold."""
         if above is None:
             root = (root + rest).lstrip(".")
         elif rest:
@@ -389,7 +388,7 @@ class Walk:
         return node
 
     def _enqueue(self, held: object, node: Node, key: object, is_large: bool) -> None:
-        """What an entry of a node holds, unless there is nothing in it or it is known."""
+        """Queues a value of a node's entry, unless it holds nothing or was visited."""
         kind = self._kinds.get(type(held)) or self._kind(type(held))
         if kind.visit is None or (is_large and not kind.is_tensor_or_module):
             return
