@@ -152,8 +152,8 @@ TEST(BadInput, ABudgetBelowTheLargestOpNamesTheOpAndWhatItTakes) {
       run_command({"plan", program_file(), "--budget", "1B", "--machine", "unit"});
   EXPECT_EQ(answer.code, ExitCode::No) << answer.error;
   EXPECT_TRUE(answer.text.starts_with("too small: ")) << answer.text;
-  EXPECT_TRUE(contains(answer.text, "provably no plan needs less")) << answer.text;
-  EXPECT_TRUE(contains(answer.text, "it takes a budget of ")) << answer.text;
+  EXPECT_TRUE(contains(answer.text, "proven: every plan needs at least this arena")) << answer.text;
+  EXPECT_TRUE(contains(answer.text, "that is a budget of ")) << answer.text;
   EXPECT_TRUE(contains(answer.text, "2 B at once for f1\n")) << answer.text;
 }
 

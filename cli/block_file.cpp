@@ -20,8 +20,8 @@
 namespace fitstep {
 namespace {
 
-constexpr int64_t kMost = int64_t{1} << 60U;     // Of a size or a tick.
-constexpr int64_t kMostSum = int64_t{1} << 62U;  // Of all sizes, so that no height overflows.
+constexpr int64_t kMost = int64_t{1} << 60U;     // Largest size or tick.
+constexpr int64_t kMostSum = int64_t{1} << 62U;  // Largest sum of sizes: no height overflows.
 constexpr std::array<std::string_view, 4> kColumns = {"id", "lower", "upper", "size"};
 
 Error at_line(size_t line, const std::string& message) {
@@ -45,7 +45,7 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
   }
 }
 
-// What users' files hold may be long, or no text at all.
+// Text from a user's file: shortened, with '?' for each byte that cannot be printed.
 std::string quoted(std::string_view text) {
   constexpr size_t kShown = 40;
   std::string shown;
@@ -63,18 +63,19 @@ Result<Header> parse_header(std::string_view line) {
   for (size_t i = 0; i < names.size(); ++i) {
     const auto* column = std::ranges::find(kColumns, names[i]);
     if (column == kColumns.end()) {
-      return at_line(1, fmt::format("{} is not a column; there are id, lower, upper and size",
+      return at_line(1, fmt::format("{} is not a column; the columns are id, lower, upper and size",
                                     quoted(names[i])));
     }
     size_t& place = header[static_cast<size_t>(std::distance(kColumns.begin(), column))];
     if (place != kColumns.size())
-      return at_line(1, fmt::format("column {} is twice there", *column));
+      return at_line(1, fmt::format("column {} is named twice", *column));
     place = i;
   }
   for (size_t i = 0; i < header.size(); ++i) {
     if (header[i] != kColumns.size()) continue;
-    return at_line(1, fmt::format("no column {}; the first line names id, lower, upper and size",
-                                  kColumns[i]));
+    return at_line(1,
+                   fmt::format("no column {}; the first line must name id, lower, upper and size",
+                               kColumns[i]));
   }
   return header;
 }
@@ -88,7 +89,7 @@ Result<int64_t> parse_number(std::string_view text, std::string_view column, siz
     return at_line(line, fmt::format("{} is {}, not a whole number", column, quoted(text)));
   }
   if (code != std::errc() || number > kMost || number < -kMost) {
-    return at_line(line, fmt::format("{} is {}, above 2^60", column, quoted(text)));
+    return at_line(line, fmt::format("{} is {}, not from -2^60 to 2^60", column, quoted(text)));
   }
   return number;
 }
@@ -101,7 +102,7 @@ Result<Block> parse_block(const std::vector<std::string_view>& fields, const Hea
   }
   const Block block{.size_bytes = numbers[3], .live = {.begin = numbers[1], .end = numbers[2]}};
   if (block.size_bytes < 0) {
-    return at_line(line, fmt::format("size is {}, less than 0", block.size_bytes));
+    return at_line(line, fmt::format("size is {}; it cannot be negative", block.size_bytes));
   }
   if (block.live.end < block.live.begin) {
     return at_line(line,
@@ -115,21 +116,21 @@ Result<Block> parse_block(const std::vector<std::string_view>& fields, const Hea
 Result<BlockFile> parse_blocks(std::string_view text) {
   std::vector<std::string_view> lines = split(text, '\n');
   while (!lines.empty() && lines.back().empty()) lines.pop_back();
-  if (lines.empty()) return at_line(1, "there is nothing in it");
+  if (lines.empty()) return at_line(1, "it must name the columns id, lower, upper and size");
   FITSTEP_TRY(const Header header, parse_header(lines[0]));
   BlockFile file;
   int64_t sum_bytes = 0;
   for (size_t i = 1; i < lines.size(); ++i) {
     const std::vector<std::string_view> fields = split(lines[i], ',');
     if (fields.size() != kColumns.size()) {
-      return at_line(i + 1,
-                     fmt::format("{} fields for {} columns{}", fields.size(), kColumns.size(),
-                                 i + 1 == lines.size() ? "; is the file cut off?" : ""));
+      return at_line(i + 1, fmt::format("{} fields, and the first line names {} columns{}",
+                                        fields.size(), kColumns.size(),
+                                        i + 1 == lines.size() ? "; is the file cut off?" : ""));
     }
     if (fields[header[0]].empty()) return at_line(i + 1, "id is empty");
     FITSTEP_TRY(const Block block, parse_block(fields, header, i + 1));
     sum_bytes += block.size_bytes;
-    if (sum_bytes > kMostSum) return at_line(i + 1, "the sizes so far are more than 2^62 together");
+    if (sum_bytes > kMostSum) return at_line(i + 1, "the sizes up to here exceed 2^62 together");
     file.ids.emplace_back(fields[header[0]]);
     file.blocks.push_back(block);
   }

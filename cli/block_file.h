@@ -1,4 +1,4 @@
-// Files of blocks, as layout problems are published: a header, then one line per block.
+// Files of blocks: published layout problems have this form. A header, then one line per block.
 //
 //   id,lower,upper,size         the columns may come in any order
 //   a0,0,6,4                    live at ticks 0 .. 5: [lower, upper), 4 bytes
@@ -20,12 +20,12 @@ struct BlockFile {
   std::vector<Block> blocks;     // Sizes and lifetimes may be empty.
 };
 
-// Errors name the line: a column that is missing, twice there or unknown, too few or too many
-// fields, no number, a negative size, upper below lower, more than 2^60 bytes in one block or 2^62
-// in all.
+// Every error names the line. Errors: a column is missing, unknown or named twice; a line has too
+// few or too many fields; a field is not a number; a size is negative; `upper` is below `lower`; a
+// block has more than 2^60 bytes, or all blocks have more than 2^62.
 Result<BlockFile> parse_blocks(std::string_view text);
 
-// The same columns, and where each block lies.
+// The columns of the input and a column `offset`.
 std::string print_offsets(const BlockFile& file, const std::vector<int64_t>& offset_bytes);
 
 }  // namespace fitstep

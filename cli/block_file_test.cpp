@@ -54,27 +54,30 @@ TEST(BlockFile, SaysWhatIsWrongInWhichLine) {
   };
   const std::string head = "id,lower,upper,size\n";
   const std::vector<Case> cases = {
-      {"", "line 1: there is nothing in it"},
-      {"\n \n", "line 1: there is nothing in it"},
-      {"id,lower,upper\na,0,1\n", "line 1: no column size; the first line names"},
-      {"id,lower,upper,size,size\n", "line 1: column size is twice there"},
+      {"", "line 1: it must name the columns"},
+      {"\n \n", "line 1: it must name the columns"},
+      {"id,lower,upper\na,0,1\n", "line 1: no column size; the first line must name"},
+      {"id,lower,upper,size,size\n", "line 1: column size is named twice"},
       {"id,lower,upper,size,gaps\n", "line 1: \"gaps\" is not a column"},
       {"a,0,1,5\n", "line 1: \"a\" is not a column"},
-      {head + "a,0,1,5\nb,0,1", "line 3: 3 fields for 4 columns; is the file cut off?"},
-      {head + "a,0,1\nb,0,1,3\n", "line 2: 3 fields for 4 columns"},
-      {head + "a,0,1,5,6\n", "line 2: 5 fields for 4 columns"},
-      {head + "\na,0,1,5\n", "line 2: 1 fields for 4 columns"},
-      {head + "a,0,1,-5\n", "line 2: size is -5, less than 0"},
+      {head + "a,0,1,5\nb,0,1",
+       "line 3: 3 fields, and the first line names 4 columns; is the file cut off?"},
+      {head + "a,0,1\nb,0,1,3\n", "line 2: 3 fields, and the first line names 4 columns"},
+      {head + "a,0,1,5,6\n", "line 2: 5 fields, and the first line names 4 columns"},
+      {head + "\na,0,1,5\n", "line 2: 1 fields, and the first line names 4 columns"},
+      {head + "a,0,1,-5\n", "line 2: size is -5; it cannot be negative"},
       {head + "a,4,3,5\n", "line 2: upper 3 is below lower 4"},
-      {head + "a,0,1,1152921504606846977\n", "line 2: size is \"1152921504606846977\", above 2^60"},
-      {head + "a,0,99999999999999999999,1\n", "upper is \"99999999999999999999\", above 2^60"},
+      {head + "a,0,1,1152921504606846977\n",
+       "line 2: size is \"1152921504606846977\", not from -2^60 to 2^60"},
+      {head + "a,0,99999999999999999999,1\n",
+       "upper is \"99999999999999999999\", not from -2^60 to 2^60"},
       {head + "a,0,1,5.5\n", "line 2: size is \"5.5\", not a whole number"},
       {head + "a,0,,5\n", "line 2: upper is \"\", not a whole number"},
       {head + "a,0,1,0x5\n", "line 2: size is \"0x5\", not a whole number"},
       {head + ",0,1,5\n", "line 2: id is empty"},
       {head + "a,0,1,1152921504606846976\nb,2,3,1152921504606846976\n" +
            "c,4,5,1152921504606846976\nd,6,7,1152921504606846976\ne,4,5,1\n",
-       "line 6: the sizes so far are more than 2^62 together"},
+       "line 6: the sizes up to here exceed 2^62 together"},
   };
   for (const Case& bad : cases) {
     const std::string message = message_of(bad.text);

@@ -27,7 +27,7 @@ std::vector<int64_t> most_of_each(const std::vector<int64_t>& values, size_t col
 std::string draw_chart(const std::vector<int64_t>& values, int height) {
   const int64_t peak = values.empty() ? 0 : std::ranges::max(values);
   if (peak <= 0) return "(no bytes are ever live)\n";
-  const auto rows = std::min<int64_t>(height, peak);  // Few bytes: a row for each.
+  const auto rows = std::min<int64_t>(height, peak);  // At most one row per byte.
   std::string chart;
   for (int64_t row = rows; row >= 1; --row) {
     const int64_t level = peak / rows * row + peak % rows * row / rows;  // peak * row overflows.
@@ -46,7 +46,7 @@ std::string draw_curve(const std::vector<CurveColumn>& columns, int height,
   if (most == 0) return "";
   std::string chart;
   for (int row = height; row >= 1; --row) {
-    // A column reaches a row from the middle of that row's step on.
+    // A column fills a row if its value is above the middle of the row's range.
     const double level = static_cast<double>(most) * (row - 0.5) / height;
     const auto reaches = [&](int64_t value) { return static_cast<double>(value) >= level; };
     const auto top = static_cast<int64_t>(static_cast<double>(most) * row / height);

@@ -13,21 +13,22 @@
 
 namespace fitstep {
 
-// At most `columns` numbers: each the most of equally many neighbours (the last of those left).
+// Shortens `values` to at most `columns` numbers: each is the maximum of equally many neighbours
+// (the last number of those that are left).
 std::vector<int64_t> most_of_each(const std::vector<int64_t>& values, size_t columns);
 
-// `height` rows of one column per value. A column reaches a row if its value reaches that row's
-// label, so what is not zero but small may not be seen.
+// `height` rows; one column per value. A column fills a row if its value is at least the row's
+// label, so a small value may show no '#' at all.
 std::string draw_chart(const std::vector<int64_t>& values, int height);
 
-// One column of a curve: a height, and one that it cannot fall below. Negative: not there.
+// One column of a curve: a value and its lower bound. Negative: nothing is drawn.
 struct CurveColumn {
   int64_t value = -1;
   int64_t bound = -1;
 };
 
-// `height` rows from 0 to the highest: '#' up to the bound, '+' from there up to the value. Rows
-// are labelled by `label`.
+// `height` rows from 0 to the largest value: '#' up to the bound, '+' from the bound to the value.
+// `label` writes the number in front of a row.
 //
 //     3 s |+
 //     2 s |++++

@@ -19,26 +19,26 @@
 namespace fitstep {
 namespace {
 
-constexpr size_t kLargest = 5;       // That are listed of each kind.
-constexpr size_t kMostLetters = 56;  // Of a name for people.
+constexpr size_t kLargest = 5;       // Storages listed for each choice.
+constexpr size_t kMostLetters = 56;  // Longest name in text; JSON has full names.
 
-// By choice, in the order of the enumeration.
+// In the order of the enumeration.
 constexpr std::array<const char*, kChoiceCount> kMeanings = {
-    "parameters and other state, always there", "used without a gap: nothing to choose",
-    "stay across their gaps", "dropped, and made again", "copied to another tier and back"};
+    "parameters and other state", "used without a pause: nothing to choose",
+    "stay between their uses", "dropped, then recomputed", "copied to host or disk and back"};
 
 std::string times(int64_t count) {
   return count == 1 ? std::string("once") : fmt::format("{} times", count);
 }
 
-// Bytes times the time for which nobody uses them.
+// Bytes times the time for which no op uses them.
 double weight(const StorageChoice& choice) {
   return static_cast<double>(choice.size_bytes) * static_cast<double>(choice.gap_ps);
 }
 
 std::string again(const StorageChoice& choice) {
-  if (!choice.again_ps) return "nothing makes it again";
-  return fmt::format("making it again would take {}", format_seconds(*choice.again_ps));
+  if (!choice.again_ps) return "it cannot be recomputed";
+  return fmt::format("recomputing it would take {}", format_seconds(*choice.again_ps));
 }
 
 }  // namespace
@@ -57,13 +57,13 @@ std::string why(const Program& program, const StorageChoice& choice) {
   }
   switch (choice.choice) {
     case Choice::Home:
-      return "state of the step";
+      return "state that the next step needs";
     case Choice::Brief:
-      return "used without a gap";
+      return "used without a pause";
     case Choice::Keep:
       return fmt::format("{}; {}", unused, again(choice));
     case Choice::Recompute:
-      return fmt::format("made again {} in {}; {}", times(choice.recomputes),
+      return fmt::format("recomputed {} in {}; {}", times(choice.recomputes),
                          format_seconds(choice.recompute_ps), unused);
     case Choice::Offload:
       return fmt::format("{} copied; {}; {}", format_bytes(choice.copied_bytes), unused,
@@ -94,7 +94,7 @@ std::string print_largest(const Program& program, const std::vector<StorageChoic
       return weight(a) > weight(b);
     });
     of_kind.resize(std::min(of_kind.size(), kLargest));
-    text += fmt::format("\nmost of {}, by bytes and gap\n", to_string(kind));
+    text += fmt::format("\nlargest of {}, by bytes x time unused\n", to_string(kind));
     for (const StorageChoice& choice : of_kind) {
       const std::string maker =
           choice.maker.is_none()

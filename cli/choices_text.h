@@ -1,5 +1,5 @@
-// What a plan decided for its storages, in words: totals, and who matters most of each kind, and
-// why.
+// A plan's choices for its storages in words: totals, and for each choice the storages that matter
+// most and the reason.
 #pragma once
 
 #include <string>
@@ -12,16 +12,16 @@
 
 namespace fitstep {
 
-// A storage by its name, shortened, or by its number where it has none.
+// A storage's name, shortened; its number if it has no name.
 std::string label_of(const Program& program, StorageId storage);
 
-// "made again once in 12.00 us; unused for 3.200 ms until aten::mm (net.py:12)"
+// "recomputed once in 12.00 us; unused for 3.200 ms until aten::mm (net.py:12)"
 std::string why(const Program& program, const StorageChoice& choice);
 
 // A line for each kind of choice.
 std::string print_totals(const std::vector<StorageChoice>& choices);
 
-// Those that are kept, recomputed and offloaded and weigh most (bytes times gap), each with why.
+// For keep, recompute and offload: the storages with the most bytes x time unused, and why.
 std::string print_largest(const Program& program, const std::vector<StorageChoice>& choices);
 
 Json to_json(const Program& program, const std::vector<StorageChoice>& choices);

@@ -61,7 +61,7 @@ TEST(Show, CountsRecomputesOfAPlan) {
   plan.lane(Lane::Compute).push_back(plan.lane(Lane::Compute).front());  // Op 0 once more.
   const Answer text = run_command({"show", plan_file(plan)});
   EXPECT_EQ(text.code, ExitCode::Yes) << text.error;
-  EXPECT_TRUE(contains(text.text, "7 runs, of which 1 recompute\n")) << text.text;
+  EXPECT_TRUE(contains(text.text, "7 op runs, 1 of them recompute\n")) << text.text;
   const Answer answer = run_command({"show", plan_file(plan), "--json"});
   const auto json = nlohmann::json::parse(answer.text);
   EXPECT_EQ(json.at("runs"), 7);
@@ -108,10 +108,10 @@ TEST(Command, RefusesBadInputWithTheFileInTheSentence) {
       {{"show", "/no/such/file"}, "cannot open /no/such/file: No such file"},
       {{"show", testing::TempDir()}, " is a folder"},
       {{"show", write_file("empty", "")}, " is empty"},
-      {{"show", write_file("text", "hello")}, "neither a program"},
+      {{"show", write_file("text", "hello")}, ": neither a program"},
       {{"show", cut}, cut + ": cannot read the program file"},
-      {{"verify", program, plan}, program + " is a program, and a plan is wanted in its place"},
-      {{"verify", plan, plan}, plan + " is a plan, and a program is wanted in its place"},
+      {{"verify", program, plan}, program + " is a program file; give a plan file in its place"},
+      {{"verify", plan, plan}, plan + " is a plan file; give a program file in its place"},
       {{"verify", plan, program, "--capacity", "6 Gibi"}, "\"Gibi\" is not a unit"},
       {{"plan", program, "--budget", "4B", "--seed", "-1"}, "--seed: -1 is not a whole number"},
       {{"plan", program, "--budget", "4B", "--seed", "1.5"}, "--seed: 1.5 is not a whole number"},
@@ -128,8 +128,8 @@ TEST(Command, RefusesBadInputWithTheFileInTheSentence) {
       {{"verify", plan}, "program is required"},
       {{"show"}, "file is required"},
       {{"show", program, "--seed"}, "not expected: --seed; see fitstep show --help"},
-      {{"shew", program}, "fitstep: shew is not a verb; there are plan, compare, curve, "},
-      {{}, "fitstep: no verb; there are plan, compare, curve, "},
+      {{"shew", program}, "fitstep: shew is not a verb; the verbs are plan, compare, curve, "},
+      {{}, "fitstep: no verb given; the verbs are plan, compare, curve, "},
   };
   for (const Case& bad : cases) {
     const Answer answer = run_command(bad.arguments);

@@ -23,10 +23,10 @@
 namespace fitstep {
 namespace {
 
-// One line, like every other error, and where to read on.
+// One line, like every other error. It names the command that prints help.
 Answer refuse_arguments(const CLI::App& app, const std::vector<std::string>& arguments,
                         const std::string& fault) {
-  const std::vector<CLI::App*> verbs = app.get_subcommands();  // Those that were named.
+  const std::vector<CLI::App*> verbs = app.get_subcommands();  // Verbs that the user named.
   if (!verbs.empty()) {
     return bad_input({ErrorCode::BadInput,
                       fmt::format("{}; see fitstep {} --help", fault, verbs.front()->get_name())});
@@ -35,15 +35,15 @@ Answer refuse_arguments(const CLI::App& app, const std::vector<std::string>& arg
   for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
     known += (known.empty() ? "" : ", ") + verb->get_name();
   }
-  const std::string what = arguments.empty() ? "no verb" : arguments.front() + " is not a verb";
-  return bad_input({ErrorCode::BadInput, fmt::format("{}; there are {}", what, known)});
+  const std::string what =
+      arguments.empty() ? "no verb given" : arguments.front() + " is not a verb";
+  return bad_input({ErrorCode::BadInput, fmt::format("{}; the verbs are {}", what, known)});
 }
 
 }  // namespace
 
 Answer run_command(const std::vector<std::string>& arguments, const Progress& progress) {
-  CLI::App app("Train inside a memory budget: plan programs, prove plans, see what they cost.",
-               "fitstep");
+  CLI::App app("Plan, verify and simulate training steps inside a memory budget.", "fitstep");
   app.set_version_flag("--version", "fitstep " FITSTEP_VERSION);
   app.require_subcommand(1);
   PlanOptions plan;
@@ -65,7 +65,7 @@ Answer run_command(const std::vector<std::string>& arguments, const Progress& pr
   LayoutOptions layout;
   const CLI::App* layout_verb = add_layout(app, layout);
 
-  std::vector<std::string> reversed(arguments);  // As CLI11 wants them.
+  std::vector<std::string> reversed(arguments);  // CLI11 takes the last argument first.
   std::ranges::reverse(reversed);
   try {
     app.parse(reversed);

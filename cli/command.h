@@ -3,8 +3,8 @@
 //   fitstep <verb> FILE...      verbs: plan, compare, curve, simulate, report, show, verify,
 //                               machine, layout
 //
-// Every verb reads files, prints to `text`, says what is wrong in `error`, and has an exit code:
-// 0 yes, 1 no (nothing fits, a plan with faults, blocks that do not fit), 2 input that cannot be
+// Every verb reads files and returns an answer, an error message and an exit code:
+// 0 yes; 1 no (no plan fits, the plan has faults, the blocks do not fit); 2 the input cannot be
 // used.
 #pragma once
 
@@ -22,10 +22,10 @@ struct Answer {
   std::string error;  // For standard error.
 };
 
-// Called now and then with what is done and the share (0 .. 1) of it that is; may be empty.
+// Called now and then: the name of the work, and the share (0 .. 1) that is done. May be empty.
 using Progress = std::function<void(const std::string& what, double share)>;
 
-// `arguments` without the command's own name.
+// `arguments`: without the word `fitstep`.
 Answer run_command(const std::vector<std::string>& arguments, const Progress& progress = {});
 
 }  // namespace fitstep

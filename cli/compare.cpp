@@ -35,12 +35,12 @@ namespace {
 
 constexpr size_t kMostStalls = 5;
 
-// One policy's plan, or what its lowest one needs.
+// One policy's plan; if none fits, what the policy needs.
 struct Row {
   std::string policy;
   bool fits = false;
-  bool is_floor = false;    // No plan needs less than `needs_bytes`.
-  int64_t needs_bytes = 0;  // Of the arena.
+  bool is_floor = false;    // Every plan of the policy needs `needs_bytes`.
+  int64_t needs_bytes = 0;  // Bytes of the arena.
   Plan plan;
   Timeline timeline;
   TimeUse use;
@@ -93,7 +93,7 @@ constexpr const char* kHeader = "  {:<19}{:>10}{:>11}{:>11}{:>11}{:>11}{:>8}{:>8
 
 std::string print_row(const Row& row, int64_t capacity_bytes) {
   if (!row.fits && row.needs_bytes == 0) {
-    return fmt::format("  {:<19}has no plan, and none is known for a larger arena\n", row.policy);
+    return fmt::format("  {:<19}finds no plan; what it needs is not known\n", row.policy);
   }
   if (!row.fits) {
     return fmt::format("  {:<19}needs {}{}, {} more than the arena has\n", row.policy,
@@ -119,15 +119,15 @@ std::string print_text(const Question& question, const std::vector<Row>& rows) {
       format_share(question.budget.budget_bytes, question.plain_peak_bytes),
       format_bytes(question.budget.capacity_bytes), question.machine.name, question.times);
   text += fmt::format(fmt::runtime(kHeader), "policy", "step", "peak", "average", "host", "evicted",
-                      "stalls", "again", "best fit");
+                      "stalls", "recomp.", "best fit");
   for (const Row& row : rows) text += print_row(row, question.budget.capacity_bytes);
   text +=
-      "\npeak, average: bytes on the device; again: recompute; best fit: the pool that an\n"
-      "allocator would need for the same step, over the most bytes that are live in it\n\n";
+      "\npeak, average: bytes on the device; stalls, recomp.: share of the step's time;\n"
+      "best fit: memory that a best-fit allocator needs for this step, over its peak\n\n";
   for (const Row& row : rows) {
     if (!row.fits) continue;
     const std::string& moves = row.plan.certificate.moves;
-    const size_t kinds = moves.find("; ");  // In front of what the policy itself says.
+    const size_t kinds = moves.find("; ");  // The text before the policy's own words.
     text += fmt::format("  {}\n    {}\n", row.policy,
                         kinds == std::string::npos ? moves : moves.substr(kinds + 2));
   }
@@ -147,7 +147,7 @@ Json stalls_to_json(const Question& question, const Row& row) {
   return list;
 }
 
-// Of what the step makes itself: the longest time between two uses.
+// For tensors that the step makes: the longest time between two uses.
 Json reuse_to_json(const Question& question, const Row& row) {
   std::vector<int64_t> gaps_ps;
   for (const StorageChoice& choice : storage_choices(question.program, row.plan, row.timeline)) {
@@ -217,20 +217,20 @@ Json row_to_json(const Question& question, const Row& row, bool with_map) {
 }  // namespace
 
 CLI::App* add_compare(CLI::App& app, CompareOptions& options) {
-  CLI::App* verb = app.add_subcommand("compare", "What policies do within one budget");
-  verb->add_option("program", options.plan.program_path, "The program")->required();
+  CLI::App* verb = app.add_subcommand("compare", "Compare planning policies within one budget");
+  verb->add_option("program", options.plan.program_path, "A program file")->required();
   verb->add_option("--budget", options.plan.budget,
-                   "Bytes that the step may hold, such as 6GiB, or a share of the plain peak");
-  verb->add_option("--capacity", options.plan.capacity, "Bytes of the arena alone, instead");
+                   "Memory for the step: bytes (6GiB), or a share of plain PyTorch's peak (60%)");
+  verb->add_option("--capacity", options.plan.capacity, "Size of the arena, instead of --budget");
   add_machine_options(*verb, options.plan.machine);
   const std::vector<std::string> policies(policy_names().begin(), policy_names().end());
-  verb->add_option("--policy", options.policies, "One or more, with commas; all by default")
+  verb->add_option("--policy", options.policies, "Policies, separated by commas; default: all")
       ->delimiter(',')
       ->check(CLI::IsMember(policies));
-  verb->add_flag("--map", options.with_map, "With --json: bytes by kind while each op runs");
+  verb->add_flag("--map", options.with_map, "With --json: also live bytes by kind for each op");
   verb->add_flag("--json", options.plan.as_json, "Print JSON: bytes and picoseconds as integers");
   verb->footer(
-      "Exit code: 0 some plan fits, 1 none does, 2 input that cannot be used.\n"
+      "Exit code: 0 a policy has a plan that fits, 1 none has, 2 the input cannot be used.\n"
       "Example:\n"
       "  fitstep compare gpt.program --budget 60% --machine a100-40gb --times roofline "
       "--policy auto,tf-swap");

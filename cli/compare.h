@@ -1,4 +1,4 @@
-// `fitstep compare`: what policies do with one program within one budget, side by side.
+// `fitstep compare`: the plans of several policies for one program and one budget, side by side.
 #pragma once
 
 #include <CLI/App.hpp>
@@ -11,9 +11,9 @@
 namespace fitstep {
 
 struct CompareOptions {
-  PlanOptions plan;  // Its policy is each of `policies` in turn.
+  PlanOptions plan;  // Without its policy: `policies` says which to compare.
   std::vector<std::string> policies;
-  bool with_map = false;  // JSON only: bytes by kind, op by op.
+  bool with_map = false;  // JSON only: live bytes by kind while each op runs.
 };
 
 CLI::App* add_compare(CLI::App& app, CompareOptions& options);

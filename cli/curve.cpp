@@ -35,7 +35,7 @@ constexpr int kRows = 12;
 
 struct CurvePoint {
   Certificate certificate;
-  int64_t host_tier_bytes = 0;  // What the plan has there.
+  int64_t host_tier_bytes = 0;  // Most bytes on the tier.
   int64_t disk_tier_bytes = 0;
 };
 
@@ -46,8 +46,8 @@ struct Curve {
   std::string policy;
   int64_t plain_peak_bytes = 0;
   BesideArena beside;
-  int64_t floor_bytes = 0;  // Of the arena.
-  int64_t bound_ps = 0;     // Of a step without any limit.
+  int64_t floor_bytes = 0;  // Of the arena; no plan needs less.
+  int64_t bound_ps = 0;     // Of a step with unlimited memory.
   std::vector<CurvePoint> points;
 
   int64_t budget_bytes(const CurvePoint& point) const {
@@ -55,7 +55,7 @@ struct Curve {
   }
 };
 
-// The first, the last, and what lies evenly between them.
+// At most `most` points: the first, the last, and evenly spaced ones between them.
 std::vector<CurvePoint> thin_out(const std::vector<CurvePoint>& points, size_t most) {
   if (most == 0 || points.size() <= most) return points;
   if (most == 1) return {points.front()};
@@ -86,8 +86,8 @@ Curve make_curve(const CurveOptions& options, const Program& program, const Mach
   return curve;
 }
 
-// Time over budget, from nothing to the most that anything needs; what a budget buys is the
-// fastest plan that fits in it.
+// Step time over budget, from 0 to the budget of the fastest plan. Each column shows the fastest
+// plan that fits in its budget.
 std::string draw(const Curve& curve) {
   if (curve.points.empty()) return "";
   const int64_t most_bytes = curve.budget_bytes(curve.points.front());
@@ -108,7 +108,8 @@ std::string draw(const Curve& curve) {
 
 std::string print_text(const Curve& curve, const std::vector<CurvePoint>& shown) {
   std::string text = fmt::format(
-      "{} on machine {}, {}, policy {}\nplain peak {}, floor {} ({} of it), compute bound {}\n\n",
+      "{} on machine {}, {}, policy {}\nplain peak {}, floor {} ({} of plain), compute bound "
+      "{}\n\n",
       curve.program_path, curve.machine, curve.times, curve.policy,
       format_bytes(curve.plain_peak_bytes),
       format_bytes(budget_for(curve.floor_bytes, curve.beside)),
@@ -132,7 +133,7 @@ std::string print_text(const Curve& curve, const std::vector<CurvePoint>& shown)
         format_seconds(it.predicted_ps), format_seconds(it.bound_ps),
         format_ratio(it.predicted_ps, it.bound_ps));
   }
-  return text + "\ntime of a step over the budget (# bound, + predicted)\n" + draw(curve);
+  return text + "\nstep time over budget (# lower bound, + predicted time)\n" + draw(curve);
 }
 
 std::string print_json(const Curve& curve, const std::vector<CurvePoint>& shown) {
@@ -164,16 +165,16 @@ std::string print_json(const Curve& curve, const std::vector<CurvePoint>& shown)
 }  // namespace
 
 CLI::App* add_curve(CLI::App& app, CurveOptions& options) {
-  CLI::App* verb = app.add_subcommand("curve", "Budget against time: every plan worth having");
-  verb->add_option("program", options.program_path, "The program")->required();
+  CLI::App* verb = app.add_subcommand("curve", "Step time for each budget, from the floor upwards");
+  verb->add_option("program", options.program_path, "A program file")->required();
   add_machine_options(*verb, options.machine);
   add_planner_options(*verb, options.planner);
-  verb->add_option("--points", options.points, "Print at most so many plans; 0 for all")
+  verb->add_option("--points", options.points, "Print at most this many plans; 0: all of them")
       ->check(CLI::Range(0, 1'000'000))
       ->capture_default_str();
   verb->add_flag("--json", options.as_json, "Print JSON: bytes and picoseconds as integers");
   verb->footer(
-      "Exit code: 0 printed, 2 input that cannot be used.\n"
+      "Exit code: 0 printed, 2 the input cannot be used.\n"
       "Example:\n"
       "  fitstep curve gpt.program --machine a100-40gb --times roofline --points 10");
   return verb;

@@ -1,4 +1,4 @@
-// `fitstep curve PROGRAM`: the whole trade between memory and time, as a table and a chart.
+// `fitstep curve PROGRAM`: step time over memory budget, as a table and a chart.
 #pragma once
 
 #include <CLI/App.hpp>
@@ -15,7 +15,7 @@ struct CurveOptions {
   std::string program_path;
   MachineOptions machine;
   PlannerOptions planner;
-  int32_t points = 0;  // At most so many are printed; 0: all.
+  int32_t points = 0;  // Print at most this many; 0: all.
   bool as_json = false;
 };
 

@@ -29,18 +29,18 @@ namespace {
 
 Error misplaced(const std::string& path, const char* found, const char* wanted) {
   return Error{ErrorCode::BadInput,
-               fmt::format("{} is a {}, and a {} is wanted in its place", path, found, wanted)};
+               fmt::format("{} is a {} file; give a {} file in its place", path, found, wanted)};
 }
 
 Error in_file(const std::string& path, const Error& error) {
   return Error{error.code, fmt::format("{}: {}", path, error.message)};
 }
 
-// What the file holds, unpacked if it is packed.
+// The file's text, unpacked if zstd has packed it.
 Result<std::string> read_file(const std::string& path) {
   std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) {  // Opening one succeeds, reading it throws.
-    return Error{ErrorCode::BadInput, fmt::format("{} is a folder", path)};
+  if (std::filesystem::is_directory(path, ignored)) {  // Reading a folder would throw.
+    return Error{ErrorCode::BadInput, fmt::format("{} is a folder; give a file", path)};
   }
   std::ifstream file(path, std::ios::binary);
   if (!file) {
@@ -115,8 +115,8 @@ Result<std::variant<Program, Plan>> load_any(const std::string& path) {
     return std::variant<Program, Plan>(std::move(plan).value());
   }
   return Error{ErrorCode::BadInput,
-               fmt::format("{}: neither a program (it would begin with \"fitstep program\") nor a "
-                           "plan (it would begin with \"{{\")",
+               fmt::format("{}: neither a program (a program begins with \"fitstep program\") nor "
+                           "a plan (a plan begins with \"{{\")",
                            path)};
 }
 

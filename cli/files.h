@@ -1,5 +1,5 @@
-// Files as the verbs want them: a program, a plan, a machine or blocks, with the file's name in
-// every error.
+// Reads the files of the verbs: a program, a plan, a machine or blocks. Every error begins with
+// the file's name.
 #pragma once
 
 #include <string>
@@ -18,15 +18,15 @@ Result<Program> load_program(const std::string& path);
 Result<Plan> load_plan(const std::string& path);
 Result<Machine> load_machine_file(const std::string& path);
 
-// Error: the folder of `path` is not there. For asking before long work.
+// Error: the folder of `path` does not exist. Ask before long work.
 Status check_folder(const std::string& path);
 
-// Replaces what was there.
+// Replaces a file that exists.
 Status save_text(const std::string& path, const std::string& text);
 
 Result<BlockFile> load_blocks(const std::string& path);
 
-// Whichever it is, by the file's first word.
+// A program or a plan: the file's first word decides.
 Result<std::variant<Program, Plan>> load_any(const std::string& path);
 
 Answer bad_input(const Error& error);

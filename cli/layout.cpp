@@ -33,7 +33,7 @@ namespace fitstep {
 namespace {
 
 struct Found {
-  Layout layout;  // Checked.
+  Layout layout;  // Checked by check_layout().
   int64_t bound_bytes = 0;
   std::optional<int64_t> capacity_bytes;
   double seconds = 0;
@@ -42,7 +42,7 @@ struct Found {
   bool fits() const { return !capacity_bytes || layout.height_bytes <= *capacity_bytes; }
 };
 
-// Blocks that are never live stay at 0; the placer knows only the others.
+// Blocks that are never live get offset 0; the placer places all other blocks.
 Layout lay_out(const std::vector<Block>& blocks, const PlaceOptions& options,
                int64_t& bound_bytes) {
   std::vector<Block> live;
@@ -117,15 +117,15 @@ std::string print_text(const BlockFile& file, const Found& found) {
     text += ", optimal: no layout is lower\n";
   } else {
     const double share = static_cast<double>(height_bytes) / static_cast<double>(found.bound_bytes);
-    text += fmt::format(", not proven optimal: {:.3f} % above the bound of {}\n", 100 * share - 100,
-                        found.bound_bytes);
+    text += fmt::format(", not proven optimal: {:.3f} % above the lower bound of {}\n",
+                        100 * share - 100, found.bound_bytes);
   }
   if (found.capacity_bytes) {
     text += line("capacity", *found.capacity_bytes) + (found.fits() ? ", fits\n" : "");
     if (!found.fits() && found.bound_bytes > *found.capacity_bytes) {
-      text += ", does not fit: no layout does\n";
+      text += ", does not fit: no layout can\n";
     } else if (!found.fits()) {
-      text += ", no layout found that fits\n";
+      text += ", found no layout that fits; try a longer --time-limit\n";
     }
   }
   return text + fmt::format("{:<10}{:.3f}\n", "seconds", found.seconds);
@@ -141,29 +141,28 @@ Status write_file(const std::string& path, const std::string& text) {
 }  // namespace
 
 CLI::App* add_layout(CLI::App& app, LayoutOptions& options) {
-  CLI::App* verb = app.add_subcommand("layout", "Give blocks with lifetimes their offsets");
+  CLI::App* verb = app.add_subcommand("layout", "Place blocks with lifetimes in few bytes");
   verb->add_option("file", options.path,
                    "The blocks, as CSV: the first line names the columns id, lower, upper and size "
-                   "in any order; a block is live in [lower, upper)")
+                   "in any order. A block is live from tick lower to before tick upper")
       ->required();
   verb->add_option("--capacity", options.capacity,
-                   "Stop when the height is at most so many bytes, such as 1MiB");
+                   "Stop at the first layout that fits in these bytes, such as 1MiB");
   verb->add_option("--alignment", options.alignment_bytes,
-                   "Every offset is a multiple of this power of two")
+                   "Make every offset a multiple of this power of two")
       ->capture_default_str();
-  verb->add_option("--time-limit", options.time_limit_s, "Stop after so many seconds")
+  verb->add_option("--time-limit", options.time_limit_s, "Stop the search after these seconds")
       ->capture_default_str();
-  verb->add_option("--seed", options.seed, "Of the search")
+  verb->add_option("--seed", options.seed, "Seed of the search's random choices")
       ->check(seed_number())
       ->capture_default_str();
-  verb->add_flag("--closed", options.is_closed, "Blocks are live at upper too: [lower, upper]");
-  verb->add_flag("--json", options.as_json, "Print JSON, with the offsets");
-  verb->add_option("--output", options.output, "Write CSV: id,lower,upper,size,offset");
+  verb->add_flag("--closed", options.is_closed, "Blocks are live at tick upper too");
+  verb->add_flag("--json", options.as_json, "Print JSON, offsets included");
+  verb->add_option("--output", options.output, "Write this CSV: id,lower,upper,size,offset");
   verb->footer(
-      "Prints the height, the peak (most bytes live at once: no layout is lower), and whether the\n"
-      "height is proven optimal.\n"
-      "Exit code: 0 a layout within the capacity (if one is given), 1 none found, 2 input that\n"
-      "cannot be read.\n"
+      "Prints the peak (most bytes live at once: no layout is lower), the height of the layout,\n"
+      "and whether the height is proven optimal.\n"
+      "Exit code: 0 the layout fits, 1 found no layout that fits, 2 the input cannot be used.\n"
       "Example:\n"
       "  fitstep layout blocks.csv --capacity 1MiB --output offsets.csv");
   return verb;
@@ -179,9 +178,9 @@ Answer run_layout(const LayoutOptions& options) {
                       fmt::format("--alignment is {}, not a power of two up to 2^30", alignment)});
   }
   if (!(options.time_limit_s > 0 && options.time_limit_s <= kMostSeconds)) {
-    return bad_input(
-        {ErrorCode::BadInput, fmt::format("--time-limit is {}, not within 0 and {:.0f}",
-                                          options.time_limit_s, kMostSeconds)});
+    return bad_input({ErrorCode::BadInput,
+                      fmt::format("--time-limit is {}; give seconds, above 0 and at most {:.0f}",
+                                  options.time_limit_s, kMostSeconds)});
   }
   std::optional<int64_t> capacity_bytes;
   if (!options.capacity.empty()) {

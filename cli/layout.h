@@ -1,4 +1,4 @@
-// `fitstep layout FILE`: where do these blocks lie, and how many bytes does that take?
+// `fitstep layout FILE`: gives every block an offset, in as few bytes as the search can find.
 #pragma once
 
 #include <CLI/App.hpp>
@@ -11,12 +11,12 @@ namespace fitstep {
 
 struct LayoutOptions {
   std::string path;
-  std::string capacity;  // As people write it; empty: as low as can be found.
-  std::string output;    // Where the offsets go; empty: nowhere.
+  std::string capacity;  // Such as "1MiB"; empty: search for the lowest layout.
+  std::string output;    // File for the offsets; empty: none.
   int64_t alignment_bytes = 1;
   double time_limit_s = 10;
   uint64_t seed = 1;
-  bool is_closed = false;  // Blocks are live at `upper` too.
+  bool is_closed = false;  // Blocks are live at tick `upper` too.
   bool as_json = false;
 };
 

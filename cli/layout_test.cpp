@@ -81,7 +81,7 @@ TEST(LayoutVerb, SaysWhetherACapacityIsKept) {
   EXPECT_TRUE(contains(fits.text, "capacity  8 bytes (8 B), fits\n")) << fits.text;
   const Answer less = run_command({"layout", path, "--capacity=7"});
   EXPECT_EQ(less.code, ExitCode::No);
-  EXPECT_TRUE(contains(less.text, "does not fit: no layout does\n")) << less.text;
+  EXPECT_TRUE(contains(less.text, "does not fit: no layout can\n")) << less.text;
   EXPECT_EQ(less.error, "");
   const auto json =
       nlohmann::json::parse(run_command({"layout", path, "--capacity=7", "--json"}).text);
@@ -132,15 +132,15 @@ TEST(LayoutVerb, RefusesBadInputWithFileAndLine) {
     std::string message;
   };
   const std::vector<Case> cases = {
-      {{"layout", bad}, bad + ": line 2: size is -4, less than 0"},
+      {{"layout", bad}, bad + ": line 2: size is -4; it cannot be negative"},
       {{"layout", write_file("empty", "")}, " is empty"},
       {{"layout", "/no/such/file"}, "cannot open /no/such/file"},
       {{"layout", good, "--capacity", "6 Gibi"}, "\"Gibi\" is not a unit"},
       {{"layout", good, "--alignment", "3"}, "--alignment is 3, not a power of two"},
       {{"layout", good, "--alignment", "0"}, "--alignment is 0, not a power of two"},
-      {{"layout", good, "--time-limit", "0"}, "--time-limit is 0, not within"},
-      {{"layout", good, "--time-limit", "nan"}, "--time-limit is nan, not within"},
-      {{"layout", good, "--time-limit", "1e300"}, "--time-limit is 1e+300, not within"},
+      {{"layout", good, "--time-limit", "0"}, "--time-limit is 0; give seconds"},
+      {{"layout", good, "--time-limit", "nan"}, "--time-limit is nan; give seconds"},
+      {{"layout", good, "--time-limit", "1e300"}, "--time-limit is 1e+300; give seconds"},
       {{"layout", good, "--output", "/no/such/folder/x"}, "cannot write the offsets to /no/such"},
       {{"layout"}, "file is required"},
   };

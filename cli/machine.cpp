@@ -29,7 +29,7 @@ std::string capacity_of(const Machine& machine, size_t tier) {
   return is_known ? format_bytes(machine.tiers[tier].capacity_bytes) : "-";
 }
 
-// The first tier below the device that may hold bytes; the device itself where there is none.
+// The first tier below the device that may hold bytes; 0 if there is none.
 size_t next_tier(const Machine& machine) {
   for (size_t tier = 1; tier < machine.tiers.size(); ++tier) {
     if (!machine.tiers[tier].is_closed) return tier;
@@ -37,7 +37,7 @@ size_t next_tier(const Machine& machine) {
   return 0;
 }
 
-// What brings bytes to a tier.
+// The link between a tier and the tier above it.
 Link link_to(const Machine& machine, size_t tier) {
   for (const Link& link : machine.links) {
     if (link.upper.index() + 1 == tier) return link;
@@ -52,7 +52,7 @@ std::string list_text() {
                       "GB/s", "TFLOPS");
   for (const Profile& profile : profiles()) {
     const Result<Machine> machine = named_machine(profile.name);
-    if (!machine.has_value()) continue;  // A test reads them all.
+    if (!machine.has_value()) continue;  // Never: a test reads all profiles.
     const size_t next = next_tier(*machine);
     const Link link = link_to(*machine, next);
     const Roofline roofline = machine->roofline.value_or(Roofline{});
@@ -65,7 +65,7 @@ std::string list_text() {
         next == 0 ? "-" : capacity_of(*machine, next), rate_of(link.evict.alone_bytes_per_s),
         rate_of(link.prefetch.alone_bytes_per_s), rate_of(roofline.memory_bytes_per_s), flops);
   }
-  return text + "\nfitstep machine NAME prints one, with the source of each figure\n";
+  return text + "\nfitstep machine NAME prints one profile and the source of each figure\n";
 }
 
 std::string list_json() {
@@ -79,20 +79,20 @@ std::string list_json() {
 }  // namespace
 
 CLI::App* add_machine(CLI::App& app, MachineVerbOptions& options) {
-  CLI::App* verb = app.add_subcommand("machine", "List machine profiles, print one, measure this");
+  CLI::App* verb = app.add_subcommand("machine", "List machines, print one, or measure this one");
   verb->add_option("name", options.name,
-                   "A profile's name or file; with --measure the new profile's name");
+                   "A profile's name or file. With --measure: a name for the new profile");
   CLI::Option* measure =
       verb->add_flag("--measure", options.is_measured, "Measure this machine; takes seconds");
-  verb->add_option("--threads", options.threads, "Threads that compute; all otherwise")
+  verb->add_option("--threads", options.threads, "Threads that compute; default: all cores")
       ->check(CLI::Range(1, 4096))
       ->needs(measure);
-  verb->add_option("--disk-dir", options.disk_path, "Measure a disk tier in this folder too")
+  verb->add_option("--disk-dir", options.disk_path, "Also measure the disk of this folder")
       ->needs(measure);
-  verb->add_option("-o,--output", options.output_path, "Where to write the profile");
-  verb->add_flag("--json", options.as_json, "Print the list as JSON; a profile is JSON anyway");
+  verb->add_option("-o,--output", options.output_path, "Write the profile to this file");
+  verb->add_flag("--json", options.as_json, "Print the list as JSON; one profile always is JSON");
   verb->footer(
-      "Exit code: 0 printed, 2 input that cannot be used, or a measurement that failed.\n"
+      "Exit code: 0 printed, 2 the input cannot be used or a measurement failed.\n"
       "Example:\n"
       "  fitstep machine\n"
       "  fitstep machine a100-40gb\n"
@@ -103,7 +103,7 @@ CLI::App* add_machine(CLI::App& app, MachineVerbOptions& options) {
 Answer run_machine(const MachineVerbOptions& options) {
   if (options.name.empty() && !options.is_measured) {
     if (!options.output_path.empty()) {
-      return bad_input({ErrorCode::BadInput, "--output: name the profile, or --measure one"});
+      return bad_input({ErrorCode::BadInput, "--output: name the profile, or add --measure"});
     }
     return Answer{ExitCode::Yes, options.as_json ? list_json() : list_text(), ""};
   }

@@ -1,5 +1,5 @@
-// `fitstep machine`: the profiles that come with fitstep, one of them as JSON, or one of this
-// machine, measured now.
+// `fitstep machine`: lists the profiles that come with fitstep, prints one as JSON, or measures
+// this machine.
 #pragma once
 
 #include <CLI/App.hpp>
@@ -13,10 +13,10 @@
 namespace fitstep {
 
 struct MachineVerbOptions {
-  std::string name;  // A profile's or a file's; of the measured profile with --measure.
+  std::string name;  // A profile or a file; with --measure: for the new profile.
   bool is_measured = false;
-  int32_t threads = 0;    // That compute; 0: all of the machine.
-  std::string disk_path;  // Of a folder; empty: no disk tier.
+  int32_t threads = 0;    // That compute; 0: all cores.
+  std::string disk_path;  // A folder; empty: no disk tier.
   std::string output_path;
   bool as_json = false;
 };
@@ -24,7 +24,7 @@ struct MachineVerbOptions {
 CLI::App* add_machine(CLI::App& app, MachineVerbOptions& options);
 Answer run_machine(const MachineVerbOptions& options);
 
-// This machine as it is now: a device tier and a host tier in RAM and, if asked for, one of files.
+// Measures this machine: a device tier and a host tier in RAM and, with `disk_path`, a disk tier.
 // Takes seconds.
 Result<Machine> measure_machine(const MachineVerbOptions& options);
 

@@ -55,7 +55,7 @@ TEST(MachineVerb, RefusesWhatItCannotDo) {
     std::string message;
   };
   const std::vector<Case> cases = {
-      {{"machine", "a100"}, "there are a100-40gb"},
+      {{"machine", "a100"}, "the profiles are a100-40gb"},
       {{"machine", "./none.json"}, "cannot open ./none.json"},
       {{"machine", "--threads", "2"}, "--measure"},
       {{"machine", "--measure", "--threads", "0"}, "--threads"},

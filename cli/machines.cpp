@@ -34,7 +34,8 @@ Result<Machine> find_machine(const std::string& name) {
   Result<Machine> machine = named_machine(name);
   if (machine.has_value()) return machine;
   return Error{machine.error().code,
-               machine.error().message + "; a file is given with a / or ending in .json"};
+               machine.error().message +
+                   "; for a file, write its path with a / or a name that ends in .json"};
 }
 
 struct TierOption {
@@ -43,13 +44,15 @@ struct TierOption {
   TierId tier;
 };
 
-// None at all closes the tier: a capacity of 0 would be one that nobody knows.
+// 0 bytes closes the tier. A capacity of 0 in an open tier means: not known.
 Status limit_tier(const TierOption& option, const std::string& text, Machine& machine) {
   if (text.empty()) return Done{};
   FITSTEP_TRY(const int64_t bytes, parse_bytes(text));
   if (option.tier.index() >= machine.tiers.size()) {
-    return Error{ErrorCode::BadInput, fmt::format("{} {}: machine \"{}\" has no tier below the {}",
-                                                  option.name, text, machine.name, option.above)};
+    return Error{ErrorCode::BadInput,
+                 fmt::format("{} {}: machine \"{}\" has no tier below the {}; "
+                             "leave the option out, or choose a --machine with that tier",
+                             option.name, text, machine.name, option.above)};
   }
   Tier& tier = machine.tiers[option.tier.index()];
   tier.capacity_bytes = bytes;
@@ -60,17 +63,22 @@ Status limit_tier(const TierOption& option, const std::string& text, Machine& ma
 }  // namespace
 
 void add_machine_options(CLI::App& verb, MachineOptions& options) {
-  verb.add_option("--machine", options.machine,
-                  "A profile's name (`fitstep machine` lists them) or a file; otherwise one tier "
-                  "and the times that the program holds");
-  verb.add_option("--times", options.times,
-                  "What ops take: as recorded in the program, or by the machine's roofline")
+  verb.add_option(
+      "--machine", options.machine,
+      "A profile's name (`fitstep machine` lists the names) or a file. Without it there "
+      "is only the device: nothing can be offloaded");
+  verb.add_option(
+          "--times", options.times,
+          "Times of ops: recorded (measured, kept in the program) or roofline (computed from "
+          "the machine's peaks, for a machine where the program was never measured)")
       ->check(CLI::IsMember(std::vector<std::string>{"recorded", kRoofline}));
-  verb.add_option("--host-budget", options.host_budget,
-                  "Bytes of the host tier, such as 32GiB, or 0 for none; what the machine has "
-                  "otherwise");
+  verb.add_option(
+      "--host-budget", options.host_budget,
+      "Host memory for offloaded tensors, such as 32GiB; 0: offload nothing to the host. "
+      "Default: all that the machine has");
   verb.add_option("--disk-budget", options.disk_budget,
-                  "Bytes of the disk tier, the same; it takes what the host has no room for");
+                  "Disk space for tensors that the host has no room for, such as 200GiB; 0: none. "
+                  "Default: all that the machine has");
 }
 
 Result<Machine> load_machine(const MachineOptions& options) {
@@ -78,8 +86,8 @@ Result<Machine> load_machine(const MachineOptions& options) {
   if (!machine.has_value()) return machine;
   if (options.times == kRoofline && !machine->roofline) {
     return Error{ErrorCode::BadInput,
-                 fmt::format("--times roofline: machine \"{}\" has no \"roofline\"; choose one "
-                             "with --machine",
+                 fmt::format("--times roofline: machine \"{}\" has no \"roofline\"; choose another "
+                             "one, such as --machine a100-40gb",
                              machine->name)};
   }
   FITSTEP_TRY_STATUS(

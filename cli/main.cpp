@@ -8,7 +8,7 @@
 
 namespace {
 
-// One line that is written over, on a terminal only.
+// One line on a terminal. Each call overwrites the line.
 void show_progress(const std::string& what, double share) {
   std::fprintf(stderr, "\rfitstep: %s %3.0f %%", what.c_str(), 100 * share);
 }
@@ -28,7 +28,7 @@ int main(int count, char** values) {
   if (has_shown) std::fputs("\r\033[K", stderr);
   std::fwrite(answer.text.data(), 1, answer.text.size(), stdout);  // Names may hold any byte.
   std::fwrite(answer.error.data(), 1, answer.error.size(), stderr);
-  if (std::fflush(stdout) != 0) {  // A full disk, and a script that trusts the exit code.
+  if (std::fflush(stdout) != 0) {  // Full disk: a script trusts the exit code.
     std::perror("fitstep: cannot write the answer");
     return static_cast<int>(fitstep::ExitCode::BadInput);
   }

@@ -34,18 +34,18 @@ Status add_disk(const std::string& folder, Machine& machine) {
                                .compute_slowdown = disk.compute_slowdown});
   machine.tiers.push_back({.name = "disk", .capacity_bytes = disk.free_bytes});
   const std::string how =
-      fmt::format("measured on a file in {} beside work, with checksums, {}", folder,
-                  disk.is_direct ? "past the system's cache" : "synced, and out of the cache");
+      fmt::format("measured on a file in {} while threads compute, with checksums, {}", folder,
+                  disk.is_direct ? "with direct I/O" : "synced and dropped from the page cache");
   machine.sources.push_back({.figure = "tiers[2].capacity_bytes", .source = "free in " + folder});
   machine.sources.push_back({.figure = "links[1].evict", .source = how});
   machine.sources.push_back({.figure = "links[1].prefetch", .source = how});
   machine.sources.push_back(
       {.figure = "links[1].compute_slowdown",
-       .source = "measured: work of that many threads beside copies to the file, against alone"});
+       .source = "measured: compute threads during copies to the file, over the same work alone"});
   FITSTEP_TRY(machine.codecs, measure_codecs({.threads = machine.threads}));
   machine.sources.push_back(
       {.figure = "codecs",
-       .source = "measured: one thread beside work of that many, numbers of which half are zero"});
+       .source = "measured: one thread codes data, half zeros, while the other threads compute"});
   return Done{};
 }
 
@@ -62,19 +62,19 @@ Result<Machine> measure_machine(const MachineVerbOptions& options) {
                    {.name = "host", .capacity_bytes = ram / 2}};
   FITSTEP_TRY(const Link link, measure_host_link({.threads = machine.threads}));
   machine.links = {link};
-  const std::string half =
-      fmt::format("half of the {} of RAM, which both share; budgets say more", format_bytes(ram));
+  const std::string half = fmt::format(
+      "half of the {} of RAM: device and host share it, and budgets divide it", format_bytes(ram));
   const std::string copies =
-      "measured: memcpy by one thread beside work of that many threads, median of several rounds";
+      "measured: memcpy by one thread while all threads compute, median of several rounds";
   machine.sources = {
-      {.figure = "threads", .source = options.threads == 0 ? "of the machine" : "as asked for"},
-      {.figure = "launch_ps", .source = "none: recorded times of ops hold their starts"},
+      {.figure = "threads", .source = options.threads == 0 ? "all cores" : "--threads"},
+      {.figure = "launch_ps", .source = "0: recorded times of ops include their launches"},
       {.figure = "tiers[0].capacity_bytes", .source = half},
       {.figure = "tiers[1].capacity_bytes", .source = half},
       {.figure = "links[0].evict", .source = copies},
       {.figure = "links[0].prefetch", .source = copies},
       {.figure = "links[0].compute_slowdown",
-       .source = "measured: work of that many threads beside a copy, against alone"}};
+       .source = "measured: compute threads during a copy, over the same work alone"}};
   if (options.disk_path.empty()) return machine;
   FITSTEP_TRY_STATUS(add_disk(options.disk_path, machine));
   return machine;

@@ -24,7 +24,7 @@ CLI::Validator number_from(double least, double most) {
   const std::string wanted = fmt::format("a number from {} to {}", least, most);
   return {[=](std::string& text) {
             double number = 0;
-            // Not "less or more": nan is neither.
+            // nan fails both comparisons.
             if (read_whole(text, number) && number >= least && number <= most) return std::string();
             return fmt::format("{} is not {}", text, wanted);
           },

@@ -1,5 +1,5 @@
-// Checks of the numbers that options take. CLI11's own let "nan" through, and print a range's ends
-// with as many digits as a double has.
+// Checks of the numbers that options take. CLI11's own checks accept "nan", and print the ends of a
+// range with all digits of a double.
 #pragma once
 
 #include <CLI/App.hpp>
@@ -10,7 +10,7 @@ namespace fitstep {
 // A number from `least` to `most`, both included.
 CLI::Validator number_from(double least, double most);
 
-// Of a random number generator: 0 .. 2^64 - 1.
+// A seed: a whole number from 0 to 2^64 - 1.
 CLI::Validator seed_number();
 
 }  // namespace fitstep

@@ -24,11 +24,11 @@ std::string print_packed(const Program& program, const std::vector<PackedValue>&
   std::ranges::stable_sort(largest, std::greater(), &PackedValue::saved_bytes);
   int64_t saved_bytes = 0;
   for (const PackedValue& one : packed) saved_bytes += one.saved_bytes();
-  std::string text = fmt::format("\npacked: {} values, {} less while they wait\n", packed.size(),
-                                 format_bytes(saved_bytes));
+  std::string text = fmt::format("\npacked: {} values, which saves {} between their uses\n",
+                                 packed.size(), format_bytes(saved_bytes));
   for (size_t i = 0; i < std::min(largest.size(), kMostListed); ++i) {
     const PackedValue& one = largest[i];
-    text += fmt::format("  {:>11}  {}: {} as {} for {}, packed in {}\n",
+    text += fmt::format("  {:>11}  {}: {} packed to {} for {}; packing takes {}\n",
                         format_bytes(one.saved_bytes()), label_of(program, one.value),
                         format_bytes(one.value_bytes), format_bytes(one.code_bytes),
                         format_seconds(one.gap_ps), format_seconds(one.pack_ps));

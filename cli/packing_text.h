@@ -1,4 +1,4 @@
-// What packing saved in a plan, for people and as JSON.
+// The bytes that packing saves in a plan, as text and as JSON.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace fitstep {
 
-// Empty where nothing is packed.
+// Empty if nothing is packed.
 std::string print_packed(const Program& program, const std::vector<PackedValue>& packed);
 
 Json to_json(const Program& program, const std::vector<PackedValue>& packed);

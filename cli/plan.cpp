@@ -29,7 +29,7 @@ Result<Budget> read_budget(const PlanOptions& options, int64_t plain_peak_bytes,
                            const BesideArena& beside) {
   if (options.budget.empty()) {
     FITSTEP_TRY(const int64_t given_bytes, parse_bytes(options.capacity));
-    const int64_t block_bytes = beside.alignment_bytes;  // Arenas are made of whole ones.
+    const int64_t block_bytes = beside.alignment_bytes;  // An arena is whole blocks.
     return split_budget(budget_for(given_bytes / block_bytes * block_bytes, beside), beside);
   }
   const std::string given = "--budget " + options.budget;
@@ -37,8 +37,8 @@ Result<Budget> read_budget(const PlanOptions& options, int64_t plain_peak_bytes,
   if (written.percent > 0 && plain_peak_bytes == 0) {
     return Error{ErrorCode::BadInput,
                  given +
-                     ": the program does not say when plain PyTorch holds what, so there is no "
-                     "peak to share; give bytes, such as 6GiB"};
+                     ": the program does not record when plain PyTorch holds its tensors, so "
+                     "its peak is not known; give bytes, such as 6GiB"};
   }
   return split_budget(written.of(plain_peak_bytes), beside);
 }
@@ -47,7 +47,7 @@ Result<Budget> read_budget(const PlanOptions& options, int64_t plain_peak_bytes,
 
 Result<Question> read_question(const PlanOptions& options, const Progress& progress) {
   if (options.budget.empty() == options.capacity.empty()) {
-    return Error{ErrorCode::BadInput, "give either --budget or --capacity"};
+    return Error{ErrorCode::BadInput, "give either --budget (such as 6GiB or 75%) or --capacity"};
   }
   FITSTEP_TRY(Program program, load_program(options.program_path));
   FITSTEP_TRY(Machine machine, load_machine(options.machine));
@@ -70,20 +70,20 @@ Result<Question> read_question(const PlanOptions& options, const Progress& progr
 
 CLI::App* add_plan(CLI::App& app, PlanOptions& options) {
   CLI::App* verb = app.add_subcommand("plan", "Find the fastest plan within a budget");
-  verb->add_option("program", options.program_path, "The program")->required();
-  verb->add_option("--budget", options.budget,
-                   "Bytes that the step may hold, such as 6GiB, or a share of the plain peak, such "
-                   "as 75%");
-  verb->add_option("--capacity", options.capacity, "Bytes of the arena alone, instead of --budget");
+  verb->add_option("program", options.program_path, "A program file")->required();
+  verb->add_option(
+      "--budget", options.budget,
+      "Memory for the whole step: bytes (6GiB), or a share of plain PyTorch's peak (75%)");
+  verb->add_option("--capacity", options.capacity, "Size of the arena alone, instead of --budget");
   add_machine_options(*verb, options.machine);
   add_planner_options(*verb, options.planner);
   verb->add_flag("--host-codes", options.host_codes,
-                 "Copies to the host in codes where the program says that they are an eighth "
-                 "smaller then, and the machine what codes cost");
-  verb->add_option("-o,--output", options.output_path, "Where to write the plan");
+                 "Compress copies to the host where that saves an eighth or more. Needs the code "
+                 "sizes in the program and the code speeds in the machine's profile");
+  verb->add_option("-o,--output", options.output_path, "Write the plan to this file");
   verb->add_flag("--json", options.as_json, "Print JSON: bytes and picoseconds as integers");
   verb->footer(
-      "Exit code: 0 a plan fits, 1 none does, 2 input that cannot be used.\n"
+      "Exit code: 0 a plan fits, 1 no plan fits, 2 the input cannot be used.\n"
       "Example:\n"
       "  fitstep plan gpt.program --budget 75% -o gpt.plan\n"
       "  fitstep plan gpt.program --budget 6GiB --machine a100-40gb --times roofline");
@@ -93,7 +93,7 @@ CLI::App* add_plan(CLI::App& app, PlanOptions& options) {
 Answer run_plan(const PlanOptions& options, const Progress& progress) {
   Result<Question> question = read_question(options, progress);
   if (!question.has_value()) return bad_input(question.error());
-  if (!options.output_path.empty()) {  // Before minutes of planning.
+  if (!options.output_path.empty()) {  // Ask before planning for minutes.
     const Status checked = check_folder(options.output_path);
     if (!checked.has_value()) return bad_input(checked.error());
   }

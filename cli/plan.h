@@ -1,4 +1,5 @@
-// `fitstep plan PROGRAM --budget 6GiB`: does it fit, what will it cost, and the plan as a file.
+// `fitstep plan PROGRAM --budget 6GiB`: says whether a plan fits and how long its step takes, and
+// writes the plan to a file.
 #pragma once
 
 #include <CLI/App.hpp>
@@ -20,15 +21,15 @@ namespace fitstep {
 struct PlanOptions {
   std::string program_path;
   MachineOptions machine;
-  std::string budget;    // As people write it, or a share of the plain peak.
-  std::string capacity;  // Of the arena alone, instead of a budget.
+  std::string budget;    // "6GiB", or "75%" of plain PyTorch's peak.
+  std::string capacity;  // Of the arena; instead of a budget.
   PlannerOptions planner;
   bool host_codes = false;
   std::string output_path;
   bool as_json = false;
 };
 
-// What was asked, read from its files; what print_outcome() shows beside the answer.
+// The request, with its files read. print_answer() shows it beside the answer.
 struct Question {
   std::string program_path;
   Program program;  // With the times that were asked for.
@@ -40,13 +41,13 @@ struct Question {
   PlanRequest request;
 };
 
-// Errors: files that cannot be read, and not exactly one of budget and capacity.
+// Errors: a file cannot be read; both or neither of budget and capacity are given.
 Result<Question> read_question(const PlanOptions& options, const Progress& progress);
 
 CLI::App* add_plan(CLI::App& app, PlanOptions& options);
 Answer run_plan(const PlanOptions& options, const Progress& progress);
 
-// The answer for people and for machines; `output_path` is where the plan was written, if it was.
+// The answer as text and as JSON. `output_path`: the file that holds the plan; empty: none.
 std::string print_answer(const Question& question, const BudgetAnswer& answer,
                          const std::string& output_path);
 std::string answer_to_json(const Question& question, const BudgetAnswer& answer,

@@ -192,7 +192,7 @@ TEST(PlanVerb, ShowsWhatGoesToTheDisk) {
   };
   const std::string made =
       with_machine({"plan", program, "--capacity", "28KiB", "--policy", "offload", "-o", plan});
-  EXPECT_TRUE(contains(made, "of the disk tier, for what is offloaded there")) << made;
+  EXPECT_TRUE(contains(made, "disk space for offloaded tensors")) << made;
   EXPECT_TRUE(contains(run_command({"show", plan}).text, " disk write, ")) << plan;
   EXPECT_TRUE(contains(with_machine({"simulate", plan, program}), "disk write"));
   const std::string report = with_machine({"report", plan, program});
@@ -233,10 +233,10 @@ TEST(PlanVerb, RefusesBadInputWithWhatToDo) {
   };
   const std::vector<Case> cases = {
       {{"plan", program, "--budget", "6 Gibi"}, "\"Gibi\" is not a unit"},
-      {{"plan", program, "--budget", "0%"}, "one is more than 0%"},
-      {{"plan", program, "--budget", "0"}, "no bytes at all"},
-      {{"plan", bare, "--budget", "75%"}, "there is no peak to share; give bytes"},
-      {{"plan", program}, "give either --budget or --capacity"},
+      {{"plan", program, "--budget", "0%"}, "write one from above 0%"},
+      {{"plan", program, "--budget", "0"}, "write for example 6GiB"},
+      {{"plan", bare, "--budget", "75%"}, "its peak is not known; give bytes"},
+      {{"plan", program}, "give either --budget (such as 6GiB"},
       {{"plan", program, "--budget", "1GiB", "--capacity", "1GiB"}, "give either"},
       {{"plan", program, "--budget", "1GiB", "--policy", "belady"}, "auto"},
       {{"plan", program, "--budget", "1GiB", "--effort", "0"}, "--effort"},
@@ -244,7 +244,7 @@ TEST(PlanVerb, RefusesBadInputWithWhatToDo) {
       {{"plan", program, "--budget", "1GiB", "--threads", "0"}, "--threads"},
       {{"plan", program, "--budget", "1GiB", "--seed", "-1"}, "--seed"},
       {{"plan", program, "--budget", "1GiB", "--machine", "a100"},
-       "there are a100-40gb, a100-80gb"},
+       "the profiles are a100-40gb, a100-80gb"},
       {{"plan", program, "--budget", "1GiB", "--machine", "./none.json"},
        "cannot open ./none.json"},
       {{"plan", program, "--budget", "1GiB", "--machine", bad_machine}, "tiers is empty"},
@@ -265,7 +265,7 @@ TEST(PlanVerb, RefusesBadInputWithWhatToDo) {
       {{"plan", next, "--budget", "1GiB"}, next + ": cannot read the program file"},
       {{"curve", next}, next + ": cannot read the program file"},
       {{"curve", program, "--points", "-1"}, "--points"},
-      {{"curve", program, "--machine", "a100"}, "there are a100-40gb"},
+      {{"curve", program, "--machine", "a100"}, "the profiles are a100-40gb"},
   };
   for (const Case& bad : cases) {
     const Answer answer = run_command(bad.arguments);

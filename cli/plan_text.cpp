@@ -26,7 +26,7 @@
 namespace fitstep {
 namespace {
 
-constexpr size_t kMostCulprits = 3;  // That people are shown; JSON has all.
+constexpr size_t kMostCulprits = 3;  // In text; JSON has all.
 
 std::string line(const std::string& what, const std::string& amount, const std::string& meaning) {
   return fmt::format("  {:<10}{:>12}  {}\n", what, amount, hang(meaning, 26));
@@ -46,11 +46,12 @@ std::string print_question(const Question& question) {
 
 std::string print_budget(const Question& question) {
   const Budget& budget = question.budget;
-  std::string beside = fmt::format(
-      "beside inputs and outputs {}, reserve {}, host {}", format_bytes(budget.external_bytes),
-      format_bytes(budget.reserve_bytes), format_bytes(budget.host_bytes));
-  if (budget.staging_bytes > 0) beside += "; staging " + format_bytes(budget.staging_bytes);
-  return line("budget", budget.budget_bytes, "everything that the step holds") +
+  std::string beside =
+      fmt::format("the budget less inputs and outputs {}, reserve {}; small Python tensors {}",
+                  format_bytes(budget.external_bytes), format_bytes(budget.reserve_bytes),
+                  format_bytes(budget.host_bytes));
+  if (budget.staging_bytes > 0) beside += ", staging " + format_bytes(budget.staging_bytes);
+  return line("budget", budget.budget_bytes, "everything that the step holds in memory") +
          line("arena", std::max<int64_t>(budget.capacity_bytes, 0), beside);
 }
 
@@ -64,13 +65,13 @@ std::string print_culprits(const Question& question, const std::vector<Culprit>&
                                 source.empty() ? "" : fmt::format(" ({})", source)));
     if (!op.source.module.empty()) lines.back() += fmt::format("    in {}\n", op.source.module);
   }
-  lines.erase(std::unique(lines.begin(), lines.end()), lines.end());  // Equal layers: one line.
+  lines.erase(std::unique(lines.begin(), lines.end()), lines.end());  // One line for equal layers.
   lines.resize(std::min(lines.size(), kMostCulprits));
-  return fmt::format("the floor is set by\n{}", fmt::join(lines, ""));
+  return fmt::format("the ops that set the floor\n{}", fmt::join(lines, ""));
 }
 
-// Bytes of the storages by what the plan decided for them. What is both copied and made again
-// counts as offloaded, and what is on both tiers as offloaded to the disk.
+// Bytes of the storages by choice. A storage that is copied and recomputed counts as offloaded. A
+// storage that goes to host and disk counts as offloaded to the disk.
 Json bytes_to_json(const Question& question, const Plan& plan) {
   const Timeline timeline = simulate(question.program, plan, question.machine);
   const auto totals = total_choices(storage_choices(question.program, plan, timeline));
@@ -82,30 +83,30 @@ Json bytes_to_json(const Question& question, const Plan& plan) {
           {"offloaded_to_disk", offloaded.disk_bytes}};
 }
 
-// Most bytes that lie below, where any do.
+// Bytes on the tiers below the device; tiers without bytes are left out.
 std::string print_below(const Plan& plan) {
   std::string text;
   const auto put = [&](const char* name, TierId tier, const char* meaning) {
     const int64_t bytes = tier_bytes(plan, tier);
     if (bytes > 0) text += line(name, bytes, meaning);
   };
-  put("host", kHostTier, "of the host tier, for what is offloaded there or has its home there");
-  put("disk", kDiskTier, "of the disk tier, for what is offloaded there");
+  put("host", kHostTier, "host memory for offloaded tensors and for state that lives there");
+  put("disk", kDiskTier, "disk space for offloaded tensors");
   return text;
 }
 
 std::string print(const Question& question, const Plan& plan, const std::string& output_path) {
   const Certificate& certificate = plan.certificate;
   std::string text = "fits: " + print_question(question) + "\n" + print_budget(question);
-  text += line("floor", certificate.floor_bytes, "of the arena, no plan needs less");
+  text += line("floor", certificate.floor_bytes, "every plan needs at least this arena");
   text += line("peak", certificate.peak_bytes, "most bytes live at one tick");
   text += line("height", certificate.height_bytes,
-               fmt::format("what the layout needs, {} of the peak",
+               fmt::format("arena bytes that the layout needs, {} of the peak",
                            format_ratio(certificate.height_bytes, certificate.peak_bytes)));
   text += print_below(plan);
   text += line(
       "predicted", format_seconds(certificate.predicted_ps),
-      fmt::format("{} of the bound, moves: {}",
+      fmt::format("{} of the bound; moves: {}",
                   format_ratio(certificate.predicted_ps, certificate.bound_ps), certificate.moves));
   text += fmt::format("  {:<10}{:>12}  {}\n", "bound", format_seconds(certificate.bound_ps),
                       hang_bound(certificate.bound, 26));
@@ -113,29 +114,29 @@ std::string print(const Question& question, const Plan& plan, const std::string&
   return text;
 }
 
-// A policy is what it is; only another one needs less.
+// More effort does not help a fixed policy; another policy may need less.
 std::string print_advice(const Question& question, const Refusal& refusal) {
   if (!refusal.does_auto_fit || !refusal.least_bytes) {
-    return refusal.is_proven() ? "" : "a larger --effort may find a lower plan\n";
+    return refusal.is_proven() ? "" : "try a larger --effort: it may find a plan that needs less\n";
   }
   return fmt::format("{} needs {} more than the arena has; auto {}\n", question.request.policy,
                      format_bytes(*refusal.least_bytes - question.budget.capacity_bytes),
-                     *refusal.does_auto_fit ? "finds a plan" : "finds none either");
+                     *refusal.does_auto_fit ? "finds a plan" : "finds no plan either");
 }
 
 std::string print(const Question& question, const Refusal& refusal) {
-  const auto budget = [](int64_t bytes) { return "it takes a budget of " + format_bytes(bytes); };
+  const auto budget = [](int64_t bytes) { return "that is a budget of " + format_bytes(bytes); };
   std::string text = refusal.is_proven() ? "too small: " : "gave up: ";
   text += print_question(question) + "\n" + print_budget(question);
   if (refusal.least_bytes) {
     text += line("found", *refusal.least_bytes,
-                 "the lowest plan found; " + budget(refusal.least_budget_bytes.value_or(0)));
+                 "least arena with a plan; " + budget(refusal.least_budget_bytes.value_or(0)));
   }
   const std::string& policy = question.request.policy;
   const bool is_usual = policy == PlanRequest{}.policy;
   text += line("floor", refusal.floor_bytes,
-               fmt::format("provably no plan{} needs less; {}", is_usual ? "" : " of " + policy,
-                           budget(refusal.floor_budget_bytes)));
+               fmt::format("proven: every plan{} needs at least this arena; {}",
+                           is_usual ? "" : " of " + policy, budget(refusal.floor_budget_bytes)));
   return text + "\n" + print_culprits(question, refusal.culprits) + print_advice(question, refusal);
 }
 

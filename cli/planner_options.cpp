@@ -25,22 +25,23 @@ int32_t threads_here() {
 
 void add_planner_options(CLI::App& verb, PlannerOptions& options) {
   const std::vector<std::string> policies(policy_names().begin(), policy_names().end());
-  verb.add_option("--policy", options.policy, "How to plan")
+  verb.add_option("--policy", options.policy, "How to plan; all but auto are for comparison")
       ->check(CLI::IsMember(policies))
       ->capture_default_str();
-  verb.add_option("--seed", options.seed, "Of the planner's random choices")
+  verb.add_option("--seed", options.seed, "Seed of the planner's random choices")
       ->check(seed_number())
       ->capture_default_str();
-  verb.add_option("--effort", options.effort, "More is slower and better")
+  verb.add_option("--effort", options.effort, "Raise it if no plan fits, or for faster plans")
       ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();
   constexpr double kSecondsPerDay = 86'400;
-  verb.add_option("--time-limit", options.time_limit_s,
-                  "Seconds; the best plan found by then, or the first one. Without it, or with 0, "
-                  "the search ends by itself, and equal files give equal plans")
+  verb.add_option(
+          "--time-limit", options.time_limit_s,
+          "Stop the search after these seconds and use its best plan (if there is none yet, "
+          "its first). Without a limit, or with 0, equal files give equal plans")
       ->check(number_from(0, kSecondsPerDay));
   verb.add_option("--threads", options.threads,
-                  "That search; all of the machine otherwise. The plan is the same with any number")
+                  "Threads that search; default: all cores. The plan is the same with any number")
       ->check(CLI::Range(1, kMostThreads));
 }
 

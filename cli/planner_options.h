@@ -1,5 +1,4 @@
-// What every verb that plans lets the user say: --policy, --seed, --effort, --time-limit,
-// --threads.
+// Options of every verb that plans: --policy, --seed, --effort, --time-limit, --threads.
 #pragma once
 
 #include <CLI/App.hpp>
@@ -16,12 +15,12 @@ struct PlannerOptions {
   uint64_t seed = PlanRequest{}.seed;
   int32_t effort = PlanRequest{}.effort;
   double time_limit_s = PlanRequest{}.time_limit_s;
-  int32_t threads = 0;  // As many as the machine has.
+  int32_t threads = 0;  // 0: one per core.
 };
 
 void add_planner_options(CLI::App& verb, PlannerOptions& options);
 
-// For an arena of so many bytes. `progress` outlives the request.
+// A request for an arena of `capacity_bytes`. `progress` must outlive the request.
 PlanRequest make_request(const PlannerOptions& options, int64_t capacity_bytes,
                          const Progress& progress);
 

@@ -26,7 +26,7 @@
 namespace fitstep {
 namespace {
 
-// A copy over a link that the machine does not have would take no time.
+// Without this check a copy over a missing link would take no time.
 Status check_tiers(const Plan& plan, const PlanFiles& files, const Machine& machine) {
   size_t tiers = 1;
   for (const Residency& residency : plan.residencies) {
@@ -39,16 +39,16 @@ Status check_tiers(const Plan& plan, const PlanFiles& files, const Machine& mach
   }
   if (static_cast<size_t>(std::ranges::count(is_linked, true)) + 1 >= tiers) return Done{};
   return Error{ErrorCode::BadInput,
-               fmt::format("{} copies between {} tiers, and machine \"{}\" has no links for that; "
-                           "give the one that it was made for with --machine",
+               fmt::format("{} copies between {} tiers, and machine \"{}\" lacks a link for it; "
+                           "give --machine the machine that the plan was made for",
                            files.plan_path, tiers, machine.name)};
 }
 
 }  // namespace
 
 void add_plan_files(CLI::App& verb, PlanFiles& files) {
-  verb.add_option("plan", files.plan_path, "The plan")->required();
-  verb.add_option("program", files.program_path, "The program it is for")->required();
+  verb.add_option("plan", files.plan_path, "A plan file")->required();
+  verb.add_option("program", files.program_path, "The plan's program")->required();
   add_machine_options(verb, files.machine);
 }
 
@@ -98,7 +98,7 @@ Bound bound_of(const Proven& proven) {
     return {.time_ps = certificate.bound_ps, .name = certificate.bound};
   }
   return {.time_ps = compute_bound_ps(proven.program, proven.machine),
-          .name = fmt::format("all ops once; the plan was made with other times, and predicts {}",
+          .name = fmt::format("every op once; the plan, made with other times, predicts {}",
                               format_seconds(certificate.predicted_ps))};
 }
 

@@ -1,4 +1,4 @@
-// A plan with its program and a machine, as the verbs that look at plans want them: read, verified,
+// A plan with its program and machine, for the verbs that show plans: read, verified and
 // simulated.
 #pragma once
 
@@ -34,11 +34,11 @@ struct Proven {
 
 void add_plan_files(CLI::App& verb, PlanFiles& files);
 
-// Errors: those of the files; a plan that copies to tiers that the machine does not have; Mismatch
-// for a plan with faults, of which it names the first.
+// Errors: a file cannot be read; the plan copies to a tier that the machine lacks; Mismatch, with
+// the first fault, if the plan is not valid.
 Result<Proven> load_proven(const PlanFiles& files);
 
-// What the plan was made for on the device; on the tiers below what the machine has, if known.
+// On the device: the plan's capacity. On the other tiers: the machine's capacity, if known.
 Limits limits_of(const Plan& plan, const Machine& machine);
 
 // Most bytes on the device, tick by tick.
@@ -49,8 +49,8 @@ struct Bound {
   std::string name;
 };
 
-// What no plan beats: the certificate's bound, or at other times than the plan was made with the
-// time of all ops once.
+// A time that no plan beats: the certificate's bound. If op times differ from those that the plan
+// was made with: the time of every op once.
 Bound bound_of(const Proven& proven);
 
 // The answer for an error of load_proven(): no for a Mismatch, bad input otherwise.

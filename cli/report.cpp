@@ -16,13 +16,13 @@
 namespace fitstep {
 
 CLI::App* add_report(CLI::App& app, ReportOptions& options) {
-  CLI::App* verb = app.add_subcommand("report", "What a plan does to a step, and why");
+  CLI::App* verb = app.add_subcommand("report", "Where a plan's time and memory go, and why");
   add_plan_files(*verb, options.files);
   verb->add_option("--trace", options.trace_path,
-                   "Where to write a trace that Perfetto (ui.perfetto.dev) opens");
+                   "Write a trace of the step, for Perfetto (ui.perfetto.dev), to this file");
   verb->add_flag("--json", options.as_json, "Print JSON: bytes and picoseconds as integers");
   verb->footer(
-      "Exit code: 0 reported, 1 not a valid plan of this program, 2 input that cannot be used.\n"
+      "Exit code: 0 reported, 1 not a valid plan of this program, 2 the input cannot be used.\n"
       "Example:\n"
       "  fitstep report gpt.plan gpt.program --machine a100-40gb --trace gpt.trace.json");
   return verb;

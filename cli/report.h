@@ -1,5 +1,5 @@
-// `fitstep report PLAN PROGRAM`: everything that a plan does to a step, and why; as text, as JSON
-// and as a trace for Perfetto.
+// `fitstep report PLAN PROGRAM`: where the time and the memory of a plan go, and why; as text, as
+// JSON and as a trace for Perfetto.
 #pragma once
 
 #include <CLI/App.hpp>
@@ -21,7 +21,7 @@ struct ReportOptions {
   bool as_json = false;
 };
 
-// Everything that is reported, so that text and JSON cannot differ.
+// Text and JSON both print these facts, so they cannot differ.
 struct ReportFacts {
   std::vector<StorageChoice> choices;
   TimeUse use;

@@ -113,11 +113,12 @@ TEST(ReportVerb, SaysWhereTimeAndBytesGo) {
   ASSERT_EQ(answer.code, ExitCode::Yes) << answer.error;
   for (const char* part :
        {"step             7.000 s  100.0 %  1.167x of the bound 6.000 s",
-        "prefetch         1.000 s   14.3 %  1 places\n", " longest 1.000 s at b1,\n", " for a1\n",
-        "device - host   evict           2         2 B     2.000 s",
-        "at the peak, 3 B at tick 2, f2", "offload            2 B         2  copied", "a0 of f0",
+        "prefetch         1.000 s   14.3 %  waits: 1\n", " longest 1.000 s at b1,\n",
+        " waiting for a1\n", "device - host   evict           2         2 B     2.000 s",
+        "live at the peak: 3 B at tick 2, f2", "offload            2 B         2  copied",
+        "a0 of f0",
         "               2 B copied\n               unused for 4.000 s until b0\n"
-        "               making it again would take 1.000 s\n"}) {
+        "               recomputing it would take 1.000 s\n"}) {
     EXPECT_TRUE(contains(answer.text, part)) << part << "\n" << answer.text;
   }
 }
@@ -144,7 +145,7 @@ TEST(ShowVerb, ShowsAPlanWithTheNamesOfItsProgram) {
   const Answer answer = run("show");
   ASSERT_EQ(answer.code, ExitCode::Yes) << answer.error;
   for (const char* part :
-       {"most of offload", "a0 of f0", "          3 B |  #\n", "4 copies of together 4 B"}) {
+       {"largest of offload", "a0 of f0", "          3 B |  #\n", "4 copies, 4 B in all"}) {
     EXPECT_TRUE(contains(answer.text, part)) << part << "\n" << answer.text;
   }
   const auto json = json_of(run("show", {"--json"}));
@@ -178,14 +179,14 @@ TEST(ProvenVerbs, RefuseWhatIsNotAPlanOfThisProgram) {
       {{cut, program}, ExitCode::BadInput, cut + ": cannot read the plan file"},
       {{edited, program}, ExitCode::BadInput, "checksum"},
       {{next, program}, ExitCode::BadInput, "format 9"},
-      {{good, good}, ExitCode::BadInput, good + " is a plan, and a program is wanted"},
+      {{good, good}, ExitCode::BadInput, good + " is a plan file; give a program file"},
       {{good, "/none"}, ExitCode::BadInput, "cannot open /none"},
       {{good, other}, ExitCode::No, "is not a valid plan for " + other + ": wrong program"},
       {{unsafe, program}, ExitCode::No, "not resident"},
       {{good, program, "--machine", "titan-x-maxwell"}, ExitCode::Yes, ""},
       // Its host tier is closed: what is below the device is a disk.
       {{good, program, "--machine", "local-example"}, ExitCode::No, "over capacity"},
-      {{good, program, "--machine", ""}, ExitCode::BadInput, "has no links for that"},
+      {{good, program, "--machine", ""}, ExitCode::BadInput, "lacks a link for it"},
       {{good, program, "--machine", "unit", "--host-budget", "1"}, ExitCode::No, "over capacity"},
   };
   for (const char* verb : {"simulate", "report", "show"}) {

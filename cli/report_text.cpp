@@ -53,23 +53,23 @@ std::string print_time(const Proven& proven, const ReportFacts& facts) {
   put("step", total_ps,
       fmt::format("{} of the bound {}", format_ratio(total_ps, bound.time_ps),
                   format_seconds(bound.time_ps)));
-  put("ops", use.first_ps, "each once");
-  put("recompute", use.recompute_ps, "ops again");
-  put("launches", use.launch_ps, "starting them");
-  put("slowed", use.slowed_ps, "ops beside copies, beyond their time alone");
+  put("ops", use.first_ps, "every op once");
+  put("recompute", use.recompute_ps, "further runs of the same ops");
+  put("launches", use.launch_ps, "starting the ops");
+  put("slowed", use.slowed_ps, "extra time of ops while copies run");
   put("stalls", use.stall_ps, "compute waits for a copy");
   put("tail", use.tail_ps, "the last copies, after the last op");
   return text + fmt::format("  {:<24}{}\n", "bound", hang_bound(bound.name, 26));
 }
 
 struct Cause {
-  Lane lane = Lane::Compute;  // That is waited for.
+  Lane lane = Lane::Compute;  // Compute waits for this lane.
   int64_t count = 0;
   int64_t time_ps = 0;
   const Stall* longest = nullptr;
 };
 
-// Those of compute only: a copy that waits for its op stalls nothing by itself.
+// Stalls of compute only: a copy that waits for an op delays nothing by itself.
 std::string print_stalls(const Proven& proven, const ReportFacts& facts) {
   std::array<Cause, kLaneCount> causes;
   for (const Stall& stall : facts.use.stalls) {  // Longest first.
@@ -84,13 +84,13 @@ std::string print_stalls(const Proven& proven, const ReportFacts& facts) {
     const Cause& cause = causes.at(lane);
     if (cause.longest == nullptr) continue;
     text +=
-        fmt::format("  {:<12}{:>12}{:>9}  {} places\n{:15}longest {} at {},\n{:15}for {}\n",
+        fmt::format("  {:<12}{:>12}{:>9}  waits: {}\n{:15}longest {} at {},\n{:15}waiting for {}\n",
                     kLaneNames.at(lane), format_seconds(cause.time_ps),
                     format_share(cause.time_ps, proven.timeline.total_ps), cause.count, "",
                     format_seconds(cause.longest->time_ps), name_of(proven, cause.longest->action),
                     "", name_of(proven, cause.longest->cause));
   }
-  return text.empty() ? "" : "\nstalls of compute, by the lane that it waits for\n" + text;
+  return text.empty() ? "" : "\nstalls of compute, by the lane that compute waits for\n" + text;
 }
 
 std::string print_lanes(const Proven& proven, const ReportFacts& facts) {
@@ -135,7 +135,7 @@ std::string print_bytes(const Proven& proven, const ReportFacts& facts) {
                   format_bytes(certificate.capacity_bytes));
   text += draw_chart(most_of_each(live_bytes(proven.timeline), kColumns), kRows);
   if (facts.peak.position < 0) return text;
-  text += fmt::format("\nat the peak, {} at tick {}, {}\n", format_bytes(facts.peak.bytes),
+  text += fmt::format("\nlive at the peak: {} at tick {}, {}\n", format_bytes(facts.peak.bytes),
                       facts.peak.position, name_of(proven, {Lane::Compute, facts.peak.position}));
   for (size_t i = 0; i < std::min(facts.peak.storages.size(), kMostListed); ++i) {
     const StorageId id = facts.peak.storages[i];

@@ -16,16 +16,16 @@
 namespace fitstep {
 
 CLI::App* add_show(CLI::App& app, ShowOptions& options) {
-  CLI::App* verb = app.add_subcommand("show", "Print what a program needs or what a plan does");
-  verb->add_option("file", options.path, "A program or a plan")->required();
-  verb->add_option("program", options.program_path, "The plan's program: for names and choices");
+  CLI::App* verb = app.add_subcommand("show", "Show what a program needs, or what a plan does");
+  verb->add_option("file", options.path, "A program file or a plan file")->required();
+  verb->add_option("program", options.program_path, "The plan's program: adds names and choices");
   add_machine_options(*verb, options.machine);
   verb->add_flag("--json", options.as_json, "Print JSON: bytes and picoseconds as integers");
   verb->footer(
-      "Exit code: 0 shown, 1 not a valid plan of this program, 2 input that cannot be used.\n"
+      "Exit code: 0 shown, 1 not a valid plan of this program, 2 the input cannot be used.\n"
       "Example:\n"
       "  fitstep show gpt.program             plain peak, floor, largest storages, bytes\n"
-      "  fitstep show gpt.plan gpt.program    who is kept, recomputed, offloaded, and why\n"
+      "  fitstep show gpt.plan gpt.program    what is kept, recomputed, offloaded, and why\n"
       "  fitstep show gpt.plan --json         certificate, runs, recomputes, residencies");
   return verb;
 }

@@ -1,5 +1,5 @@
-// `fitstep show FILE`: what a program needs, or what a plan does, for people and (--json) machines.
-// With its program beside it, a plan is shown with names, with its choices and with its bytes.
+// `fitstep show FILE`: what a program needs, or what a plan does, as text or JSON. If the plan's
+// program is given too, the output has names, choices and bytes over time.
 #pragma once
 
 #include <CLI/App.hpp>
@@ -15,7 +15,7 @@ namespace fitstep {
 
 struct ShowOptions {
   std::string path;
-  std::string program_path;  // Of the plan's program; may be empty.
+  std::string program_path;  // The plan's program; may be empty.
   MachineOptions machine;
   bool as_json = false;
 };
@@ -23,7 +23,7 @@ struct ShowOptions {
 CLI::App* add_show(CLI::App& app, ShowOptions& options);
 Answer run_show(const ShowOptions& options);
 
-// Its two halves, for files already read. `proven` is none where only the plan was given.
+// The output for files already read. `proven` is null if only the plan was given.
 std::string show_program(const Program& program, bool as_json);
 std::string show_plan(const Plan& plan, const Proven* proven, bool as_json);
 

@@ -24,20 +24,20 @@
 namespace fitstep {
 namespace {
 
-constexpr size_t kLargest = 10;  // Residencies that are listed.
+constexpr size_t kLargest = 10;  // Residencies listed.
 constexpr size_t kColumns = 72;
 constexpr int kRows = 12;
 
-// Everything that is shown, so that text and JSON cannot differ.
+// Text and JSON both print these facts, so they cannot differ.
 struct Facts {
   int64_t runs = 0;
-  int64_t recomputes = 0;  // Runs of an op that has run before.
+  int64_t recomputes = 0;  // Second and later runs of an op.
   int64_t copies[kLaneCount] = {};
   int64_t copied_bytes = 0;
   int64_t homes = 0;
   int64_t home_bytes = 0;
   int64_t external = 0;
-  std::vector<ResidencyId> largest;  // In a tier's arena and not at home.
+  std::vector<ResidencyId> largest;  // In a tier's arena; not homes.
 };
 
 Facts collect(const Plan& plan) {
@@ -123,8 +123,8 @@ std::string print_certificate(const Plan& plan) {
   };
   put_bytes("floor", certificate.floor_bytes, "no plan of this program needs less");
   put_bytes("peak", certificate.peak_bytes, "most bytes live at one tick");
-  put_bytes("height", certificate.height_bytes, "what the layout needs");
-  put_bytes("capacity", certificate.capacity_bytes, "what it was planned for");
+  put_bytes("height", certificate.height_bytes, "arena bytes that the layout needs");
+  put_bytes("capacity", certificate.capacity_bytes, "size of the arena that the plan was made for");
   const auto put_seconds = [&text](const char* what, int64_t ps, const std::string& meaning) {
     text += fmt::format("  {:<10}{:>12}  {}\n", what, format_seconds(ps), meaning);
   };
@@ -135,9 +135,9 @@ std::string print_certificate(const Plan& plan) {
 
 std::string print_actions(const Plan& plan, const Facts& facts) {
   std::string text =
-      fmt::format("\n{} runs, of which {} recompute\n", facts.runs, facts.recomputes);
+      fmt::format("\n{} op runs, {} of them recompute\n", facts.runs, facts.recomputes);
   const int64_t copies = std::accumulate(facts.copies, facts.copies + kLaneCount, int64_t{0});
-  text += fmt::format("{} copies of together {}", copies, format_bytes(facts.copied_bytes));
+  text += fmt::format("{} copies, {} in all", copies, format_bytes(facts.copied_bytes));
   for (size_t lane = 0; lane < kLaneCount; ++lane) {
     if (!is_listed(plan, lane)) continue;
     text +=
@@ -149,10 +149,10 @@ std::string print_actions(const Plan& plan, const Facts& facts) {
   return text;
 }
 
-// Storages by name where the program is known, by number otherwise.
+// Storages by name if the program is known, else by number.
 std::string print_largest(const Plan& plan, const Facts& facts, const Proven* proven) {
   std::string text =
-      fmt::format("\nlargest residencies, homes left out\n  {:>11} {:>5} {:>13}  {}\n", "bytes",
+      fmt::format("\nlargest residencies, without homes\n  {:>11} {:>5} {:>13}  {}\n", "bytes",
                   "tier", "address", "storage");
   for (const ResidencyId id : facts.largest) {
     const Residency& residency = plan.residencies[id.index()];
@@ -168,7 +168,7 @@ std::string print_text(const Plan& plan, const Facts& facts, const Proven* prove
   std::string text = print_certificate(plan) + print_actions(plan, facts);
   if (proven == nullptr) {
     return text + print_largest(plan, facts, proven) +
-           "\nfitstep show PLAN PROGRAM shows names, choices and bytes over ticks\n";
+           "\nfor names, choices and bytes over ticks: fitstep show PLAN PROGRAM\n";
   }
   const std::vector<StorageChoice> choices =
       storage_choices(proven->program, plan, proven->timeline);

@@ -23,8 +23,8 @@
 namespace fitstep {
 namespace {
 
-constexpr size_t kLargest = 10;      // Storages that are listed.
-constexpr size_t kMostLetters = 52;  // Of a name for people.
+constexpr size_t kLargest = 10;      // Storages listed.
+constexpr size_t kMostLetters = 52;  // Longest name in text.
 constexpr size_t kColumns = 72;
 constexpr int kRows = 12;
 
@@ -35,21 +35,21 @@ struct Group {
   int64_t amount = 0;  // Picoseconds of ops, bytes of storages.
 };
 
-// Everything that is shown, so that text and JSON cannot differ.
+// Text and JSON both print these facts, so they cannot differ.
 struct Facts {
   std::string hash;
   std::vector<Group> ops;
   std::vector<Group> storages;
   int64_t plain_peak_bytes = 0;
   int64_t keep_all_bytes = 0;
-  int64_t external_bytes = 0;  // Of inputs, outputs and constants; they have no address of ours.
+  int64_t external_bytes = 0;  // Inputs, outputs and constants: outside the arena.
   int64_t floor_bytes = 0;
   std::vector<Culprit> culprits;
   std::vector<Interval> lifetime;
   std::vector<StorageId> largest;
   std::vector<int64_t> live;
   int64_t optional_ops = 0;
-  int64_t packable_bytes = 0;  // That optional ops could hold in fewer.
+  int64_t packable_bytes = 0;  // That optional ops can pack into fewer bytes.
 };
 
 void add_to(std::vector<Group>& groups, const char* kind, int64_t amount) {
@@ -59,7 +59,7 @@ void add_to(std::vector<Group>& groups, const char* kind, int64_t amount) {
   group->amount += amount;
 }
 
-// What the op reads that is the step's own.
+// Bytes of what the op reads, without inputs, outputs and constants.
 int64_t packed_bytes(const Program& program, const Op& op) {
   int64_t bytes = 0;
   for (const Read& read : op.forms.front().reads) {
@@ -154,20 +154,20 @@ std::string print_text(const Program& program, const Facts& facts) {
   const auto put_bytes = [&text](const char* what, int64_t bytes, const std::string& meaning) {
     text += fmt::format("{:<16}{:>12}  {}\n", what, format_bytes(bytes), meaning);
   };
-  put_bytes("plain peak", facts.plain_peak_bytes, "plain PyTorch, everything included");
-  put_bytes("keep all", facts.keep_all_bytes, "peak in the arena with everything kept");
-  put_bytes("inputs, outputs", facts.external_bytes, "and constants: outside the arena");
-  put_bytes("floor", facts.floor_bytes, "of the arena while all homes are there");
+  put_bytes("plain peak", facts.plain_peak_bytes, "peak of plain PyTorch, everything included");
+  put_bytes("keep all", facts.keep_all_bytes, "peak in the arena if a plan keeps everything");
+  put_bytes("inputs, outputs", facts.external_bytes, "and constants: they lie outside the arena");
+  put_bytes("floor", facts.floor_bytes, "least arena of any plan, with all homes on the device");
   if (!facts.culprits.empty()) {
     const Op& op = program.ops[facts.culprits.front().op.index()];
-    text += fmt::format("{:30}because of {}\n", "", place_of(op));
+    text += fmt::format("{:30}set by {}\n", "", place_of(op));
     if (!source_of(op).empty()) text += fmt::format("{:30}at {}\n", "", source_of(op));
   }
 
   if (facts.optional_ops > 0) {
     put_bytes(
         "packable", facts.packable_bytes,
-        fmt::format("{} optional ops hold it in fewer where a plan runs them", facts.optional_ops));
+        fmt::format("a plan may run {} optional ops that pack these bytes", facts.optional_ops));
   }
 
   text += "\nops                  count     seconds\n";
@@ -189,7 +189,7 @@ std::string print_text(const Program& program, const Facts& facts) {
                         format_bytes(storage.size_bytes), shortened(storage.name, kMostLetters));
   }
   const std::vector<int64_t> columns = most_of_each(facts.live, kColumns);
-  text += "\nlive bytes in the arena with everything kept, over ticks\n";
+  text += "\nlive bytes in the arena over ticks, if a plan keeps everything\n";
   return text + draw_chart(columns, kRows);
 }
 

@@ -46,8 +46,8 @@ Result<Disturbance> read_disturbance(const SimulateOptions& options) {
                         disturbance.most_factor <= kMostFactor;
   if (is_range) return disturbance;
   return Error{ErrorCode::BadInput,
-               fmt::format("--durations {}: two factors of the times of ops, the smaller first, "
-                           "such as 0.8..1.2",
+               fmt::format("--durations {}: give two factors for the times of ops, the smaller "
+                           "first, such as 0.8..1.2",
                            text)};
 }
 
@@ -69,7 +69,7 @@ std::string print_text(const Proven& proven, const Disturbance& disturbance,
   const Bound bound = bound_of(proven);
   text += fmt::format("  {:<10}{:>12}  {}\n", "bound", format_seconds(bound.time_ps),
                       hang_bound(bound.name, 26));
-  text += fmt::format("  {:<10}{:>12}  at these times; {} however long anything takes\n", "peak",
+  text += fmt::format("  {:<10}{:>12}  with these times; at most {} with any times\n", "peak",
                       format_bytes(timeline.peak_bytes), format_bytes(certificate.peak_bytes));
   const TimeUse use = time_use(proven.program, proven.plan, proven.machine, timeline);
   text += fmt::format("\n  {:<10}{:>12}{:>12}{:>12}\n", "lane", "actions", "busy", "stall");
@@ -109,25 +109,25 @@ std::string print_json(const Proven& proven, const Disturbance& disturbance,
 }  // namespace
 
 CLI::App* add_simulate(CLI::App& app, SimulateOptions& options) {
-  CLI::App* verb = app.add_subcommand("simulate", "How long a step of a plan takes");
+  CLI::App* verb = app.add_subcommand("simulate", "Simulate a step of a plan: how long it takes");
   add_plan_files(*verb, options.files);
-  CLI::Option* durations =
-      verb->add_option("--durations", options.durations,
-                       "Each op's time times a number of its own between two, such as 0.8..1.2");
-  CLI::Option* rate_factor =
-      verb->add_option("--rate-factor", options.rate_factor, "All links' rates times this")
-          ->check(number_from(0.001, 1000))
-          ->capture_default_str();
-  verb->add_option("--seed", options.seed, "Of the random numbers")
+  CLI::Option* durations = verb->add_option(
+      "--durations", options.durations,
+      "Multiply each op's time by a random factor of this range, such as 0.8..1.2");
+  CLI::Option* rate_factor = verb->add_option("--rate-factor", options.rate_factor,
+                                              "Multiply the rates of all links by this factor")
+                                 ->check(number_from(0.001, 1000))
+                                 ->capture_default_str();
+  verb->add_option("--seed", options.seed, "Seed of the random factors")
       ->check(seed_number())
       ->capture_default_str();
   verb->add_flag("--sweep", options.with_sweep,
-                 "Try durations of +-5, 10 and 20 %, each with the rates as they are and x 0.8")
+                 "Try op times within 5, 10 and 20 %, each with link rates x 1.0 and x 0.8")
       ->excludes(durations)
       ->excludes(rate_factor);
   verb->add_flag("--json", options.as_json, "Print JSON: bytes and picoseconds as integers");
   verb->footer(
-      "Exit code: 0 simulated, 1 not a valid plan of this program, 2 input that cannot be used.\n"
+      "Exit code: 0 simulated, 1 not a valid plan of this program, 2 the input cannot be used.\n"
       "Example:\n"
       "  fitstep simulate gpt.plan gpt.program --machine a100-40gb --durations 0.8..1.2\n"
       "  fitstep simulate gpt.plan gpt.program --sweep");

@@ -1,4 +1,4 @@
-// `fitstep simulate PLAN PROGRAM`: how long a step takes by the numbers, or by other numbers.
+// `fitstep simulate PLAN PROGRAM`: how long a step takes with the plan's times or with other times.
 #pragma once
 
 #include <CLI/App.hpp>
@@ -12,7 +12,7 @@ namespace fitstep {
 
 struct SimulateOptions {
   PlanFiles files;
-  std::string durations;     // "0.8..1.2": each op's time, times a number of its own between these.
+  std::string durations;     // "0.8..1.2": a random factor for each op's time.
   double rate_factor = 1.0;  // Of all links.
   uint64_t seed = 1;
   bool with_sweep = false;
@@ -22,8 +22,8 @@ struct SimulateOptions {
 CLI::App* add_simulate(CLI::App& app, SimulateOptions& options);
 Answer run_simulate(const SimulateOptions& options, const Progress& progress);
 
-// The plan on many other days: several widths of durations, with links as they are and slower. No
-// if it has a fault on any of them, which would be ours.
+// Simulates the plan with many random op times, and with slower links. Answers no if any of these
+// runs has a fault, which would be a bug of fitstep.
 Answer sweep(const Proven& proven, const SimulateOptions& options, const Progress& progress);
 
 }  // namespace fitstep

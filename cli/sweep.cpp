@@ -1,4 +1,4 @@
-// `fitstep simulate --sweep`: the same plan on other days.
+// `fitstep simulate --sweep`: the same plan with other op times and link rates.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,13 +23,13 @@ namespace {
 
 constexpr std::array<double, 4> kWidths = {0.0, 0.05, 0.10, 0.20};
 constexpr std::array<double, 2> kRateFactors = {1.0, 0.8};
-constexpr uint64_t kSeeds = 10;  // Tried per row; a row without chance needs one.
+constexpr uint64_t kSeeds = 10;  // Per row; a row without random factors needs one.
 
 struct Row {
-  double width = 0;  // Ops take 1 - width .. 1 + width of their times.
+  double width = 0;  // Op times are multiplied by 1 - width .. 1 + width.
   double rate_factor = 1;
   std::vector<int64_t> times_ps;  // Ascending.
-  int64_t peak_bytes = 0;         // The most of all tries.
+  int64_t peak_bytes = 0;         // Of all runs.
   int64_t faults = 0;
 
   int64_t median_ps() const { return times_ps[times_ps.size() / 2]; }
@@ -57,11 +57,12 @@ Row try_row(const Proven& proven, Row row, uint64_t first_seed) {
 std::string print_text(const Proven& proven, const SimulateOptions& options,
                        const std::vector<Row>& rows) {
   const int64_t planned_ps = proven.timeline.total_ps;
-  std::string text = fmt::format("{} on machine {}, {}\n{} as planned; {} seeds a row, from {}\n\n",
-                                 options.files.plan_path, proven.machine.name, proven.times,
-                                 format_seconds(planned_ps), kSeeds, options.seed);
+  std::string text =
+      fmt::format("{} on machine {}, {}\n{} as planned; {} seeds per row, from seed {}\n\n",
+                  options.files.plan_path, proven.machine.name, proven.times,
+                  format_seconds(planned_ps), kSeeds, options.seed);
   text += fmt::format("  {:>9}{:>7}{:>12}{:>12}{:>12}{:>10}{:>9}\n", "durations", "rates", "least",
-                      "median", "most", "to plan", "faults");
+                      "median", "most", "vs plan", "faults");
   for (const Row& row : rows) {
     text += fmt::format(
         "  {:>9}{:>7}{:>12}{:>12}{:>12}{:>10}{:>9}\n",

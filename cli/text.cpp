@@ -49,7 +49,7 @@ std::string source_of(const Op& op) {
 
 std::string shortened(const std::string& text, size_t most) {
   if (text.size() <= most) return text;
-  const auto is_inside_letter = [&](size_t at) {  // Of UTF-8, which must not be cut apart.
+  const auto is_inside_letter = [&](size_t at) {  // A letter of UTF-8 must not be cut.
     return (static_cast<unsigned char>(text[at]) & 0xC0U) == 0x80U;
   };
   size_t head = (most - 3) / 2;

@@ -1,4 +1,4 @@
-// How the verbs write times, shares, sources and JSON, so that all write them alike.
+// How all verbs write times, shares, sources and JSON.
 #pragma once
 
 #include <cstddef>
@@ -16,27 +16,27 @@ using Json = nlohmann::ordered_json;
 // "1.234 s", "12.30 ms", "0 s": four digits, for people; JSON holds picoseconds.
 std::string format_seconds(int64_t time_ps);
 
-// "75.0 %"; "-" of nothing.
+// "75.0 %"; "-" if `whole` is 0.
 std::string format_share(int64_t part, int64_t whole);
 
-// "1.03x"; "-" of nothing.
+// "1.030x"; "-" if `base` is 0.
 std::string format_ratio(int64_t number, int64_t base);
 
-// "aten::addmm in layers.0", or "aten::addmm (net.py:12)" where no module is known.
+// "aten::addmm in layers.0"; if the module is not known, "aten::addmm (net.py:12)".
 std::string place_of(const Op& op);
 
-// "net.py:12", if that is known.
+// "net.py:12"; empty if the source is not known.
 std::string source_of(const Op& op);
 
-// At most so many bytes, the middle left out: "closure.mod...weight". For people; JSON has it all.
+// At most `most` bytes, the middle left out: "closure.mod...weight".
 //
 // REQUIRES: most > 3.
 std::string shortened(const std::string& text, size_t most);
 
-// Each "; " becomes a new line, indented by so many blanks.
+// Each "; " becomes a new line, indented by `indent` blanks.
 std::string hang(const std::string& text, size_t indent);
 
-// A bound's name; what it holds for begins a new line, as above.
+// A bound's name; its scope in brackets begins a new line, as above.
 std::string hang_bound(std::string bound, size_t indent);
 
 Json to_json(const Certificate& certificate);

@@ -24,7 +24,7 @@ Result<int64_t> bytes_or(const std::string& text, int64_t otherwise) {
   return text.empty() ? Result<int64_t>(otherwise) : parse_bytes(text);
 }
 
-// A plan file does not say what the tiers below the device have.
+// A plan file holds the capacity of the device only.
 Result<Limits> limits_for(const VerifyOptions& options, const Plan& plan) {
   constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
   Limits limits;
@@ -63,18 +63,18 @@ std::string print_text(const Plan& plan, const std::vector<Fault>& faults, int64
 
 CLI::App* add_verify(CLI::App& app, VerifyOptions& options) {
   CLI::App* verb =
-      app.add_subcommand("verify", "Prove that a plan is a valid way to run a program");
-  verb->add_option("plan", options.plan_path, "The plan")->required();
-  verb->add_option("program", options.program_path, "The program it is for")->required();
+      app.add_subcommand("verify", "Prove that a plan runs a program correctly within its memory");
+  verb->add_option("plan", options.plan_path, "A plan file")->required();
+  verb->add_option("program", options.program_path, "The plan's program")->required();
   verb->add_option("--capacity", options.capacity,
-                   "Bytes of the device arena, such as 6GiB; what the plan was made for otherwise");
+                   "Size of the device arena, such as 6GiB; default: what the plan was made for");
   verb->add_option("--host-capacity", options.host_capacity,
-                   "Bytes of the host tier; any number otherwise");
+                   "Size of the host tier, such as 32GiB; default: no limit");
   verb->add_option("--disk-capacity", options.disk_capacity,
-                   "Bytes of the disk tier; any number otherwise");
+                   "Size of the disk tier, such as 200GiB; default: no limit");
   verb->add_flag("--json", options.as_json, "Print JSON");
   verb->footer(
-      "Exit code: 0 valid, 1 faults, 2 input that cannot be read.\n"
+      "Exit code: 0 valid, 1 the plan has faults, 2 the input cannot be used.\n"
       "Example:\n"
       "  fitstep verify gpt.plan gpt.program --capacity 6GiB");
   return verb;

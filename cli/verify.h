@@ -1,4 +1,4 @@
-// `fitstep verify PLAN PROGRAM`: is this plan a valid way to run this program in this capacity?
+// `fitstep verify PLAN PROGRAM`: proves that the plan runs the program correctly in a capacity.
 #pragma once
 
 #include <CLI/App.hpp>
@@ -11,8 +11,8 @@ namespace fitstep {
 struct VerifyOptions {
   std::string plan_path;
   std::string program_path;
-  std::string capacity;       // As people write them. Empty: what the plan was made for, ...
-  std::string host_capacity;  // ... and any number of bytes.
+  std::string capacity;       // Such as "6GiB"; empty: what the plan was made for.
+  std::string host_capacity;  // Empty: no limit; the same for the disk.
   std::string disk_capacity;
   bool as_json = false;
 };

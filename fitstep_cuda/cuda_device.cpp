@@ -24,14 +24,14 @@
 
 namespace fitstep::cuda {
 
-// A graph, and what it copies between the tiers.
+// A graph, and the bytes that it copies between tiers.
 class RecordedStep final : public Recorded {
  public:
   RecordedStep(std::shared_ptr<Calls> calls, Stream stream, std::shared_ptr<HostTraffic> traffic)
       : calls_(std::move(calls)), stream_(stream), traffic_(std::move(traffic)) {}
   ~RecordedStep() override {
     if (graph_ == nullptr) return;
-    // It may still be running; an error stays, and the next call tells it.
+    // The graph may still run. The next call returns an error, if there is one.
     static_cast<void>(calls_->synchronize(stream_));
     calls_->destroy(graph_);
   }
@@ -96,7 +96,7 @@ void CudaDevice::release(char* base, int64_t /*size_bytes*/) {
   if (found == on_host_.end()) {
     calls_->free(base);
   } else {
-    // Graphs may still copy there. An error stays, and the next call tells it.
+    // Graphs may still copy there. The next call returns an error, if there is one.
     static_cast<void>(calls_->synchronize(options_.compute));
     free_host(*calls_, found->second);
     on_host_.erase(found);
@@ -127,17 +127,17 @@ Result<std::unique_ptr<CopyLanes>> CudaDevice::open_lanes(LaneCopies copies) {
 
 static_assert(kDeviceCodeBytes == kCodedWordBytes);
 
-// Whether kernels can make the copy.
+// Error: kernels cannot make the copy.
 Status CudaDevice::check_code(const LaneCopy& copy) const {
   if (copy.code == Code::None) return Done{};
   const auto refuse = [](const std::string& why) {
     return Error{ErrorCode::Unsupported,
-                 "the plan copies to the host in codes, " + why + "; plan it again"};
+                 "the plan copies to the host in codes, " + why + "; compile the step again"};
   };
-  if (copy.code != Code::ZeroValue) return refuse("in zstd, which only a processor makes");
+  if (copy.code != Code::ZeroValue) return refuse("in zstd, which only the CPU can make");
   for (const char* const address : {copy.source, static_cast<const char*>(copy.target)}) {
     if (reinterpret_cast<uintptr_t>(address) % kDeviceCodeBytes != 0) {
-      return refuse("and not all of them begin with whole words");
+      return refuse("but an address is not a multiple of 4 bytes");
     }
   }
   const std::string why = why_pageable();
@@ -167,7 +167,7 @@ char* CudaDevice::code_scratch(Lane lane) const {
 
 Status CudaDevice::begin_recording() {
   if (const std::string why = why_pageable(); !why.empty()) {
-    return Error{ErrorCode::Unsupported, "the host tier is not page-locked: " + why};
+    return Error{ErrorCode::Unsupported, "cannot record: the host tier is not page-locked: " + why};
   }
   FITSTEP_TRY_STATUS(calls_->begin_graph(options_.compute));
   recorded_ = std::make_unique<RecordedStep>(calls_, options_.compute, shared_traffic());

@@ -113,7 +113,7 @@ Event CudaLanes::event_of(Mark mark) const {
 Status CudaLanes::begin() {
   if (!device_->begin_step()) return Error{ErrorCode::Device, "another step is running"};
   const bool has_disk = disk_[0].is_started || disk_[1].is_started;
-  FITSTEP_CHECK(!device_->is_recording() || !has_disk, "copies to a disk need the host");
+  FITSTEP_CHECK(!device_->is_recording() || !has_disk, "copies to the disk need the host");
   const Lock lock(mutex_);
   if (Status started = start_streams(); !started) {
     device_->end_step();
@@ -128,7 +128,7 @@ Status CudaLanes::begin() {
   return Done{};
 }
 
-// Copies that wait for no op of this step still come after all ops of the one before.
+// Copies that wait for no op of this step still wait for all ops of the step before.
 Status CudaLanes::start_streams() {
   Calls& calls = device_->calls();
   FITSTEP_TRY_STATUS(calls.record(start_, device_->stream(Lane::Compute)));
@@ -146,7 +146,7 @@ void CudaLanes::compute_ended() {
   if (is_stopped_) return;
   if (const Event ended = event_of({.lane = Lane::Compute, .count = count}); ended != nullptr) {
     const Status status = device_->calls().record(ended, device_->stream(Lane::Compute));
-    // No copy has failed, but none that waits for this op can be queued.
+    // No copy has failed, but copies that wait for this op cannot be queued.
     if (!status) fail(Lane::Evict, queued_of(Lane::Evict), status.error());
   }
   queue_copies();
@@ -193,7 +193,7 @@ std::optional<LaneFailure> CudaLanes::drain() {
 
 Status CudaLanes::finish(Lane lane) { return device_->calls().synchronize(device_->stream(lane)); }
 
-// In a graph all that runs beside the ops comes back to their stream.
+// In a graph the compute stream must wait for the streams of all lanes.
 Status CudaLanes::join(Lane lane) {
   if (is_stopped_) return Done{};
   const auto count = static_cast<int32_t>(copies_of(lane).size());
@@ -319,7 +319,7 @@ Status CudaLanes::read_file(DiskLane& disk, int32_t position) {
   Calls& calls = device_->calls();
   for (int64_t begin = 0; begin < copy.size_bytes;) {
     const int64_t size_bytes = std::min(device_->options().staging_bytes, copy.size_bytes - begin);
-    // What was staged before has left for the device.
+    // The earlier piece has left the staging block.
     FITSTEP_TRY_STATUS(calls.synchronize(disk.staged));
     FITSTEP_TRY_STATUS(
         to_file_->read(position, begin, {disk.staging, static_cast<size_t>(size_bytes)}));

@@ -1,12 +1,12 @@
 // The copy lanes of one plan on a GPU.
 //
-//   host thread    begin   op op ended op ended op wait ...        puts things into streams
+//   host thread    begin   op op ended op ended op wait ...        queues work in streams
 //   compute        [start] f0 (1)  f1 (2)   ....... (evict 1) b1
 //   evict          (start) .. (compute 1) [ a0 ] (evict 1)
 //
-// A copy is queued as soon as all that it waits for is queued: the streams keep the order from then
-// on. "Queued" is counted by lane. What a disk lane writes counts once it is in the file, which its
-// thread has to see; so who waits for the file may sleep, and nobody else does.
+// A copy is queued as soon as all its waits are queued; then events in the streams keep the order.
+// `queued_` counts by lane. A write to the disk counts only when the lane's thread has seen the
+// bytes in the file, so only waiters for the file sleep.
 #pragma once
 
 #include <pthread.h>
@@ -33,7 +33,7 @@ class CudaDevice;
 
 class CudaLanes final : public CopyLanes {
  public:
-  // REQUIRES: the device's file has room for what the copies write there.
+  // REQUIRES: the device's file has room for the copies.
   static Result<std::unique_ptr<CopyLanes>> make(std::shared_ptr<CudaDevice> device,
                                                  LaneCopies copies);
   ~CudaLanes() override;
@@ -59,7 +59,7 @@ class CudaLanes final : public CopyLanes {
     Lane lane = Lane::DiskWrite;
     CudaLanes* lanes = nullptr;
     char* staging = nullptr;
-    Event staged = nullptr;  // The last piece is in the staging block, or out of it.
+    Event staged = nullptr;  // The last copy to or from `staging` has ended.
     pthread_t thread = {};
     bool is_started = false;
     bool has_step = false;
@@ -93,21 +93,21 @@ class CudaLanes final : public CopyLanes {
   int32_t& queued_of(Lane lane) { return queued_.at(static_cast<size_t>(lane)); }
   int32_t queued_of(Lane lane) const { return queued_.at(static_cast<size_t>(lane)); }
   const std::vector<LaneCopy>& copies_of(Lane lane) const { return copies_.of(lane); }
-  // Null where nobody waits in a stream: no op's end is asked for, or the lane writes the file.
+  // Null if no stream waits for the mark, or if the lane writes to the file.
   Event event_of(Mark mark) const;
 
   std::shared_ptr<CudaDevice> device_;
   LaneCopies copies_;
   LinkCopies over_link_;
-  std::unique_ptr<FileCopies> to_file_;                // Null where nothing is copied there.
+  std::unique_ptr<FileCopies> to_file_;                // Null: no copies to the file.
   std::array<std::vector<Event>, kLaneCount> events_;  // By lane and position.
-  Event start_ = nullptr;                              // All of the step before has run.
+  Event start_ = nullptr;                              // The step before has ended.
   std::array<DiskLane, 2> disk_;
 
-  std::mutex mutex_;  // Guards what follows, and the streams' order.
+  std::mutex mutex_;  // Guards the members below, and the order of queueing.
   std::condition_variable changed_;
   std::array<int32_t, kLaneCount> queued_{};
-  std::optional<LaneFailure> failure_;  // The step's first.
+  std::optional<LaneFailure> failure_;  // The first of the step.
   bool is_stopped_ = false;
   bool is_closing_ = false;
 };

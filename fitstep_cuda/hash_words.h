@@ -1,4 +1,4 @@
-// A hash of bytes on a GPU: thread i hashes words i, i + threads, ..., and the host the hashes.
+// Hashes bytes on a GPU: thread i hashes words i, i + threads, ...; the host hashes these hashes.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,4 @@
-// A block of the host that a GPU copies from and to: page-locked, or where that cannot be had
-// pageable.
+// A block of host memory for copies to and from a GPU: page-locked if possible, else pageable.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +11,10 @@ namespace fitstep::cuda {
 
 struct HostBlock {
   char* begin = nullptr;
-  std::string why_pageable;  // Empty where it is page-locked.
+  std::string why_pageable;  // Empty: it is page-locked.
 };
 
-// An error, that of locking, where there is neither.
+// Error: neither is possible; it is the error of page-locking.
 inline Result<HostBlock> allocate_host(Calls& calls, int64_t size_bytes) {
   const Result<char*> pinned = calls.allocate_pinned(size_bytes);
   if (pinned) return HostBlock{.begin = *pinned};

@@ -1,5 +1,4 @@
-// Memory of the host as the system gives it: mapped, on huge pages where there are any, and in no
-// forked process.
+// Mapped memory of the host, on huge pages if the system has them. Forked children do not get it.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +11,7 @@ namespace fitstep::cuda {
 
 inline constexpr int64_t kHugePageBytes = int64_t{2} << 20;
 
-// Any thread may call it.
+// Any thread may call these.
 class HostPages {
  public:
   HostPages() = default;
@@ -26,7 +25,7 @@ class HostPages {
 
  private:
   std::mutex mutex_;
-  std::map<const char*, int64_t> mapped_;  // With its bytes.
+  std::map<const char*, int64_t> mapped_;  // Address to bytes.
 };
 
 }  // namespace fitstep::cuda

@@ -10,7 +10,7 @@
 namespace fitstep::cuda {
 namespace {
 
-constexpr int64_t kThreads = 256;  // Of a block.
+constexpr int64_t kThreads = 256;  // Per block.
 constexpr int64_t kMostBlocks = int64_t{1} << 20;
 
 template <class Work>
@@ -28,8 +28,7 @@ Status launch(const Work& work, int64_t items, Stream stream) {
   run<<<static_cast<unsigned>(blocks), static_cast<unsigned>(kThreads), 0, stream>>>(work, items);
   const cudaError_t code = cudaGetLastError();
   if (code == cudaSuccess) return Done{};
-  return Error{ErrorCode::Device, std::string("a kernel failed: ") +
-                                      cudaGetErrorString(code)};
+  return Error{ErrorCode::Device, std::string("a kernel failed: ") + cudaGetErrorString(code)};
 }
 
 #define FITSTEP_MAKE(Work) template Status launch(const Work&, int64_t, Stream);

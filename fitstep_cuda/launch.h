@@ -1,5 +1,5 @@
-// Runs a work of pack_elements.h, pool_elements.h, zero_value_*.h or hash_words.h on a GPU: a
-// thread for each item.
+// Runs a work of pack_elements.h, pool_elements.h, zero_value_*.h or hash_words.h on a GPU: one
+// thread per item.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@
 
 namespace fitstep::cuda {
 
-// Puts it into the stream and returns. There for the works of FITSTEP_WORKS.
+// Queues `work` in the stream and returns. Defined for the works of FITSTEP_WORKS.
 template <class Work>
 Status launch(const Work& work, int64_t items, Stream stream);
 
-// All of them: to be made wherever launch() is defined.
+// All works: instantiate them in every file that defines launch().
 #define FITSTEP_WORKS(make)                                                                  \
   make(PackSigns<float>) make(PackSigns<double>) make(PackBools) make(KeepFlagged<float>)    \
       make(KeepFlagged<double>) make(ScaleUnflagged<float>) make(ScaleUnflagged<double>)     \

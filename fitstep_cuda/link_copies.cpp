@@ -39,7 +39,7 @@ Status LinkCopies::prepare() {
   return prepare_sizes();
 }
 
-// What nobody has found out yet is as it is.
+// Pieces of unknown size count as plain.
 Status LinkCopies::prepare_sizes() {
   if (on_gpu_ != nullptr || pieces_ == 0) return Done{};
   FITSTEP_TRY_STATUS(device_.prepare_code_scratch());
@@ -89,7 +89,7 @@ Status LinkCopies::evict(int32_t position) {
   device_.count(Lane::Evict, copy.size_bytes);
   const Stream stream = device_.stream(Lane::Evict);
   FITSTEP_TRY_STATUS(device_.calls().copy(copy.target, copy.source, copy.size_bytes, stream));
-  // Copies from pageable memory may be read before their stream is there.
+  // Copies from pageable memory may read it before the stream reaches the copy.
   return is_pageable_ ? device_.calls().synchronize(stream) : Status(Done{});
 }
 

@@ -1,12 +1,11 @@
-// The copies of one plan between the GPU and the host: as they are, or in zero-value code.
+// The copies of one plan between the GPU and the host: plain or in zero-value code.
 //
-//   evict      kernels read the storage and write its code into page-locked memory: what crosses
-//   the
-//              link is the code
-//   prefetch   kernels read it there
+//   evict      kernels read the storage and write its code into page-locked memory, so the link
+//              carries the code
+//   prefetch   kernels read the code there
 //
-// How large each piece has become stays on the GPU, for who reads it back; a copy of that goes to
-// the host, to be told between steps.
+// The sizes of the pieces stay on the GPU, for the prefetch. A copy of the sizes goes to the host,
+// which reports it between steps.
 #pragma once
 
 #include <cstddef>
@@ -23,31 +22,31 @@ namespace fitstep::cuda {
 
 class LinkCopies {
  public:
-  // REQUIRES: device and copies outlive it.
+  // REQUIRES: device and copies outlive this.
   LinkCopies(CudaDevice& device, const LaneCopies& copies);
   ~LinkCopies();
   LinkCopies(const LinkCopies&) = delete;
   LinkCopies& operator=(const LinkCopies&) = delete;
 
-  // Takes the memory that it needs, if any copy is in the code.
+  // Allocates memory if any copy is in the code.
   Status prepare();
 
-  // Put a copy on Evict or Prefetch into its lane's stream, in the code or as it is.
+  // Queue a copy of Evict or Prefetch in its lane's stream, in the code or plain.
   Status evict(int32_t position);
   Status prefetch(int32_t position);
 
-  // Between steps: has the next one find out what the code would make of all. Where there is no
-  // memory for that it does not.
+  // Between steps: lets the next step estimate the size of all its copies in the code, if there is
+  // memory for it.
   void begin_samples();
 
-  // Once a step's copies have ended well. Counts what those in the code have copied; in a graph,
-  // what they copied in the last step before it.
+  // Call after a step whose copies succeeded. Counts the bytes of coded copies; in a graph, those
+  // of the last step before it.
   void end_step();
 
-  // Once they have not.
+  // Call after a step whose copies failed.
   void forget_step() { is_sampling_ = false; }
 
-  // Between steps, by position on Evict.
+  // Between steps; by position on Evict.
   std::vector<CopySize> sizes() const { return sizes_; }
 
  private:
@@ -58,10 +57,10 @@ class LinkCopies {
 
   CudaDevice& device_;
   const LaneCopies& copies_;
-  bool is_pageable_;                 // The host tier.
+  bool is_pageable_;                 // The host tier is pageable.
   std::vector<size_t> first_piece_;  // By position on Evict, in `on_gpu_` and `on_host_`.
-  std::vector<size_t> evict_of_;     // By residency below, the position on Evict.
-  int64_t pieces_ = 0;               // Of all.
+  std::vector<size_t> evict_of_;     // By residency on the host: position on Evict.
+  int64_t pieces_ = 0;               // Of all copies.
   bool has_codes_ = false;
   bool is_sampling_ = false;
   int64_t* on_gpu_ = nullptr;

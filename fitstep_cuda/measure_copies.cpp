@@ -20,7 +20,7 @@ namespace {
 
 constexpr int64_t kSmallestBytes = 512;
 
-// Two blocks on the GPU, two beside it, and a stream for each way; given back when it goes.
+// Two blocks on the GPU, two on the host, and a stream for each way; the destructor frees them.
 class Blocks {
  public:
   explicit Blocks(Calls& calls) : calls_(calls) {}
@@ -46,7 +46,7 @@ class Blocks {
     return Done{};
   }
 
-  // For coding as well; what is on the GPU, and its code, is all zeros then.
+  // With memory for coding; the data on the GPU, and its code, is all zeros.
   Status reserve_for_codes(int64_t size_bytes) {
     FITSTEP_TRY_STATUS(reserve(size_bytes));
     const int64_t sizes_bytes = coded_pieces_of(size_bytes) * static_cast<int64_t>(sizeof(int64_t));
@@ -58,14 +58,14 @@ class Blocks {
     return wait();
   }
 
-  // Whether kernels can use those beside the GPU.
+  // Whether kernels can use the blocks on the host.
   bool are_pinned() const { return host_[0].why_pageable.empty(); }
 
-  // Between the same two blocks, each in its own stream.
+  // Each way has its stream; both use the same two blocks.
   Status encode(int64_t size_bytes) { return code(Coding::Encode, size_bytes); }
   Status decode(int64_t size_bytes) { return code(Coding::Decode, size_bytes); }
 
-  // On the GPU, in the second stream.
+  // Inside the GPU, in the second stream.
   Status copy_there(int64_t size_bytes) {
     return calls_.copy(device_[1], device_[0], size_bytes, streams_[1]);
   }
@@ -117,7 +117,7 @@ Status check(const CopyOptions& options) {
   return Error{ErrorCode::BadInput, "copies are measured with at least one byte, block and round"};
 }
 
-// Picoseconds of the middle one of some rounds, after one that wakes the engines up.
+// Median time of the rounds, after one round that wakes the engines.
 template <class Round>
 Result<int64_t> median_ps(int32_t rounds, const Round& round) {
   FITSTEP_TRY_STATUS(round());
@@ -136,7 +136,7 @@ struct Ways {
   bool prefetches = false;
 };
 
-// Picoseconds of a round that copies each way it is asked to.
+// Time of a round that copies one way or both.
 Result<int64_t> time_round(Blocks& blocks, Ways ways, int64_t size_bytes, int32_t count) {
   const auto begin = std::chrono::steady_clock::now();
   for (int32_t i = 0; i < count; ++i) {
@@ -147,7 +147,7 @@ Result<int64_t> time_round(Blocks& blocks, Ways ways, int64_t size_bytes, int32_
   return ps_since(begin);
 }
 
-// Of copies on the GPU, beside coding or alone.
+// Time of copies inside the GPU, alone or during coding.
 Result<int64_t> time_copies_there(Blocks& blocks, const CopyOptions& options, bool is_beside) {
   for (int32_t i = 0; is_beside && i < 4 * options.blocks; ++i) {  // Longer than the copies.
     FITSTEP_TRY_STATUS(blocks.encode(options.block_bytes));

@@ -1,10 +1,10 @@
-// Packing operators, element by element: what a GPU's threads do, and what tests do on the host.
+// Packing operators, element by element. Threads of a GPU run them; tests run them on the host.
 //
 //   work      items              each item writes
 //   pack      bytes of bits      eight elements' flags: element i is bit i % 8 of byte i / 8
 //   read      elements           one element of a gradient
 //
-// The codes are those of the CPU's operators (fitstep_torch/own_kernels/pack_*.cpp), bit for bit.
+// The codes equal those of the CPU's operators (fitstep_torch/own_kernels/pack_*.cpp) bit for bit.
 #pragma once
 
 #include <cstdint>
@@ -55,7 +55,7 @@ struct PackBools {
   }
 };
 
-// `made` may be `gradient`, here and below.
+// In place: `made` may be `gradient`, here and below.
 template <class Number>
 struct KeepFlagged {
   const Number* gradient;
@@ -75,7 +75,7 @@ struct ScaleUnflagged {
   Number* made;
 
   FITSTEP_ANYWHERE void operator()(int64_t i) const {
-    made[i] = is_set(bits, i) ? gradient[i] : gradient[i] * slope;  // As PyTorch's kernel there.
+    made[i] = is_set(bits, i) ? gradient[i] : gradient[i] * slope;  // As in PyTorch's kernel.
   }
 };
 

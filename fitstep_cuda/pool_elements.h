@@ -1,11 +1,11 @@
-// Max pools with codes, element by element, as pack_elements.h has the other packing operators.
+// Max pools with codes, element by element; pack_elements.h has the other packing operators.
 //
 //   work      items        each item writes
 //   MaxPool   outputs      an element and its code
 //   PackPool  outputs      a code, from an index
 //   AddPooled inputs       an element of a gradient
 //
-// The codes are those of the CPU's operators, bit for bit: own_kernels/pack_pool.cpp.
+// The codes equal those of the CPU's operators (own_kernels/pack_pool.cpp) bit for bit.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@
 
 namespace fitstep::cuda {
 
-// Where the windows of a pool lie: rows first. Planes follow each other (one channel), or lie
-// beside each other channel by channel.
+// The windows of a pool; pairs are rows, columns. channels == 1: planes follow each other. Else the
+// memory format is channels last.
 struct Pool {
   int64_t size[2];     // Of an input plane,
   int64_t outputs[2];  // and of an output plane.
@@ -26,7 +26,7 @@ struct Pool {
   int64_t dilation[2];
 };
 
-// Of an element of a plane: which group of planes, which place in the plane, which channel.
+// Place of an element: group of planes, row, column, channel.
 struct PoolPlace {
   int64_t group;
   int64_t row;
@@ -40,7 +40,7 @@ struct PoolPlace {
         channel(element % channels) {}
 };
 
-// The first of equal elements, and whatever is no number, as PyTorch's kernel takes them.
+// Takes the first of equal elements, and NaN before numbers, like PyTorch's kernel.
 template <class Number>
 struct MaxPool {
   const Number* x;
@@ -83,7 +83,7 @@ struct PackPool {
   }
 };
 
-// Each input adds the gradients of the outputs that took it, row by row, as PyTorch's kernel does.
+// Each input adds the gradients of the outputs that took it, row by row, like PyTorch's kernel.
 template <class Number>
 struct AddPooled {
   const Number* gradient;

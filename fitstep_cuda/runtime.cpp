@@ -32,8 +32,8 @@ Status status_of(const char* what, cudaError_t code) {
   return Done{};
 }
 
-// Calls act on the thread's current device, and threads start with device 0: this is the current
-// one while it lives.
+// Makes a device the thread's current device while this lives: calls act on the current device, and
+// threads start with device 0.
 class Entered {
  public:
   explicit Entered(int32_t index) : index_(index) {
@@ -79,7 +79,7 @@ class Runtime final : public Calls {
       allocated_.emplace(begin, size_bytes);
       return static_cast<char*>(begin);
     }
-    cudaGetLastError();  // Too much is no reason to fail later: this one can be forgotten.
+    cudaGetLastError();  // Clears the error, which later calls would return otherwise.
     return error_of(fmt::format("reserving {} bytes of GPU memory", size_bytes), code);
   }
 
@@ -161,7 +161,7 @@ class Runtime final : public Calls {
     const Entered entered(index_);
     return status_of("a wait for an event", cudaStreamWaitEvent(stream, event, 0));
   }
-  // Other calls of this thread and of others stay allowed: what a step asks for it may be given.
+  // Relaxed: other calls of all threads stay allowed, since a step may allocate.
   Status begin_graph(Stream stream) override {
     const Entered entered(index_);
     return status_of("recording a graph",
@@ -175,7 +175,7 @@ class Runtime final : public Calls {
     if (code == cudaSuccess) code = cudaGraphInstantiate(&graph, recorded, 0);
     if (recorded != nullptr) cudaGraphDestroy(recorded);
     if (code == cudaSuccess) return graph;
-    cudaGetLastError();  // Nothing of it has run.
+    cudaGetLastError();  // Clears the error: the graph has not run.
     return error_of("recording a graph", code);
   }
   Status launch(Graph graph, Stream stream) override {
@@ -185,15 +185,14 @@ class Runtime final : public Calls {
   void destroy(Graph graph) override { cudaGraphExecDestroy(graph); }
 
   Status synchronize(Event event) override {
-    return status_of("what was queued on the GPU", cudaEventSynchronize(event));
+    return status_of("work queued on the GPU", cudaEventSynchronize(event));
   }
   Status synchronize(Stream stream) override {
-    return status_of("what was queued on the GPU", cudaStreamSynchronize(stream));
+    return status_of("work queued on the GPU", cudaStreamSynchronize(stream));
   }
 
  private:
-  // Null where it is too little for huge pages, or this GPU cannot use them by the host's
-  // addresses.
+  // Null if it is too small for huge pages, or if this GPU cannot use the host's addresses.
   char* register_huge_pages(int64_t size_bytes) {
     int is_same_address = 0;
     cudaDeviceGetAttribute(&is_same_address, cudaDevAttrCanUseHostPointerForRegisteredMem, index_);
@@ -211,7 +210,7 @@ class Runtime final : public Calls {
   int32_t index_;
   std::string name_;
   HostPages pages_;
-  std::mutex mutex_;  // Guards what follows.
+  std::mutex mutex_;  // Guards the members below.
   std::map<void*, int64_t> allocated_;
   int64_t own_bytes_ = 0;
 };
@@ -226,7 +225,7 @@ Result<std::shared_ptr<Calls>> open_gpu(int32_t index) {
   }
   if (index < 0 || index >= count) {
     return Error{ErrorCode::BadInput,
-                 fmt::format("there is no GPU {}: this machine has {}", index, count)};
+                 fmt::format("there is no GPU {}; this machine has {}", index, count)};
   }
   cudaDeviceProp properties{};
   if (const cudaError_t code = cudaGetDeviceProperties(&properties, index); code != cudaSuccess) {

@@ -1,4 +1,4 @@
-// The calls of the CUDA runtime itself. Only this folder's `runtime.cpp` needs the toolkit.
+// The real calls of the CUDA runtime. Only `runtime.cpp` of this folder needs the toolkit.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace fitstep::cuda {
 
-// Those of one GPU of this machine, counted from 0; an error that says why there is none.
+// Opens GPU `index` of this machine, counted from 0. The error says why it cannot.
 Result<std::shared_ptr<Calls>> open_gpu(int32_t index);
 
 }  // namespace fitstep::cuda

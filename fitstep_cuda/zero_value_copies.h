@@ -1,6 +1,6 @@
-// A copy in zero-value code between the GPU and the host, as kernels that follow each other in a
-// stream (zero_value_elements.h): slice by slice, so that what they find out about pieces has room
-// in a little memory that all copies of a lane share.
+// A copy in zero-value code between the GPU and the host: kernels in a stream, one after another
+// (zero_value_elements.h). They work slice by slice, so that all copies of a lane can share a small
+// scratch memory.
 #pragma once
 
 #include <algorithm>
@@ -16,15 +16,15 @@ namespace fitstep::cuda {
 inline constexpr int64_t kSlicePieces = 16;
 inline constexpr int64_t kSliceBytes = kSlicePieces * kCodedPieceBytes;
 
-// Of the GPU, for one lane: masks, starts and counts of a slice.
+// On the GPU, for one lane: masks, starts and counts of a slice.
 inline constexpr int64_t kCodeScratchBytes =
     kSlicePieces * (2 * kPieceGroups + kPieceBlocks) * static_cast<int64_t>(sizeof(uint32_t));
 
-inline constexpr int64_t kAllCodeScratchBytes = 2 * kCodeScratchBytes;  // A lane each way.
+inline constexpr int64_t kAllCodeScratchBytes = 2 * kCodeScratchBytes;  // One lane each way.
 
 inline int64_t coded_pieces_of(int64_t size_bytes) { return ceil_of(size_bytes, kCodedPieceBytes); }
 
-// Gives `launch` each kernel: the work, and its items.
+// Calls `launch` for each kernel, with the work and its items.
 template <class Launch>
 class ZeroValueKernels {
  public:

@@ -1,15 +1,14 @@
-// Zero-value code (fitstep/run/codecs.h) of what goes to the host and back, element by element:
-// what a GPU's threads do, and what tests do on the host. The bytes of a piece are those that a
-// processor makes of it; each piece has its own place below, with room for it as it is.
+// Zero-value code (fitstep/run/codecs.h) of copies to the host and back, element by element.
+// Threads of a GPU run it; tests run it on the host. The code of a piece equals the CPU's. Each
+// piece has its own place on the host, with room for the plain bytes.
 //
-//   pieces   |---------------- 256 KiB -----------------|---- ...      `sizes`: -1 for as it is
-//   blocks   |-- 32 groups --|-- 32 groups --|-- ...                   `counts` of words that
-//   follow groups   |w|w|w|w|w|w|w|w|w|w|w|w|                                 `masks`, and
-//   `starts`: the
-//                                                                      words that follow before it
+//   pieces   |---------------- 256 KiB -----------------|---- ...      sizes: bytes; -1: plain
+//   blocks   |-- 32 groups --|-- 32 groups --|-- ...                   counts: kept words
+//   groups   |w|w|w|w|w|w|w|w|w|w|w|w|                                 masks; starts: kept words of
+//                                                                      the piece before the group
 //
-//   to code:    MaskGroups  CountBlocks  PlaceGroups  PutCoded
-//   and back:   TakeMasks   CountBlocks  PlaceGroups  TakeWords        each of these a kernel
+//   encode:     MaskGroups  CountBlocks  PlaceGroups  PutCoded
+//   decode:     TakeMasks   CountBlocks  PlaceGroups  TakeWords        one kernel each
 #pragma once
 
 #include <cstdint>
@@ -25,7 +24,7 @@ namespace fitstep::cuda {
 inline constexpr int64_t kCodedPieceBytes = int64_t{256} << 10;
 
 inline constexpr int64_t kCodedWordBytes = 4;
-inline constexpr int64_t kGroupOfWords = 32;  // A mask has so many bits.
+inline constexpr int64_t kGroupOfWords = 32;  // The bits of a mask.
 inline constexpr int64_t kBlockOfGroups = 32;
 inline constexpr int64_t kPieceGroups = kCodedPieceBytes / kCodedWordBytes / kGroupOfWords;
 inline constexpr int64_t kPieceBlocks = kPieceGroups / kBlockOfGroups;
@@ -40,8 +39,7 @@ FITSTEP_ANYWHERE inline uint32_t count_bits(uint32_t bits) {
 
 FITSTEP_ANYWHERE inline int64_t ceil_of(int64_t count, int64_t by) { return (count + by - 1) / by; }
 
-// Some pieces of a copy, the last one perhaps smaller, and memory of the GPU to find out about
-// them.
+// Some pieces of a copy (the last may be smaller), and memory of the GPU for their masks and sizes.
 struct CodedSlice {
   int64_t size_bytes;
   uint32_t* masks;   // By group.

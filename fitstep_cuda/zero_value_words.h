@@ -1,5 +1,5 @@
-// What writes the zero-value code of a slice into the host's memory, and reads it there: threads
-// next to each other write and read words next to each other.
+// Writes the zero-value code of a slice to host memory, and reads it there. Adjacent threads write
+// and read adjacent words.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace fitstep::cuda {
 
-// Items: the masks of all groups, filled up to a whole group's words, so that the threads of a warp
-// write words of one group; all words; the tail.
+// Items: the masks of all groups, filled up to a multiple of 32, so that a warp writes words of one
+// group; then all words; then the tail.
 struct PutCoded {
   const char* from;
   CodedSlice slice;
@@ -75,7 +75,7 @@ struct TakeMasks {
   }
 };
 
-// Items: all words, and the tail. Nothing outside of a piece is read, whatever its masks are.
+// Items: all words, and the tail. Reads nothing outside a piece, whatever its masks are.
 struct TakeWords {
   const char* from;
   CodedSlice slice;

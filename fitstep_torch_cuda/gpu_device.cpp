@@ -46,14 +46,14 @@ using c10::cuda::CUDAStream;
 using torch_side::Serving;
 using torch_side::TorchDevice;
 
-// Segments in which PyTorch takes memory for a step's inputs and outputs, and the driver's pages.
+// Margin for PyTorch's segments of a step's inputs and outputs, and for pages of the driver.
 constexpr int64_t kRoundingBytes = int64_t{24} << 20;
 
 void check(const Status& status) {
   if (!status) TORCH_CHECK(false, status.error().message);
 }
 
-// Keeps the streams of steps and of who runs them in order: each waits for what the other has.
+// Orders the streams of steps and callers: each waits for the other's work.
 class Order {
  public:
   static Result<std::shared_ptr<Order>> make(std::shared_ptr<cuda::Calls> calls) {
@@ -75,7 +75,7 @@ class Order {
  private:
   std::shared_ptr<cuda::Calls> calls_;
   cuda::Event event_;
-  std::mutex mutex_;  // Steps of several threads share the event.
+  std::mutex mutex_;  // Several threads may run steps and share the event.
 };
 
 int64_t allocated_bytes(c10::DeviceIndex index) {
@@ -83,8 +83,8 @@ int64_t allocated_bytes(c10::DeviceIndex index) {
   return native::get()->getDeviceStats(index).allocated_bytes.at(all).current;
 }
 
-// Has cuBLAS take the workspace that it keeps for this thread and stream, before it could be given
-// addresses of an arena; its bytes, if it was not there yet.
+// Lets cuBLAS allocate its workspace for this thread and stream now, so that it never gets
+// addresses of an arena. Returns the bytes of a new workspace.
 int64_t warm_up(c10::Device device) {
   thread_local std::set<c10::DeviceIndex> warm;
   if (!warm.insert(device.index()).second) return 0;
@@ -116,7 +116,7 @@ class GpuServing final : public Serving {
   ~GpuServing() override {
     allocation_.reset();
     if (caller_ == stream_) return;
-    // An error stays, and the caller's next call tells it.
+    // The caller's next call returns an error, if there is one.
     static_cast<void>(order_.put_behind(caller_, stream_));
     c10::cuda::setCurrentCUDAStream(caller_);
   }
@@ -141,14 +141,14 @@ class GpuDevice final : public TorchDevice {
   c10::Device device() const override { return stream_.device(); }
   int64_t alignment_bytes() const override { return kAddressAlignment; }
 
-  // Some of what is free is for kernels' code, and for outputs.
+  // Some free memory is for kernels' code and for outputs.
   int64_t memory_bytes() const override {
     const Result<cuda::Calls::Memory> memory = calls_->memory();
     return memory ? memory->free_bytes / 4 * 3 : 0;
   }
 
   int64_t outside_bytes() const override {
-    native::emptyCache();  // What PyTorch keeps for later is nobody's.
+    native::emptyCache();  // PyTorch's cache counts as free.
     const Result<cuda::Calls::Memory> memory = calls_->memory();
     if (!memory) return kept_bytes_;
     const int64_t used_bytes = memory->total_bytes - memory->free_bytes;
@@ -158,7 +158,7 @@ class GpuDevice final : public TorchDevice {
   }
 
   Result<std::shared_ptr<TieredDevice>> open(std::optional<DiskFileOptions> disk) override {
-    native::emptyCache();  // What PyTorch keeps for later has to make room for an arena.
+    native::emptyCache();  // PyTorch's cache must make room for an arena.
     FITSTEP_TRY(
         std::shared_ptr<TieredDevice> made,
         cuda::CudaDevice::make(calls_, {.compute = stream_.stream(), .disk = std::move(disk)}));
@@ -196,7 +196,7 @@ class GpuDevice final : public TorchDevice {
   }
 
   Status touch(char* /*begin*/, int64_t /*size_bytes*/, int32_t /*threads*/) override {
-    return Done{};  // A GPU's memory is there from the start.
+    return Done{};  // GPU memory is always backed.
   }
 
   void copy(void* target, const void* source, int64_t size_bytes) override {
@@ -210,15 +210,15 @@ class GpuDevice final : public TorchDevice {
   void fill(char* target, int64_t size_bytes, std::span<const char> pattern) override {
     int64_t done = std::min(static_cast<int64_t>(pattern.size()), size_bytes);
     copy(target, pattern.data(), done);
-    while (done < size_bytes) {  // What is there, once more.
+    while (done < size_bytes) {  // Doubles the filled part.
       const int64_t next = std::min(done, size_bytes - done);
       check(calls_->copy(target + done, target, next, stream_.stream()));
       done += next;
     }
   }
 
-  // Where cuDNN measures its implementations, what it finds is another thing each time; by its
-  // older interface PyTorch keeps it for all threads.
+  // If cuDNN measures its algorithms, the choice varies. With cuDNN's older interface PyTorch
+  // caches the choice for all threads.
   bool finds_less_scratch() const override {
     const at::Context& context = at::globalContext();
     const bool is_older = std::getenv("TORCH_CUDNN_V8_API_DISABLED") != nullptr;
@@ -230,7 +230,7 @@ class GpuDevice final : public TorchDevice {
     if (current != stream_) native::recordStream(memory, current);
   }
 
-  // Threads hash parts, and the host their hashes.
+  // Threads hash parts; the host hashes these hashes.
   uint64_t hash(const void* bytes, int64_t size_bytes) override {
     constexpr int64_t kMostThreads = int64_t{1} << 16;
     constexpr int64_t kWord = sizeof(uint64_t);
@@ -267,7 +267,7 @@ class GpuDevice final : public TorchDevice {
   std::shared_ptr<cuda::Calls> calls_;
   std::shared_ptr<Order> order_;
   CUDAStream stream_;
-  std::atomic<int64_t> kept_bytes_;  // By PyTorch's libraries, in its allocator, for good.
+  std::atomic<int64_t> kept_bytes_;  // Kept by PyTorch's libraries in its allocator.
 };
 
 }  // namespace

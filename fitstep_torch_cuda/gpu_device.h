@@ -1,4 +1,4 @@
-// A GPU as PyTorch and plans see it together.
+// A GPU for PyTorch and for plans.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -11,8 +11,9 @@
 
 namespace fitstep::torch_cuda {
 
-// Steps run on the stream that is current now; those that are run on another one wait for it, and
-// it for them. `kept_bytes` is what PyTorch's libraries have in its allocator for good.
+// Steps run on the stream that is current now. A step that is called on another stream waits for
+// that stream, and that stream for the step. `kept_bytes`: bytes that PyTorch's libraries keep in
+// its allocator.
 //
 // REQUIRES: PyTorch has initialised CUDA.
 Result<std::shared_ptr<torch_side::TorchDevice>> open_gpu(c10::DeviceIndex index,

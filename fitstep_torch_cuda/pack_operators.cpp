@@ -1,5 +1,4 @@
-// The packing operators on a GPU; those of the CPU say what each is for
-// (fitstep_torch/own_kernels/pack_*.cpp).
+// The packing operators on a GPU; fitstep_torch/own_kernels/pack_*.cpp describes each of them.
 #include <ATen/core/Tensor.h>
 #include <ATen/native/Pool.h>
 #include <ATen/ops/empty.h>
@@ -105,7 +104,7 @@ at::Tensor native_dropout_backward(const at::Tensor& gradient, const at::Tensor&
   return made;
 }
 
-// Sets two numbers from an argument of two, or of one for both.
+// Sets two numbers from an argument with two numbers, or one for both.
 void set_pair(int64_t* pair, at::IntArrayRef list) {
   pair[0] = list[0];
   pair[1] = list.size() > 1 ? list[1] : list[0];

@@ -26,12 +26,12 @@ namespace fitstep::torch_cuda {
 namespace {
 
 namespace native = c10::cuda::CUDACachingAllocator;
-// Its functions that are not ours keep a body from version to version.
+// Our base class: in every PyTorch version it implements the functions that we do not override.
 using Pluggable = torch::cuda::CUDAPluggableAllocator::CUDAPluggableAllocator;
 
 ArenaRanges arenas;
 
-// What this thread runs, if it runs a step.
+// The step of this thread, if it runs one.
 struct Running {
   Answers* answers = nullptr;
   c10::DeviceIndex device = 0;
@@ -39,7 +39,7 @@ struct Running {
 };
 thread_local Running running;
 
-// PyTorch's own while ours is in place. It lives as long as the process, as blocks do that it gave.
+// PyTorch's own allocator while ours is in place. It lives as long as the process.
 std::atomic<native::CUDAAllocator*> ordinary = nullptr;
 
 bool runs_on_this_device() {
@@ -50,12 +50,12 @@ void note_release(void* address) {
   if (running.answers != nullptr) running.answers->note_release(0, address, 0);
 }
 
-// Of the arena's addresses; and of others, which may outlive the step.
+// Deleters of arena addresses, and of other addresses, which may outlive the step.
 void release(void* address) {
   if (arenas.contains(address)) {
     note_release(address);
   } else if (address != nullptr) {
-    native::raw_delete(address);  // Which is ours again if a step runs.
+    native::raw_delete(address);  // Calls our allocator if a step runs.
   }
 }
 
@@ -77,7 +77,7 @@ class StepAllocator final : public Pluggable {
     if (char* const address = answered(size); address != nullptr)
       return {address, address, &release, device};
     if (!running.answers->is_logging()) return own().allocate(size);
-    // Its release has to be seen too.
+    // We must see its release too.
     void* const address = own().raw_alloc(size);
     running.answers->note_request(0, address, static_cast<int64_t>(size));
     return {address, address, &release, device};
@@ -102,7 +102,7 @@ class StepAllocator final : public Pluggable {
   }
   c10::DeleterFnPtr raw_deleter() const override { return &release; }
 
-  // cuDNN's benchmark takes workspaces up to this.
+  // The largest workspace that cuDNN's benchmark tries.
   void cacheInfo(c10::DeviceIndex device, size_t* largest) override {
     own().cacheInfo(device, largest);
     if (!runs_on_this_device() || device != running.device) return;
@@ -114,7 +114,7 @@ class StepAllocator final : public Pluggable {
     if (!arenas.contains(pointer.get())) own().recordStream(pointer, stream);
   }
 
-  // Other threads ask for these, whatever steps run here.
+  // Other threads call these while steps run.
   void init(int device_count) override { own().init(device_count); }
   bool initialized() override { return own().initialized(); }
   double getMemoryFraction(c10::DeviceIndex device) override {
@@ -193,7 +193,7 @@ class StepAllocator final : public Pluggable {
  private:
   static native::CUDAAllocator& own() { return *ordinary.load(); }
 
-  // Null where PyTorch's own allocator has to serve it.
+  // Null: PyTorch's own allocator serves it.
   static char* answered(size_t size) {
     const auto size_bytes = static_cast<int64_t>(size);
     const Answer answer = running.answers->answer(size_bytes);
@@ -203,13 +203,12 @@ class StepAllocator final : public Pluggable {
   }
 };
 
-// Steps of several threads may overlap: the first puts the allocator in place, the last takes it
-// away.
+// Steps of several threads may overlap: the first installs the allocator, the last removes it.
 std::mutex steps_mutex;
 int32_t steps = 0;
 
 StepAllocator& step_allocator() {
-  static auto& allocator = *new StepAllocator;  // Never freed: deleters outlive what runs at exit.
+  static auto& allocator = *new StepAllocator;  // Never freed: deleters may run at exit.
   return allocator;
 }
 
@@ -230,7 +229,7 @@ StepAllocation::~StepAllocation() {
   running = {};
   const std::lock_guard guard(steps_mutex);
   if (--steps > 0) return;
-  // Unless somebody has put another one in place meanwhile, which may pass on to ours.
+  // Not if another allocator was installed meanwhile: it may call ours.
   native::CUDAAllocator* expected = &step_allocator();
   native::allocator.compare_exchange_strong(expected, ordinary.load());
 }

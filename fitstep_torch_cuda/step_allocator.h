@@ -1,17 +1,16 @@
-// The GPU's allocator during a step: requests of the thread that runs it are answered from the
-// plan.
+// The GPU's allocator during a step: the plan answers the requests of the thread that runs the
+// step.
 //
-// While a StepAllocation lives, PyTorch asks an allocator of ours. It knows the thread by its
-// answers, and passes on what it does not answer, and all that other threads ask, to PyTorch's own:
+// While a StepAllocation lives, PyTorch uses our allocator. Requests of other threads, and requests
+// that `answers` leaves to ordinary memory, go to PyTorch's allocator:
 //
-//   executor's thread -> planned? -> an address of the arena, which nobody frees
-//                     \-> unforeseen, above a most that was set -> c10::OutOfMemoryError: cuDNN
-//                     \   then takes an implementation with a smaller workspace, whose bits may
-//                     \   differ; so only forms set one that were compared (less_scratch.cpp)
+//   executor's thread -> planned? -> an address of the arena, which is never freed
+//                     \-> unforeseen and above the limit -> c10::OutOfMemoryError: cuDNN then takes
+//                     \   an algorithm with less workspace. Its bits may differ, so only forms
+//                     \   that were compared set a limit (less_scratch.cpp)
 //   other threads ------> PyTorch's allocator
 //
-// Streams of the arena are ordered by the plan's events, so recordStream() leaves its addresses
-// alone.
+// The plan's events order the streams of the arena, so recordStream() ignores its addresses.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -24,18 +23,18 @@
 
 namespace fitstep::torch_cuda {
 
-// Of addresses in the reserve and on loan; what PyTorch's own allocator rounds requests to.
+// Of addresses in the reserve and of lent addresses; PyTorch's allocator rounds requests to it.
 inline constexpr int64_t kAddressAlignment = 512;
 
-// Tells the allocator that these addresses are an arena's, so that releasing them frees nothing.
+// Tells the allocator that these addresses belong to an arena: releasing them frees nothing.
 Status register_arena(const char* base, int64_t size_bytes);
 void unregister_arena(const char* base);
 
-// On the calling thread, and for what it asks for on `device`.
+// For requests of the calling thread on `device`.
 class StepAllocation {
  public:
   // REQUIRES: PyTorch has initialised CUDA; this thread has no other; `answers` outlives this.
-  // Requests on other streams than `stream` are passed on.
+  // Requests on other streams than `stream` go to PyTorch's allocator.
   StepAllocation(Answers& answers, c10::DeviceIndex device, cudaStream_t stream);
   ~StepAllocation();
   StepAllocation(const StepAllocation&) = delete;

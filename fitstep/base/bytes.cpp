@@ -17,7 +17,7 @@ namespace fitstep {
 namespace {
 
 constexpr int64_t kMostBytes = int64_t{1} << 60;
-constexpr size_t kMostDecimals = 6;  // So that decimals times a unit fit 64 bits.
+constexpr size_t kMostDecimals = 6;  // Decimals times a unit fit 64 bits.
 
 struct Unit {
   std::string_view name;
@@ -80,7 +80,7 @@ Result<int64_t> parse_bytes(std::string_view text) {
   if (parsed.ec != std::errc() || whole > kMostBytes / unit->bytes) {
     return error("it is more than 2^60 bytes");
   }
-  int64_t part = 0;  // In units, times a million.
+  int64_t part = 0;  // Decimals of the unit, in millionths.
   decimals.resize(kMostDecimals, '0');
   for (const char decimal : decimals) part = part * 10 + (decimal - '0');
   const int64_t bytes = whole * unit->bytes + part * unit->bytes / 1'000'000;
@@ -93,7 +93,7 @@ std::string format_bytes(int64_t bytes) {
   if (bytes > -1024 && bytes < 1024) return fmt::format("{} B", bytes);
   double amount = static_cast<double>(bytes) / 1024;
   size_t unit = 0;
-  // 1023.999 MiB would be printed as 1024.00 MiB.
+  // 1023.999 MiB must not be printed as 1024.00 MiB.
   while (std::fabs(amount) >= 1023.995 && unit + 1 < kNames.size()) {
     amount /= 1024;
     ++unit;

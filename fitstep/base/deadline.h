@@ -1,5 +1,5 @@
-// Deadline: when a search must stop by the clock. Without a limit it never passes, and the search
-// is deterministic.
+// Deadline: the time at which a search must stop. Without a limit the deadline never passes, and
+// the search is deterministic.
 #pragma once
 
 #include <chrono>

@@ -1,7 +1,7 @@
 // Fingerprint: 64 bits of FNV-1a over bytes and integers, in a fixed byte order.
 //
-// For telling files apart and noticing edits; no protection against somebody who means harm. FNV-1a
-// because it is ten lines that anybody can check, and the hashed texts are small.
+// Use it to tell files apart and to notice edits. It does not protect against attacks. We use
+// FNV-1a because anybody can check its ten lines, and the hashed texts are small.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ class Fingerprint {
     for (const char byte : bytes) add_byte(static_cast<unsigned char>(byte));
   }
 
-  // Eight bytes, least significant first, whatever the machine.
+  // Eight bytes, least significant first, on every machine.
   void add(int64_t number) {
     auto rest = static_cast<uint64_t>(number);
     for (int i = 0; i < 8; ++i, rest >>= 8) add_byte(static_cast<unsigned char>(rest & 0xff));

@@ -1,7 +1,5 @@
-// Id<Tag>: a position in one list, which cannot be mixed up with a position in another.
-//
-// All ids start at 0, so passing an OpId where a StorageId is meant would be a silent bug; here it
-// does not compile. A default-made id is "none".
+// Id<Tag>: a position in one list. OpId and StorageId are different types, so code that passes an
+// OpId for a StorageId does not compile. A default-constructed id is "none".
 #pragma once
 
 #include <compare>

@@ -14,7 +14,7 @@ using Tick = int64_t;
 
 struct Interval {
   Tick begin = 0;  // First tick covered.
-  Tick end = 0;    // First tick not covered any more.
+  Tick end = 0;    // First tick after the interval.
 
   bool operator==(const Interval&) const = default;
 };

@@ -1,4 +1,4 @@
-// The same work on many items, by several threads.
+// Work on many items by several threads.
 #pragma once
 
 #include <algorithm>
@@ -10,8 +10,8 @@
 
 namespace fitstep {
 
-// Calls work(i) once for every i below `count`, in any order, on this thread and so many others
-// that there are `threads`. Returns when all calls have.
+// Calls work(i) once for every i below `count`, in any order, on `threads` threads: this thread and
+// `threads` - 1 others. Returns after all calls have returned.
 template <class Work>
 void for_each_index(int32_t threads, size_t count, const Work& work) {
   std::atomic<size_t> next = 0;

@@ -1,5 +1,5 @@
-// Random: the planner's only source of chance. Equal seeds give equal numbers on every machine,
-// which the distributions of the standard library do not promise.
+// Random: the planner's only random numbers. Equal seeds give equal numbers on every machine; the
+// distributions of the standard library do not promise that.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ class Random {
   // Uniform in [0, 1).
   double uniform() { return static_cast<double>(next() >> 11U) * 0x1.0p-53; }
 
-  // About normal: mean 0, deviation 1.
+  // Approximately normal: mean 0, standard deviation 1.
   double normal() {
     double sum = 0;
     for (int i = 0; i < 12; ++i) sum += uniform();

@@ -1,8 +1,8 @@
 // Result<T>: a value, or the Error that says why there is none.
 //
-// For what goes wrong in the world (a malformed file, an unsupported op, no memory). Member names
-// are those of std::expected, so that one alias replaces this file later. An Error's sentence says
-// what was attempted, on what, with which numbers, and what the user can do.
+// For failures outside our code: a malformed file, an unsupported op, no memory. The member names
+// are those of std::expected, so that one alias can replace this file later. An Error's message
+// says what was attempted, with which numbers, and what the user can do.
 #pragma once
 
 #include <string>
@@ -14,9 +14,9 @@
 namespace fitstep {
 
 enum class ErrorCode {
-  BadInput,     // A file or an argument that is malformed.
-  Unsupported,  // Well-formed, but not something we can do.
-  Mismatch,     // Two things that must belong together do not (plan and program, say).
+  BadInput,     // A file or an argument is malformed.
+  Unsupported,  // Well-formed, but fitstep cannot do it.
+  Mismatch,     // Two inputs do not belong together, such as a plan and a program.
   Device,       // Memory, a copy or a kernel failed.
 };
 
@@ -57,7 +57,7 @@ class [[nodiscard]] Result {
   std::variant<T, Error> content_;
 };
 
-struct Done {};  // The value of a Result that carries none.
+struct Done {};  // The value of a Result without a value.
 using Status = Result<Done>;
 
 }  // namespace fitstep

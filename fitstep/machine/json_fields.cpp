@@ -20,7 +20,7 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
-// Reads nothing, and stops at the first byte that does not belong there.
+// Keeps no values; stops at the first byte that is not JSON.
 class FaultFinder : public nlohmann::json_sax<Json> {
  public:
   size_t place() const { return place_; }
@@ -43,7 +43,7 @@ class FaultFinder : public nlohmann::json_sax<Json> {
   }
 
  private:
-  size_t place_ = 0;  // Counted from 1, as the parser does; behind the end for what is cut off.
+  size_t place_ = 0;  // Counted from 1, as in the parser; past the end if the text is cut off.
 };
 
 }  // namespace

@@ -1,9 +1,9 @@
-// JsonFields: one object of a JSON file, whose fields are asked for by name and type.
+// JsonFields: reads the fields of one object of a JSON file by name and type.
 //
-// The first fault of the whole file is kept in one place, with the path of its field
-// ("links[0].evict.latency_ps is missing"), and everything read after it is a default value; so a
-// reader reads everything and asks once. Each object ends with allow_only(), because a misspelt
-// optional field would otherwise be ignored silently.
+// All objects of a file share one `fault`: the first fault, with the path of its field
+// ("links[0].evict.latency_ps is missing"). After a fault every read returns a default value, so a
+// caller reads everything and checks `fault` once. Call allow_only() last on each object: otherwise
+// a misspelt optional field is ignored silently.
 #pragma once
 
 #include <cstdint>
@@ -18,18 +18,18 @@
 
 namespace fitstep {
 
-// "line 3": where a text stops being JSON. REQUIRES: it is none.
+// "line 3": where `text` stops being JSON. REQUIRES: `text` is not JSON.
 std::string place_of_json_fault(std::string_view text);
 
 class JsonFields {
  public:
-  // `path` names the object in faults and is empty for the outermost. `object` and `fault` outlive
-  // this; `fault` stays empty while all is well.
+  // `path` names the object in faults; empty for the outermost object. `object` and `fault` must
+  // outlive this.
   JsonFields(const nlohmann::ordered_json& object, std::string path, std::string& fault);
 
   bool has(const char* name) const;
 
-  // Each is a fault where the field is missing or of another type.
+  // Each adds a fault if the field is missing or has another type.
   std::string text(const char* name);
   bool flag(const char* name);
   double real(const char* name);
@@ -38,19 +38,19 @@ class JsonFields {
                  int64_t most = std::numeric_limits<int64_t>::max());
   std::vector<int64_t> numbers(const char* name, int64_t least, int64_t most);
 
-  // Names and texts of an object that may have any names.
+  // Names and texts of an object with any field names.
   std::vector<std::pair<std::string, std::string>> texts(const char* name);
 
-  // Calls `read` for the object in a field, or for every object of the list in it.
+  // object() calls `read` for the object in a field; each() for every object of a list in a field.
   void object(const char* name, const std::function<void(JsonFields&)>& read);
   void each(const char* name, const std::function<void(JsonFields&)>& read);
 
-  // A fault where the object has another field.
+  // Adds a fault if the object has another field.
   void allow_only(std::initializer_list<std::string_view> names);
 
   void fail(const std::string& sentence);
 
-  // "links[0].evict" for evict in links[0].
+  // The path of a field: "links[0].evict".
   std::string at(std::string_view name) const;
 
  private:

@@ -54,8 +54,8 @@ void read_links(JsonFields& fields, Machine& machine) {
     const int64_t upper = link.number("upper");
     if (upper >= tiers - 1) {
       link.fail(
-          fmt::format("{} is {}; the link joins a tier with the one below it, and there are "
-                      "{} tiers",
+          fmt::format("{} is {}; a link joins tier `upper` with the tier below it, and there "
+                      "are {} tiers",
                       link.at("upper"), upper, tiers));
       return;
     }
@@ -81,7 +81,7 @@ void read_codecs(JsonFields& fields, Machine& machine) {
   });
 }
 
-// A share of a peak: more than nothing, at most all of it.
+// A share of a peak: above 0, at most 1.
 double read_efficiency(JsonFields& fields, const char* name) {
   const double share = fields.real(name);
   if (share <= 0 || share > 1) fields.fail(fmt::format("{} is not in (0, 1]", fields.at(name)));
@@ -144,7 +144,8 @@ Result<Machine> parse_machine(const std::string& json) {
   JsonFields fields(root, "", fault);
   if (const int64_t format = fields.number("format"); fault.empty() && format != kFormat) {
     return bad_profile(
-        fmt::format("it has format {}, and this fitstep reads format {}", format, kFormat));
+        fmt::format("it has format {}, and this fitstep reads format {}; measure the machine again",
+                    format, kFormat));
   }
   Machine machine;
   machine.name = fields.text("name");
@@ -196,7 +197,7 @@ std::string print_machine(const Machine& machine) {
                         {"memory_efficiency", machine.roofline->memory_efficiency}};
   }
   for (const FigureSource& it : machine.sources) root["sources"][it.figure] = it.source;
-  // A name with broken UTF-8 is repaired rather than thrown over.
+  // Replaces broken UTF-8 of a name instead of throwing.
   return root.dump(2, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -1,10 +1,9 @@
-// The machine that a plan is made for: tiers with capacities, links with rates, codecs.
+// The machine that a plan is made for: memory tiers, links between them, and codecs.
 //
 //   device --evict--> host --evict--> disk        rates in bytes per second, one per direction,
 //   device <-prefetch- host <-prefetch- disk      alone and with both directions busy
 //
-// The unit machine (1 byte per second, every op 1 second) is for tests: expected numbers are mental
-// arithmetic.
+// The unit machine (1 byte per second, every op 1 second) makes expected numbers of tests easy.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +21,8 @@ inline constexpr int64_t kPicosecondsPerSecond = 1'000'000'000'000;
 
 struct Tier {
   std::string name;            // "device", "host", "disk"
-  int64_t capacity_bytes = 0;  // 0 for "not known": the budget says.
-  bool is_closed = false;      // Nothing may lie there; what goes on below passes through.
+  int64_t capacity_bytes = 0;  // 0: not known; the budget decides.
+  bool is_closed = false;      // Nothing may lie there; copies to lower tiers pass through.
 
   bool operator==(const Tier&) const = default;
 };
@@ -31,7 +30,7 @@ struct Tier {
 struct Rate {
   int64_t alone_bytes_per_s = 0;
   int64_t both_bytes_per_s = 0;  // While the other direction is busy too.
-  int64_t latency_ps = 0;        // Fixed cost of one copy.
+  int64_t latency_ps = 0;        // Fixed cost per copy.
 
   bool operator==(const Rate&) const = default;
 };
@@ -51,14 +50,14 @@ struct Codec {
   int64_t encode_bytes_per_s = 0;
   int64_t decode_bytes_per_s = 0;
   double compute_slowdown = 1.0;  // Op time while one thread codes without a pause / op time alone.
-  // By kernels of the device, so that its link carries the code: for copies to the host only.
+  // Kernels of the device code, so the link carries the code. Only for copies to the host.
   bool is_on_device = false;
 
   bool operator==(const Codec&) const = default;
 };
 
-// Peak figures, for the times of ops that nobody has measured there (roofline.h), and the shares of
-// them that kernels are taken to reach.
+// The device's peaks, and the shares of the peaks that kernels reach. They estimate times of ops
+// that were never measured on this machine (roofline.h).
 struct Roofline {
   int64_t fp32_flops_per_s = 0;
   int64_t memory_bytes_per_s = 0;
@@ -91,14 +90,13 @@ struct Machine {
 
 Machine unit_machine();
 
-// Most bytes that may lie on the tier: none if it is closed or not there, kUnlimitedBytes if nobody
-// knows.
+// Most bytes that may lie on the tier: 0 if it is closed or missing, kUnlimitedBytes if not known.
 int64_t room_bytes(const Machine& machine, TierId tier);
 inline constexpr int64_t kUnlimitedBytes =
-    std::numeric_limits<int64_t>::max() / 4;  // Sums are in range.
+    std::numeric_limits<int64_t>::max() / 4;  // So that sums do not overflow.
 
-// JSON, as in machine/profiles/; `roofline`, `sources` and a tier's `closed` may be left out.
-// Unknown fields, negative rates and machines without tiers are errors that name the field.
+// Reads and writes JSON as in machine/profiles/; `roofline`, `sources` and a tier's `closed` may be
+// missing. Errors name the field: unknown fields, rates below 1, no tiers.
 Result<Machine> parse_machine(const std::string& json);
 std::string print_machine(const Machine& machine);
 

@@ -87,7 +87,7 @@ TEST(Machine, NamesTheFaultyField) {
       {"\"capacity_bytes\": 1000", "\"capacity_bytes\": -1", "tiers[0].capacity_bytes is negative"},
       {"\"closed\": true", "\"closed\": 1", "tiers[1].closed is neither true nor false"},
       {"\"capacity_bytes\": 1000", "\"bytes\": 1000", "tiers[0].capacity_bytes is missing"},
-      {"\"upper\": 1", "\"upper\": 2", "links[1].upper is 2; the link joins a tier with the one"},
+      {"\"upper\": 1", "\"upper\": 2", "links[1].upper is 2; a link joins tier `upper` with"},
       {"\"alone_bytes_per_s\": 7", "\"alone_bytes_per_s\": -7",
        "links[1].evict.alone_bytes_per_s is -7, outside 1 .."},
       {"\"alone_bytes_per_s\": 7", "\"alone_bytes_per_s\": 0",

@@ -18,7 +18,7 @@ Result<Machine> named_machine(std::string_view name) {
     names += profile.name;
   }
   return Error{ErrorCode::BadInput,
-               fmt::format("no machine profile is named \"{}\"; there are {}", name, names)};
+               fmt::format("no machine profile is named \"{}\"; the profiles are {}", name, names)};
 }
 
 }  // namespace fitstep

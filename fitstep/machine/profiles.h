@@ -1,7 +1,7 @@
-// Machine profiles that come with fitstep, by name: GPUs by their published figures, and the unit
-// machine of the tests.
+// Machine profiles that come with fitstep: GPUs with their published figures, and the unit machine
+// of the tests.
 //
-//   profiles/a100-40gb.json --CMake--> this library: found wherever the command runs
+//   profiles/a100-40gb.json --CMake--> this library: no file is needed at run time
 #pragma once
 
 #include <span>
@@ -13,14 +13,14 @@
 namespace fitstep {
 
 struct Profile {
-  std::string_view name;  // Of its file, without ".json".
+  std::string_view name;  // Its file's name without ".json".
   std::string_view json;
 };
 
-// In order of their names.
+// By name.
 std::span<const Profile> profiles();
 
-// Errors: no profile has this name; the sentence lists those that there are.
+// Error: no profile has this name; the message lists all names.
 Result<Machine> named_machine(std::string_view name);
 
 }  // namespace fitstep

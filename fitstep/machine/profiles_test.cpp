@@ -86,9 +86,9 @@ TEST(Profiles, OfGpusAgreeWithThemselves) {
 TEST(Profiles, OfAnUnknownNameAreAnErrorThatListsTheKnownOnes) {
   const Result<Machine> machine = named_machine("a100");
   ASSERT_FALSE(machine.has_value());
-  EXPECT_NE(
-      machine.error().message.find("no machine profile is named \"a100\"; there are a100-40gb"),
-      std::string::npos)
+  EXPECT_NE(machine.error().message.find(
+                "no machine profile is named \"a100\"; the profiles are a100-40gb"),
+            std::string::npos)
       << machine.error().message;
 }
 

@@ -12,7 +12,7 @@ namespace fitstep {
 namespace {
 
 int64_t to_ps(double seconds) {
-  constexpr double kMostSeconds = 3600;  // So that sums over a program stay in range.
+  constexpr double kMostSeconds = 3600;  // So that sums over a program do not overflow.
   return std::llround(std::min(seconds, kMostSeconds) * static_cast<double>(kPicosecondsPerSecond));
 }
 

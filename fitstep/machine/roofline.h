@@ -1,12 +1,12 @@
-// Times of ops by the roofline of a machine, for programs that were never measured on it: an op
-// takes as long as its arithmetic or as its bytes, whichever is longer.
+// Estimates op times by the roofline of a machine, for programs that were never measured there. An
+// op takes the time of its arithmetic or of its bytes, whichever is longer.
 //
 //   flops per s |        ________ flops_efficiency x fp32_flops_per_s
 //               |      /
 //               |    /  memory_efficiency x memory_bytes_per_s
 //               +------------------> flops per byte
 //
-// An estimate: it knows neither caches nor how well a kernel suits the device.
+// The estimate ignores caches and how well a kernel suits the device.
 #pragma once
 
 #include "fitstep/machine/machine.h"
@@ -14,10 +14,10 @@
 
 namespace fitstep {
 
-// The program with other times. The default form of an op takes max(flops, bytes) by the machine's
-// roofline; the op's other forms are scaled alike. Where that was not measured they move as many
-// bytes more or fewer as their operands have: one that reads a code moves few. An op of no flops
-// and no bytes takes nothing beside the machine's launch_ps.
+// The program with roofline times. The default form of an op takes the longer of its times for
+// flops and bytes. If forms were measured, the op's other forms keep their ratio to the default
+// form; otherwise their bytes differ from the default's as their operands do. An op without flops
+// and bytes takes only the machine's launch_ps.
 //
 // REQUIRES: machine.roofline.
 Program with_roofline_times(Program program, const Machine& machine);

@@ -20,7 +20,7 @@ namespace {
 
 int64_t whole_units(int64_t bytes, int64_t unit_bytes) { return bytes / unit_bytes * unit_bytes; }
 
-// The same with what is inside a budget before it is rounded to whole blocks of an arena.
+// split_budget() without rounding the arena to whole blocks.
 Budget split(int64_t budget_bytes, const BesideArena& beside) {
   constexpr int64_t kLeastHostBytes = 256;
   constexpr int64_t kMostHostBytes = int64_t{64} << 10;
@@ -46,7 +46,7 @@ Error not_a_budget(std::string_view given, std::string_view why) {
   return {ErrorCode::BadInput, fmt::format("{} {}", given, why)};
 }
 
-// Of "75%"; `text` ends with the sign.
+// Reads "75%".
 Result<WrittenBudget> parse_share(std::string_view text, std::string_view given) {
   constexpr double kMostPercent = 1000;
   const std::string_view number = without_blanks(text.substr(0, text.size() - 1));
@@ -54,7 +54,7 @@ Result<WrittenBudget> parse_share(std::string_view text, std::string_view given)
   const auto parsed = std::from_chars(number.data(), number.data() + number.size(), percent);
   const bool is_number = parsed.ec == std::errc() && parsed.ptr == number.data() + number.size();
   if (is_number && percent > 0 && percent <= kMostPercent) return WrittenBudget{.percent = percent};
-  return not_a_budget(given, "is no share: one is more than 0% and at most 1000%, such as 75%");
+  return not_a_budget(given, "is not a valid share; write one from above 0% to 1000%, such as 75%");
 }
 
 }  // namespace
@@ -65,14 +65,15 @@ int64_t WrittenBudget::of(int64_t plain_peak_bytes) const {
 }
 
 Result<WrittenBudget> parse_budget(std::string_view text, std::string_view given) {
-  constexpr int64_t kMostBytes = int64_t{1} << 48;  // What a process can address.
+  constexpr int64_t kMostBytes = int64_t{1} << 48;  // A process can address no more.
   text = without_blanks(text);
   if (text.ends_with('%')) return parse_share(text, given);
   const Result<int64_t> bytes = parse_bytes(text);
   if (!bytes) return Error{bytes.error().code, fmt::format("{}: {}", given, bytes.error().message)};
-  if (*bytes <= 0) return not_a_budget(given, "is no bytes at all");
+  if (*bytes <= 0)
+    return not_a_budget(given, "is not a valid budget; write for example 6GiB or 60%");
   if (*bytes > kMostBytes) {
-    return not_a_budget(given, "is more than any machine has, " + format_bytes(kMostBytes));
+    return not_a_budget(given, "is above the largest budget, " + format_bytes(kMostBytes));
   }
   return WrittenBudget{.bytes = *bytes};
 }
@@ -92,7 +93,7 @@ int64_t budget_for(int64_t height_bytes, const BesideArena& beside) {
   while (true) {
     const int64_t missing_bytes = wanted_bytes - split(budget_bytes, beside).capacity_bytes;
     if (missing_bytes <= 0) return budget_bytes;
-    budget_bytes += missing_bytes;  // No less would do: what is inside grows by one per byte.
+    budget_bytes += missing_bytes;  // The least: each byte of budget adds at most one to the arena.
   }
 }
 

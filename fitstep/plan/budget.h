@@ -1,9 +1,9 @@
-// Budgets as people write them, and what of one the arena gets: one arithmetic for compile() and
-// for the command line, so that a plan that fits in one fits in the other.
+// Reads budgets, and computes the arena's share of a budget. compile() and the command line both
+// use this arithmetic, so a plan that fits in one fits in the other.
 //
 //   budget   | inputs, outputs, constants |  arena  | reserve 1 % | host 0.1 % | staging 1 % |
 //
-// The staging is of files below the arena: pieces on their way there and back.
+// Staging: memory for pieces of storages on their way to files and back.
 #pragma once
 
 #include <cstdint>
@@ -15,50 +15,49 @@
 
 namespace fitstep {
 
-// Bytes, or a share of what plain PyTorch needs at its peak.
+// Bytes, or a share of plain PyTorch's peak.
 struct WrittenBudget {
   int64_t bytes = 0;
-  double percent = 0;  // 0: it is bytes.
+  double percent = 0;  // 0: `bytes` counts.
 
   int64_t of(int64_t plain_peak_bytes) const;
 };
 
-// "6GiB", "4096" or "75%", blanks around it or not. Errors: anything else, nothing or less, above
-// 1000 %, and above what a process can address; their message begins with `given`, such as
-// "--budget 0%".
+// Reads "6GiB", "4096" or " 75% ". Errors: any other text, zero, negative amounts, more than 1000
+// %, more than a process can address. A message begins with `given`, such as "--budget 0%".
 Result<WrittenBudget> parse_budget(std::string_view text, std::string_view given);
 
-inline constexpr int32_t kStagingOfEvicted = 4;  // Pieces: two on their way to a file, two back.
-inline constexpr int32_t kStagingOfHomes = 2;    // For homes in a file of their own, beside that.
+inline constexpr int32_t kStagingOfEvicted = 4;  // Pieces: two to a file, two back.
+inline constexpr int32_t kStagingOfHomes = 2;    // More, if homes lie in a file.
 
-// What else a budget is for, beside shares of the budget itself.
+// The parts of a budget that are not shares of it.
 struct BesideArena {
-  int64_t external_bytes = 0;  // Inputs, outputs and constants: no addresses of ours.
-  int32_t pieces = 0;          // Of staging.
+  int64_t external_bytes = 0;  // Inputs, outputs and constants.
+  int32_t pieces = 0;          // Pieces of staging.
   int64_t alignment_bytes = kAlignmentBytes;
 };
 
 struct Budget {
   int64_t budget_bytes = 0;
   int64_t external_bytes = 0;
-  int64_t reserve_bytes = 0;  // For requests of kernels that nobody foresaw.
-  int64_t host_bytes = 0;     // For small tensors that Python computes beside a step.
+  int64_t reserve_bytes = 0;  // For requests of kernels that no plan foresaw.
+  int64_t host_bytes = 0;     // For small tensors that Python computes during a step.
   int64_t staging_bytes = 0;
-  int64_t capacity_bytes = 0;  // Of the arena; below zero where the rest is more than the budget.
+  int64_t capacity_bytes = 0;  // Of the arena; negative if the other parts exceed the budget.
 };
 
 Budget split_budget(int64_t budget_bytes, const BesideArena& beside);
 
-// The least budget whose arena has `height_bytes`.
+// The smallest budget whose arena has `height_bytes`.
 int64_t budget_for(int64_t height_bytes, const BesideArena& beside);
 
-// What one thread holds of a storage on its way to a file or back.
+// Size of the pieces in which threads copy a storage to a file or back.
 int64_t piece_bytes(int64_t budget_bytes);
 
-// Of the storages that have no address of ours.
+// Bytes of inputs, outputs and constants.
 int64_t external_bytes(const Program& program);
 
-// For a step of this program, with the staging of a disk tier if the machine has one.
+// For a step of this program; with staging if the machine has a disk tier.
 BesideArena beside_arena(const Program& program, const Machine& machine);
 
 }  // namespace fitstep

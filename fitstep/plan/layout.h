@@ -1,8 +1,8 @@
 // A layout gives every block an offset in one tier's arena.
 //
-// A block is one residency as the layout sees it: a size, and the ticks during which it is live.
-// Blocks that are live at the same tick must not overlap in space. The saved activations of a
-// training step form a pyramid, and that is the running example of all our headers and tests:
+// A block is a residency reduced to a size and the ticks during which it is live. Blocks that are
+// live at the same tick must not overlap in space. The saved activations of a training step form a
+// pyramid, the running example of all headers and tests:
 //
 //   bytes
 //     3 |         +-- a2 ---+
@@ -22,7 +22,7 @@ namespace fitstep {
 struct Block {
   int64_t size_bytes = 0;
   Interval live;
-  int64_t fixed_offset_bytes = -1;  // Where it must be; -1 where the placer is free.
+  int64_t fixed_offset_bytes = -1;  // Required offset; -1: the placer chooses.
 };
 
 struct Layout {

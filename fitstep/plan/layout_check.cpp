@@ -22,12 +22,12 @@ std::string check_block(const Block& block, int64_t offset_bytes, int64_t alignm
     return fmt::format("is at {} and must be at {}", offset_bytes, block.fixed_offset_bytes);
   }
   if (offset_bytes < 0 || offset_bytes % alignment_bytes != 0) {
-    return fmt::format("is at {}, no multiple of {}", offset_bytes, alignment_bytes);
+    return fmt::format("is at {}, not a multiple of {}", offset_bytes, alignment_bytes);
   }
   return {};
 }
 
-// Those that need a place, in order of begin: what is live together is close together.
+// Blocks that need a place, by begin: blocks that are live together are close in this order.
 std::vector<size_t> order_by_begin(std::span<const Block> blocks) {
   std::vector<size_t> order;
   for (size_t i = 0; i < blocks.size(); ++i) {
@@ -45,7 +45,7 @@ std::string check_layout(std::span<const Block> blocks, const Layout& layout,
     return fmt::format("{} offsets for {} blocks", layout.offset_bytes.size(), blocks.size());
   }
   const std::vector<size_t> order = order_by_begin(blocks);
-  std::vector<int64_t> live_bytes(order.size(), 0);  // When the block is born, so far.
+  std::vector<int64_t> live_bytes(order.size(), 0);  // At the block's begin, so far.
   int64_t height_bytes = 0;
   int64_t peak_bytes = 0;
   for (size_t k = 0; k < order.size(); ++k) {
@@ -57,7 +57,7 @@ std::string check_layout(std::span<const Block> blocks, const Layout& layout,
     height_bytes = std::max(height_bytes, end);
     live_bytes[k] += blocks[i].size_bytes;
     peak_bytes = std::max(peak_bytes, live_bytes[k]);
-    // The later ones that are born while this one lives.
+    // Later blocks that begin while block i is live.
     for (size_t m = k + 1; m < order.size(); ++m) {
       const size_t j = order[m];
       if (blocks[j].live.begin >= blocks[i].live.end) break;
@@ -70,10 +70,12 @@ std::string check_layout(std::span<const Block> blocks, const Layout& layout,
     }
   }
   if (layout.height_bytes != height_bytes) {
-    return fmt::format("the height is {}, the blocks end at {}", layout.height_bytes, height_bytes);
+    return fmt::format("the layout says height {}, but its blocks end at {}", layout.height_bytes,
+                       height_bytes);
   }
   if (layout.peak_bytes != peak_bytes) {
-    return fmt::format("the peak is {}, the blocks have {}", layout.peak_bytes, peak_bytes);
+    return fmt::format("the layout says peak {}, but its blocks have {}", layout.peak_bytes,
+                       peak_bytes);
   }
   return {};
 }

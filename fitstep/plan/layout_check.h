@@ -1,7 +1,6 @@
 // Checks a Layout against its blocks, independently of the placer that made it.
 //
-// Compares all pairs of blocks that are live together, on purpose: there is nothing in it to get
-// wrong, and it takes time in proportion to these pairs.
+// Compares every pair of blocks that are live together: slow, but too simple to be wrong.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +11,9 @@
 
 namespace fitstep {
 
-// The first fault, with blocks and numbers; empty where the layout is right: aligned, fixed blocks
-// where they must be, no two live blocks share a byte, height and peak are what the blocks say.
-// Blocks without bytes or ticks need no place.
+// Returns the first fault with its blocks and numbers; empty if the layout is right. A right layout
+// is aligned, has fixed blocks at their offsets, no two live blocks share a byte, and its height
+// and peak are true. Blocks without bytes or ticks may lie anywhere.
 std::string check_layout(std::span<const Block> blocks, const Layout& layout,
                          int64_t alignment_bytes);
 

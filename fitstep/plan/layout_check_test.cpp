@@ -48,10 +48,10 @@ TEST(CheckLayout, ReportsBlocksThatAreLiveTogether) {
 }
 
 TEST(CheckLayout, ReportsWhatIsNotAligned) {
-  EXPECT_EQ(check(pyramid_layout(), 4), "block 2 is at 6, no multiple of 4");
+  EXPECT_EQ(check(pyramid_layout(), 4), "block 2 is at 6, not a multiple of 4");
   Layout layout = pyramid_layout();
   layout.offset_bytes[0] = -2;
-  EXPECT_EQ(check(layout), "block 0 is at -2, no multiple of 2");
+  EXPECT_EQ(check(layout), "block 0 is at -2, not a multiple of 2");
 }
 
 TEST(CheckLayout, ReportsAFixedBlockThatHasMoved) {
@@ -64,11 +64,13 @@ TEST(CheckLayout, ReportsAHeightOrAPeakThatIsNotTheBlocks) {
   for (const int64_t wrong : {7, 9}) {
     Layout layout = pyramid_layout();
     layout.height_bytes = wrong;
-    EXPECT_EQ(check(layout), "the height is " + std::to_string(wrong) + ", the blocks end at 8");
+    EXPECT_EQ(check(layout),
+              "the layout says height " + std::to_string(wrong) + ", but its blocks end at 8");
     layout = pyramid_layout();
     layout.peak_bytes = wrong;
     // At tick 2: a0 4 + a1 2 + a2 2.
-    EXPECT_EQ(check(layout), "the peak is " + std::to_string(wrong) + ", the blocks have 8");
+    EXPECT_EQ(check(layout),
+              "the layout says peak " + std::to_string(wrong) + ", but its blocks have 8");
   }
 }
 

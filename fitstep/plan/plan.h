@@ -1,16 +1,16 @@
-// A plan says what shall happen in one step: which op instances and copies run in which order, what
-// each waits for, and the address of every residency and of every scratch block.
+// A plan describes one step: the order of op runs and copies, the waits of each, and the address of
+// every residency and every scratch block.
 //
-// A residency is one storage on one tier for one interval. The same storage may have several, one
-// after another; here a1 is dropped after f1 and recomputed (f1') in front of its next use:
+// A residency is one storage on one tier for one interval. A storage may have several residencies,
+// one after another. Here the plan drops a1 after f1 and recomputes it (f1') before its next use:
 //
 //   lane compute   f0   f1   f2   b2   f1'  b1   b0
 //   a0             |-- residency 0 ---------------|
 //   a1                  |--1-|         |--2-|
 //   a2                       |--3-|
 //
-// A plan is a cycle: it starts and ends with every persistent storage in its home, and with nothing
-// in flight. Nothing is allocated at run time: an address is decided here or it does not exist.
+// A plan is a cycle: at its start and at its end every persistent storage is in its home, and no
+// copy is in flight. A step allocates nothing: the plan holds all addresses.
 #pragma once
 
 #include <cstdint>
@@ -22,14 +22,14 @@
 
 namespace fitstep {
 
-// The tier of residencies that we give no address (inputs, outputs, constants, generators).
+// The tier of residencies without an address: inputs, outputs, constants, generators.
 inline constexpr TierId kExternalTier = TierId(int32_t{1000});
 inline constexpr TierId kDeviceTier = TierId(int32_t{0});
 inline constexpr TierId kHostTier = TierId(int32_t{1});
 inline constexpr TierId kDiskTier = TierId(int32_t{2});
 
-// How the bytes are kept. Codes need less or not, as the content is, so that room is kept for all
-// of it: they save time and wear on the way to a disk, never space.
+// How a residency's bytes are compressed. The size of a code depends on the content, so a residency
+// always has room for the plain bytes: codes save copy time and wear of a drive, never space.
 enum class Code { None, ZeroValue, Zstd };
 
 const char* to_string(Code code);  // As in plan files: "zero_value".
@@ -38,15 +38,15 @@ struct Residency {
   StorageId storage;
   TierId tier = kDeviceTier;
   int64_t offset_bytes = 0;  // In the tier's arena; meaningless on the external tier.
-  int64_t size_bytes = 0;    // Kept free for it: the storage's size.
+  int64_t size_bytes = 0;    // The storage's size, also in a code.
   Code code = Code::None;
-  bool is_home = false;  // Exists before the first and after the last action.
+  bool is_home = false;  // There before the first action and after the last.
 
   bool operator==(const Residency&) const = default;
 };
 
 // Evict and Prefetch copy between the device and the host tier, DiskWrite and DiskRead between the
-// device and the disk tier: such a copy is one action, whatever it passes through on its way.
+// device and the disk tier. Each copy is one action, also if it passes through the host.
 enum class Lane { Compute, Evict, Prefetch, DiskWrite, DiskRead };
 inline constexpr int kLaneCount = 5;
 
@@ -58,9 +58,9 @@ struct ActionRef {
   bool operator==(const ActionRef&) const = default;
 };
 
-// An op instance. Operands are residencies in the order of the form's reads and writes; that of a
-// shape-only read may be none. `request_offset_bytes` has one device address per request of the
-// form; for a request that becomes an output it repeats that residency's offset (-1 if external).
+// A run of an op. Operands are residencies in the order of the form's reads and writes; a
+// shape-only read may have none. `request_offset_bytes` has one device offset per request of the
+// form; if the request becomes an output, the offset is the output's (-1 if external).
 struct Run {
   OpId op;
   int32_t form = 0;
@@ -71,8 +71,8 @@ struct Run {
   bool operator==(const Run&) const = default;
 };
 
-// A copy between two residencies of one storage: to the tier of its lane, from there, or (on the
-// compute lane) the saving of a generator's state in front of the op that will be recomputed.
+// A copy between two residencies of one storage. On the compute lane a copy saves a generator's
+// state before an op that the plan will recompute.
 struct Copy {
   ResidencyId source;
   ResidencyId target;
@@ -84,28 +84,28 @@ struct Action {
   enum class Kind { Run, Copy } kind = Kind::Run;
   Run run;                            // Where kind is Run.
   Copy copy;                          // Where kind is Copy.
-  std::vector<ActionRef> waits;       // Ends of these on other lanes come first.
-  std::vector<ResidencyId> releases;  // Their bytes are free once this action has ended.
+  std::vector<ActionRef> waits;       // Starts after these actions of other lanes have ended.
+  std::vector<ResidencyId> releases;  // Their bytes are free after this action.
 
   bool operator==(const Action&) const = default;
 };
 
-// What was proven, and what was predicted.
+// What the planner has proven and predicted.
 struct Certificate {
-  int64_t floor_bytes = 0;     // No plan of this program, in any order, needs less.
+  int64_t floor_bytes = 0;     // Every plan of this program, in any order, needs as much.
   int64_t peak_bytes = 0;      // Most bytes live at one tick of this plan.
-  int64_t height_bytes = 0;    // What the device arena must hold.
-  int64_t capacity_bytes = 0;  // What it was planned for.
+  int64_t height_bytes = 0;    // Bytes that the device arena needs.
+  int64_t capacity_bytes = 0;  // Size of the arena that the plan was made for.
   int64_t predicted_ps = 0;    // Simulated time of a step.
-  int64_t bound_ps = 0;        // No plan with these moves is faster.
-  std::string bound;           // Which bound that is, and for which moves and start state.
+  int64_t bound_ps = 0;        // A lower bound: no plan with these moves is faster.
+  std::string bound;           // Name of the bound, its moves and start state.
   std::string moves;           // "recompute"
 
   bool operator==(const Certificate&) const = default;
 };
 
 struct Plan {
-  std::string program_hash;  // hash_program() of the program it is for.
+  std::string program_hash;  // hash_program() of its program.
   std::string policy = "auto";
   uint64_t seed = 0;
   std::vector<Residency> residencies;
@@ -118,7 +118,7 @@ struct Plan {
   bool operator==(const Plan&) const = default;
 };
 
-inline constexpr int64_t kDeviceCodeBytes = 4;  // A device codes whole words, also on the host.
-inline constexpr int64_t kDiskAlignmentBytes = 4096;  // Of every disk offset: direct I/O asks so.
+inline constexpr int64_t kDeviceCodeBytes = 4;        // Codes made by a device are whole words.
+inline constexpr int64_t kDiskAlignmentBytes = 4096;  // Of disk offsets, for direct I/O.
 
 }  // namespace fitstep

@@ -35,10 +35,10 @@ Error bad_file(const std::string& sentence) {
   return Error{ErrorCode::BadInput, "cannot read the plan file: " + sentence};
 }
 
-// Files of plans that use no disk are as they were before there were disk lanes.
+// Plans without a disk have no disk lanes in their files.
 bool may_be_missing(Lane lane) { return lane == Lane::DiskWrite || lane == Lane::DiskRead; }
 
-// Printing: by hand, so that each residency and each action is one line.
+// Printing by hand: each residency and each action is one line.
 
 class Printer {
  public:
@@ -74,7 +74,7 @@ class Printer {
   }
   void put(const char* text) { text_ += text; }
 
-  // A text with broken UTF-8 is repaired rather than thrown over.
+  // Replaces broken UTF-8 instead of throwing.
   static std::string quoted(const std::string& text) {
     return Json(text).dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
   }
@@ -135,7 +135,7 @@ class Printer {
   std::string text_;
 };
 
-// Over the canonical text and not over the file, so that a reformatted file stays a valid one.
+// Checksum of the canonical text, so that a reformatted file stays valid.
 std::string checksum(const std::string& body) {
   Fingerprint fingerprint;
   fingerprint.add(body);
@@ -144,7 +144,7 @@ std::string checksum(const std::string& body) {
 
 // Reading.
 
-// The position of a field's text in a list of names; 0 and a fault where it is not there.
+// The position of a field's text in `names`; 0 and a fault if the text is not in `names`.
 template <size_t Count>
 int read_name(JsonFields& fields, const char* name, const std::array<const char*, Count>& names) {
   const std::string text = fields.text(name);
@@ -186,7 +186,7 @@ Action read_action(JsonFields& fields) {
     if (fields.has("form")) {
       action.run.form = static_cast<int32_t>(fields.number("form", 0, kMostId));
     }
-    action.run.reads = read_ids(fields, "reads", /*least=*/-1);  // -1: a shape-only read's none.
+    action.run.reads = read_ids(fields, "reads", /*least=*/-1);  // -1: none, of a shape-only read.
     action.run.writes = read_ids(fields, "writes", /*least=*/0);
     if (fields.has("requests")) {
       action.run.request_offset_bytes = fields.numbers("requests", /*least=*/-1, kMostBytes);
@@ -261,11 +261,12 @@ Result<Plan> parse_plan(std::string_view text) {
   std::string fault;
   JsonFields fields(root, "", fault);
   if (fields.text("fitstep") != "plan") {
-    return bad_file(fault.empty() ? "\"fitstep\" is not \"plan\", so this is no plan" : fault);
+    return bad_file(fault.empty() ? "\"fitstep\" is not \"plan\", so this is not a plan file"
+                                  : fault);
   }
   if (const int64_t format = fields.number("format"); fault.empty() && format != kFormat) {
     return bad_file(
-        fmt::format("it has format {}, and this fitstep reads format {}; make the plan again",
+        fmt::format("it has format {}, and this fitstep reads format {}; run fitstep plan again",
                     format, kFormat));
   }
   Plan plan = read_plan(fields);
@@ -274,7 +275,7 @@ Result<Plan> parse_plan(std::string_view text) {
   if (const std::string actual = checksum(Printer().print_body(plan)); stated != actual) {
     return bad_file(
         fmt::format("its content has checksum {} but the file states {}, so it was "
-                    "edited or damaged; copy it again or make the plan again",
+                    "edited or damaged; copy it again or run fitstep plan again",
                     actual, stated));
   }
   return plan;

@@ -1,7 +1,6 @@
 // Plan <-> file (JSON, one action a line). docs/plan-format.md describes it.
 //
-// The file carries a checksum over its content, so a cut-off or hand-edited file is an error and
-// not a wrong plan.
+// The file has a checksum over its content: a cut-off or edited file is an error, not a wrong plan.
 #pragma once
 
 #include <string>
@@ -14,8 +13,8 @@ namespace fitstep {
 
 std::string print_plan(const Plan& plan);
 
-// Errors: cut off, another format version, a field that is missing or of the wrong type, a checksum
-// that does not match.
+// Errors: the file is cut off or has another format version; a field is missing or of the wrong
+// type; the checksum does not match.
 Result<Plan> parse_plan(std::string_view text);
 
 }  // namespace fitstep

@@ -118,7 +118,7 @@ struct Edit {
 
 TEST(PlanFile, NamesTheFaultyField) {
   const std::vector<Edit> edits = {
-      {"\"fitstep\": \"plan\"", "\"fitstep\": \"program\"", "so this is no plan"},
+      {"\"fitstep\": \"plan\"", "\"fitstep\": \"program\"", "so this is not a plan file"},
       {"\"fitstep\": \"plan\"", "\"x\": 1", "fitstep is missing"},
       {"\"format\": 1", "\"format\": 2", "it has format 2, and this fitstep reads format 1"},
       {"\"format\": 1", "\"format\": \"1\"", "format is not a whole number"},

@@ -55,20 +55,22 @@ namespace {
 void check_certificate(const Certificate& claim, int64_t peak_bytes, int64_t height_bytes,
                        Faults& faults) {
   if (claim.peak_bytes != peak_bytes) {
-    faults.add(FaultKind::WrongCertificate, "the certificate's peak is {}, the plan's {}",
+    faults.add(FaultKind::WrongCertificate, "the certificate's peak is {}, the plan's peak is {}",
                claim.peak_bytes, peak_bytes);
   }
   if (claim.height_bytes != height_bytes) {
-    faults.add(FaultKind::WrongCertificate, "the certificate's height is {}, the plan's {}",
-               claim.height_bytes, height_bytes);
+    faults.add(FaultKind::WrongCertificate,
+               "the certificate's height is {}, the plan's height is {}", claim.height_bytes,
+               height_bytes);
   }
   if (claim.floor_bytes < 0 || claim.floor_bytes > height_bytes) {
     faults.add(FaultKind::WrongCertificate, "the certificate's floor is {}; this plan needs {}",
                claim.floor_bytes, height_bytes);
   }
   if (claim.capacity_bytes < height_bytes) {
-    faults.add(FaultKind::WrongCertificate, "the plan needs {} and was made for a capacity of {}",
-               height_bytes, claim.capacity_bytes);
+    faults.add(FaultKind::WrongCertificate,
+               "the plan needs {} bytes and was made for a capacity of {}", height_bytes,
+               claim.capacity_bytes);
   }
   if (claim.bound_ps > claim.predicted_ps) {
     faults.add(FaultKind::WrongCertificate, "the bound of {} ps is more than the predicted {} ps",
@@ -84,7 +86,7 @@ void check(const Subject& subject, Faults& faults) {
   if (const std::string hash = hash_program(subject.program); subject.plan.program_hash != hash) {
     faults.add(FaultKind::WrongProgram, "the plan is for program {}, not for {}",
                subject.plan.program_hash, hash);
-    return;  // Whatever else is found would say nothing about the plan.
+    return;  // Further faults would be about the other program.
   }
   check_shape(subject, faults);
   if (!faults.is_empty()) return;

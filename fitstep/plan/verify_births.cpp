@@ -1,4 +1,4 @@
-// What an action brings to life and where in its kernel, and the plan's peak that follows.
+// Births of an action at the positions of its kernel, and the plan's peak.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -14,7 +14,7 @@
 namespace fitstep::verifier {
 namespace {
 
-// Requests from worker threads come in any order, so then all of the kernel's may meet.
+// False if worker threads may make requests in any order: then all of them may be live at once.
 bool is_ordered(const Form& form) {
   return std::ranges::none_of(form.requests, &Request::is_any_thread);
 }
@@ -55,11 +55,11 @@ int64_t most_added_bytes(const std::vector<Birth>& born, const Space& space) {
   std::vector<std::pair<Tick, int64_t>> changes;
   for (const Birth& birth : born) {
     const bool has_taken = !birth.residency.is_none() && space.has_taken[birth.residency.index()];
-    if (birth.tier != kDeviceTier || has_taken) continue;  // The input is counted to the end.
+    if (birth.tier != kDeviceTier || has_taken) continue;  // Counted with its input.
     changes.emplace_back(birth.live.begin, birth.size_bytes);
     changes.emplace_back(birth.live.end, -birth.size_bytes);
   }
-  std::ranges::sort(changes);  // What goes at a position goes before what comes there.
+  std::ranges::sort(changes);  // At a position, ends come before begins.
   int64_t most = 0;
   int64_t live = 0;
   for (const auto& [position, change] : changes) {
@@ -103,8 +103,8 @@ std::vector<Birth> births(const Subject& subject, const std::vector<Life>& lives
 int64_t peak_bytes(const Subject& subject, const Order& order, const std::vector<Life>& lives,
                    const Space& space) {
   const std::vector<Action>& lane = subject.plan.lane(Lane::Compute);
-  int64_t live = 0;                                 // Not counting what the action brings to life.
-  std::vector<int64_t> change(lane.size() + 1, 0);  // Of `live`, by position.
+  int64_t live = 0;                                 // Without births of the action.
+  std::vector<int64_t> change(lane.size() + 1, 0);  // Of `live`; by position.
   for (size_t i = 0; i < lives.size(); ++i) {
     const Residency& residency = subject.plan.residencies[i];
     const Life& life = lives[i];

@@ -1,8 +1,8 @@
-// Symbolic execution of a plan in one order that its waits allow.
+// Executes a plan on contents, in one order that its waits allow.
 //
-// Which order does not matter, because races are faults: a read must come after the last write, a
-// write after all accesses before it, a release after all accesses, each by happens-before. For
-// each lane only the latest read has to be remembered, as a lane's own order covers the earlier.
+// Any such order gives the same result, because races are faults: by happens-before a read must
+// come after the last write, a write and a release after all earlier accesses. For each lane only
+// the latest read is kept: the lane's order covers earlier reads.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -21,12 +21,12 @@ namespace {
 
 constexpr int32_t kNothing = -1;
 
-// What lies in a residency.
+// The content of a residency.
 struct State {
   int32_t version = kNothing;
-  bool is_written = false;  // In this step; by `writer`.
+  bool is_written = false;  // In this step, by `writer`.
   ActionRef writer;
-  std::array<int32_t, kLaneCount> readers = nobody();  // By lane, the last since the write.
+  std::array<int32_t, kLaneCount> readers = nobody();  // By lane: the last since the write.
 
   static std::array<int32_t, kLaneCount> nobody() {
     std::array<int32_t, kLaneCount> none{};
@@ -93,17 +93,18 @@ class Execution {
     }
   }
 
-  // The first instance does all that the op does; those that follow only what may be done again.
+  // The first run must do all that the op does; later runs must use a form that may run again.
   void check_instance(ActionRef ref, const Run& run, const Form& form) {
     if (!form.has_equal_bits) {
-      faults_.add(FaultKind::MissingOp, "{} makes other bits than the op", subject_.label(ref));
+      faults_.add(FaultKind::MissingOp, "{} computes other bits than the default form",
+                  subject_.label(ref));
     }
     int32_t& count = run_count_[run.op.index()];
     ++count;
     const Form& standard = subject_.program.ops[run.op.index()].forms.front();
     if (count == 1 && form.writes.size() != standard.writes.size()) {
       faults_.add(FaultKind::MissingOp,
-                  "{} is the op's first run and makes {} of the {} storages that the op writes",
+                  "{} is the op's first run and writes {} of the {} storages that the op writes",
                   subject_.label(ref), form.writes.size(), standard.writes.size());
     }
     if (count > 1 && !form.is_pure && !form.restores_generator) {
@@ -112,11 +113,12 @@ class Execution {
     }
   }
 
-  // A draw is from the generator itself; only a restoring form takes its state from elsewhere.
+  // A draw reads the generator itself; only a restoring form may read a copy of its state.
   void check_generator_place(ActionRef ref, const Form& form, ResidencyId operand) {
     if (!is_generator(operand) || form.restores_generator || subject_.is_external(operand)) return;
-    faults_.add(FaultKind::WrongGenerator, "{} draws from {}, which is only a copy",
-                subject_.label(ref), subject_.label(operand));
+    faults_.add(FaultKind::WrongGenerator,
+                "{} draws from {}, which is only a copy of the generator", subject_.label(ref),
+                subject_.label(operand));
   }
 
   void read_operand(ActionRef ref, ResidencyId operand, const Read& read) {
@@ -142,7 +144,7 @@ class Execution {
     return is_generator(id) ? FaultKind::WrongGenerator : FaultKind::WrongVersion;
   }
 
-  // Reads whatever is there; false, with a fault, where nothing is.
+  // Notes a read. Adds a fault if the residency holds nothing, and returns false.
   bool access(ActionRef ref, ResidencyId id) {
     State& state = states_[id.index()];
     const Life& life = lives_[id.index()];
@@ -165,8 +167,8 @@ class Execution {
     return true;
   }
 
-  // A kernel that writes into what it reads has one tensor for both: so one residency. And one that
-  // reads another version of what it writes must find it elsewhere.
+  // A kernel that writes in place has one tensor for input and output, so both are one residency. A
+  // kernel that reads another version of its output must read another residency.
   void check_in_place(ActionRef ref, const Run& run, const Form& form, size_t written) {
     const Write& target = form.writes[written];
     for (size_t i = 0; i < form.reads.size(); ++i) {
@@ -202,7 +204,7 @@ class Execution {
     state = State{.version = version, .is_written = true, .writer = ref};
   }
 
-  // Everything that has read or written `id` must be over.
+  // All earlier reads and writes of `id` must have ended.
   void check_no_access_beside(ActionRef ref, ResidencyId id, const char* verb) {
     const State& state = states_[id.index()];
     if (state.is_written && !is_over_before(state.writer, ref)) {
@@ -275,7 +277,7 @@ class Execution {
 
   void check_last(ResidencyId id, int32_t last) {
     const int32_t version = states_[id.index()].version;
-    if (last == 0 && !subject_.storage(id).has_content_at_start) return;  // Never had a content.
+    if (last == 0 && !subject_.storage(id).has_content_at_start) return;  // It never had content.
     if (version == last) return;
     faults_.add(is_generator(id) ? FaultKind::WrongGenerator : FaultKind::NotACycle,
                 "{} holds version {} at the end; the program leaves version {}", subject_.label(id),

@@ -104,7 +104,7 @@ TEST(VerifyGenerator, ReportsARestoringFormAsTheFirstRun) {
   fitstep::Run& draw = plan.lane(Lane::Compute)[0].run;
   draw.form = 1;
   draw.writes.pop_back();
-  expect_fault(program, plan, FaultKind::MissingOp, "makes 1 of the 2 storages");
+  expect_fault(program, plan, FaultKind::MissingOp, "writes 1 of the 2 storages");
 }
 
 // The caller's generator would go on from an older state.

@@ -172,7 +172,7 @@ TEST_F(VerifyLanes, ReportsAWaitForItself) {
 
 TEST_F(VerifyLanes, ReportsAWaitForWhatIsNotThere) {
   compute(3).waits = {{Lane::Prefetch, 1}};
-  expect(FaultKind::Malformed, "waits for position 1 of lane 2, which is not there");
+  expect(FaultKind::Malformed, "waits for position 1 of lane 2, which does not exist");
   // NOLINTNEXTLINE(clang-analyzer-optin.core.EnumCastOutOfRange): a lane that is not one is meant.
   compute(3).waits = {{static_cast<Lane>(kLaneCount), 0}};
   expect(FaultKind::Malformed, "waits for position 0 of lane 5");
@@ -233,7 +233,8 @@ TEST_F(VerifyDiskLanes, ReportsAnOpThatDoesNotWaitForSpace) {
 TEST_F(VerifyDiskLanes, ReportsAnOffsetWithinAPage) {
   plan_.residencies[5].offset_bytes = 4096 + 64;
   limits_.capacity_bytes[2] = 8192;
-  expect(FaultKind::Misaligned, "residency 5 (storage 1 a) is at offset 4160, no multiple of 4096");
+  expect(FaultKind::Misaligned,
+         "residency 5 (storage 1 a) is at offset 4160, not a multiple of 4096");
 }
 
 TEST_F(VerifyDiskLanes, ReportsWhatTheDiskCannotHold) {
@@ -289,7 +290,7 @@ TEST_F(VerifyLanes, ReportsAnOpOnACopyLane) {
 TEST_F(VerifyLanes, ReportsACopyBetweenTwoStorages) {
   prefetch_.copy.target = id(3);
   expect(FaultKind::Malformed,
-         "prefetch 0 (copy of residency 5 to 3): a copy is between two residencies of one storage");
+         "prefetch 0 (copy of residency 5 to 3) must copy between two residencies of one storage");
 }
 
 TEST_F(VerifyLanes, ServesAnyReadWithWhatWasInACode) {

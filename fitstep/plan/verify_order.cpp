@@ -13,7 +13,7 @@
 namespace fitstep::verifier {
 
 Order::Order(const Subject& subject, Faults& faults) {
-  // Whenever a lane can go on it does; a round in which none can is the end, or a deadlock.
+  // Each round starts all actions that can start. A round without any is the end, or a deadlock.
   bool is_moving = true;
   while (is_moving) {
     is_moving = false;
@@ -30,7 +30,7 @@ Order::Order(const Subject& subject, Faults& faults) {
     const size_t done = started_[static_cast<size_t>(lane)].size();
     if (done == subject.plan.lane(Lane{lane}).size()) continue;
     const ActionRef stuck{Lane{lane}, static_cast<int32_t>(done)};
-    faults.add(FaultKind::Deadlock, "{} never starts: what it waits for never ends",
+    faults.add(FaultKind::Deadlock, "{} never starts: an action that it waits for never ends",
                subject.label(stuck));
   }
 }
@@ -43,7 +43,7 @@ bool Order::is_ready(const Action& action) const {
 
 void Order::start(const Subject& subject, ActionRef ref) {
   const auto lane = static_cast<size_t>(ref.lane);
-  // What has ended: the action in front on the same lane, those waited for, and all before them.
+  // Ended: the action before it on its lane, the actions it waits for, and all before those.
   Clock clock = started_[lane].empty() ? Clock{} : started_[lane].back();
   clock[lane] = ref.position;
   for (const ActionRef wait : subject.action(ref).waits) {
@@ -59,7 +59,7 @@ void Order::start(const Subject& subject, ActionRef ref) {
 Interval Order::beside_compute(ActionRef birth, ActionRef release) const {
   constexpr auto kCompute = static_cast<size_t>(Lane::Compute);
   const std::vector<Clock>& compute = started_[kCompute];
-  // Clocks grow along a lane, so the first action after the release is found by halving.
+  // Clocks grow along a lane, so a binary search finds the first action after the release.
   const auto after = std::ranges::partition_point(compute, [&](const Clock& clock) {
     return clock[static_cast<size_t>(release.lane)] <= release.position;
   });

@@ -4,8 +4,8 @@
 //   ids and    what       what every    who has    how much
 //   counts     precedes   read finds    a byte     at once
 //
-// Each adds what it finds to Faults. Order and contents may rely on a sound shape, so verify()
-// stops where a part that the next one needs has failed.
+// Each part adds to Faults. A part may rely on the parts before it: verify() stops after a part
+// that found faults.
 #pragma once
 
 #include <fmt/format.h>
@@ -24,13 +24,14 @@
 
 namespace fitstep::verifier {
 
-// 2^60, of one size or one offset.
+// 2^60: limit of a size or an offset.
 inline constexpr int64_t kMostBytes = 0x1000'0000'0000'0000;
-inline constexpr Tick kKernelEnd = std::numeric_limits<Tick>::max();  // After all its positions.
+inline constexpr Tick kKernelEnd =
+    std::numeric_limits<Tick>::max();  // After all positions of a kernel.
 
 const char* lane_name(Lane lane);
 
-// Collects faults up to kMaxFaults; the rest is dropped.
+// Collects up to kMaxFaults faults and drops the rest.
 class Faults {
  public:
   template <class... Arguments>
@@ -47,7 +48,7 @@ class Faults {
   std::vector<Fault> found_;
 };
 
-// What is verified.
+// The input of the verifier.
 struct Subject {
   const Program& program;
   const Plan& plan;
@@ -65,36 +66,36 @@ struct Subject {
   }
   bool is_external(ResidencyId id) const { return residency(id).tier == kExternalTier; }
 
-  // "compute 12 (op 7 aten::relu, form 1)", "residency 3 (storage 2 a1)". For an action and a
-  // residency that are there, whatever they say.
+  // "compute 12 (op 7 aten::relu, form 1)", "residency 3 (storage 2 a1)". The fields of the
+  // action or residency may hold anything.
   std::string label(ActionRef ref) const;
   std::string label(ResidencyId id) const;
 };
 
-// Every id, count, size and enumerator is in range, and operands belong to the storages they stand
-// for. What follows may index without checks if this finds nothing.
+// Checks that every id, count, size and enumerator is in range, and that every operand is of the
+// right storage. After it later parts index without checks.
 void check_shape(const Subject& subject, Faults& faults);
 
 // Happens-before: each lane's order plus the waits.
 class Order {
  public:
-  // Where waits form a cycle, adds a Deadlock; the sequence is then incomplete.
+  // If waits form a cycle: adds a Deadlock, and the sequence is incomplete.
   Order(const Subject& subject, Faults& faults);
 
-  // All actions, each after everything that ends before it.
+  // All actions; each comes after all actions that end before it starts.
   const std::vector<ActionRef>& sequence() const { return sequence_; }
 
-  // Whether `first` has ended whenever `second` starts.
+  // True if `first` has always ended when `second` starts.
   bool ends_before(ActionRef first, ActionRef second) const {
     return started(second)[static_cast<size_t>(first.lane)] > first.position;
   }
 
-  // Positions of the compute lane beside which something may be live that is born in `birth` and
-  // goes when `release` ends.
+  // Positions of the compute lane at which a residency may be live whose life begins in `birth` and
+  // ends with `release`.
   Interval beside_compute(ActionRef birth, ActionRef release) const;
 
  private:
-  // By lane, how many actions have ended for sure when an action starts.
+  // By lane: how many actions have ended for sure when an action starts.
   using Clock = std::array<int32_t, kLaneCount>;
 
   const Clock& started(ActionRef ref) const {
@@ -103,42 +104,42 @@ class Order {
   bool is_ready(const Action& action) const;
   void start(const Subject& subject, ActionRef ref);
 
-  std::array<std::vector<Clock>, kLaneCount> started_;  // Grows as the sequence does.
+  std::array<std::vector<Clock>, kLaneCount> started_;  // By lane and position.
   std::vector<ActionRef> sequence_;
 };
 
-// When a residency is there. Homes and external residencies are there from start to end.
+// The life of a residency. Homes and external residencies live from start to end.
 struct Life {
   bool is_born = false;
   bool is_released = false;
-  ActionRef birth;    // Its first write; where is_born.
-  ActionRef release;  // Where is_released.
+  ActionRef birth;    // Its first write; if is_born.
+  ActionRef release;  // If is_released.
 };
 
-// Symbolic execution: runs the plan on contents (storage, version, code) instead of bytes. One life
-// per residency.
+// Executes the plan on contents (storage, version, code) instead of bytes. Returns one life per
+// residency.
 std::vector<Life> check_contents(const Subject& subject, const Order& order, Faults& faults);
 
-// A residency or a scratch block that an action brings to life, and the positions of the action's
-// kernel during which it is there.
+// A residency or a scratch block whose life begins in an action, and the positions of the action's
+// kernel at which it is live.
 struct Birth {
   ResidencyId residency;  // None for scratch.
   TierId tier = kDeviceTier;
   int64_t offset_bytes = 0;
   int64_t size_bytes = 0;
-  Interval live;         // To kKernelEnd where it outlives the kernel.
-  ResidencyId may_take;  // The operand whose bytes it may take, if that one ends here.
+  Interval live;         // Ends at kKernelEnd if it outlives the kernel.
+  ResidencyId may_take;  // It may take the bytes of this operand if the operand ends here.
 };
 
-// What action `ref` brings to life, in order of live.begin; empty and external ones left out.
+// The births in action `ref`, by live.begin; without empty and external ones.
 std::vector<Birth> births(const Subject& subject, const std::vector<Life>& lives, ActionRef ref);
 
 struct Space {
   int64_t height_bytes = 0;     // Highest end of a block on the device.
-  std::vector<bool> has_taken;  // By residency: whether it took the bytes of an input.
+  std::vector<bool> has_taken;  // By residency: it took the bytes of an input.
 };
 
-// No two live blocks share a byte; alignment and capacity hold.
+// Checks that no two live blocks share a byte, and that alignment and capacity hold.
 Space check_space(const Subject& subject, const Order& order, const std::vector<Life>& lives,
                   Faults& faults);
 

@@ -1,4 +1,4 @@
-// check_shape(): after it, every index in the plan may be used as it is.
+// check_shape(): if it finds no fault, every index in the plan is valid.
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -12,7 +12,7 @@
 namespace fitstep::verifier {
 namespace {
 
-// All sizes of a plan together: so that no later sum can overflow.
+// Limit of the sum of all sizes of a plan, so that no later sum overflows.
 constexpr int64_t kMostBytesTogether = 4 * kMostBytes;
 
 template <class Tag, class List>
@@ -41,13 +41,14 @@ class ShapeCheck {
     faults_.add(FaultKind::Malformed, format, arguments...);
   }
 
-  // Adds to the bytes of the whole plan; false, with a fault, where the size or the sum is absurd.
+  // Adds to the bytes of the whole plan. Returns false, with a fault, if size or sum is too large.
   bool add_bytes(int64_t size_bytes) {
     if (size_bytes >= 0 && size_bytes <= kMostBytes) total_bytes_ += size_bytes;
     if (size_bytes >= 0 && size_bytes <= kMostBytes && total_bytes_ <= kMostBytesTogether) {
       return true;
     }
-    malformed("a block of {} bytes; all blocks together may have 2^62", size_bytes);
+    malformed("a block has {} bytes; the limit is 2^60, and 2^62 for all blocks together",
+              size_bytes);
     total_bytes_ = 0;
     return false;
   }
@@ -55,7 +56,7 @@ class ShapeCheck {
   void check_residency(ResidencyId id) {
     const Residency& residency = subject_.residency(id);
     if (!is_in(residency.storage, subject_.program.storages)) {
-      malformed("residency {} is of storage {}; there are {}", id.value(),
+      malformed("residency {} is of storage {}; the program has {}", id.value(),
                 residency.storage.value(), subject_.program.storages.size());
       return;
     }
@@ -63,7 +64,7 @@ class ShapeCheck {
     check_tier(id, storage);
     if (!add_bytes(residency.size_bytes)) return;
     if (residency.code < Code::None || residency.code > Code::Zstd) {
-      malformed("{} has code {}", subject_.label(id), static_cast<int>(residency.code));
+      malformed("{} has the unknown code {}", subject_.label(id), static_cast<int>(residency.code));
     } else if (residency.size_bytes != storage.size_bytes) {
       malformed("{} has {} bytes; the storage has {}", subject_.label(id), residency.size_bytes,
                 storage.size_bytes);
@@ -77,17 +78,18 @@ class ShapeCheck {
     const Residency& residency = subject_.residency(id);
     if (residency.tier == kExternalTier) {
       if (!is_external(storage.kind)) {
-        malformed("{} is external, but its kind has an address: {}", subject_.label(id),
+        malformed("{} is external, but a storage of kind {} needs an address", subject_.label(id),
                   to_string(storage.kind));
       }
       return;
     }
     if (!is_in(residency.tier, subject_.limits.capacity_bytes)) {
-      malformed("{} is on tier {}; there are {}", subject_.label(id), residency.tier.value(),
+      malformed("{} is on tier {}; there are {} tiers", subject_.label(id), residency.tier.value(),
                 subject_.limits.capacity_bytes.size());
     }
     if (residency.offset_bytes < 0 || residency.offset_bytes > kMostBytes) {
-      malformed("{} is at offset {}", subject_.label(id), residency.offset_bytes);
+      malformed("{} is at offset {}, not from 0 to 2^60", subject_.label(id),
+                residency.offset_bytes);
     }
     if (residency.is_home && (!storage.is_persistent || is_external(storage.kind))) {
       malformed("{} is a home, but its storage does not live from step to step in an arena",
@@ -99,7 +101,7 @@ class ShapeCheck {
     }
   }
 
-  // A storage is at one place between steps: one home, or one external residency.
+  // Between steps a storage is in one place: one home or one external residency.
   void check_singles() {
     std::vector<ResidencyId> single(subject_.program.storages.size());
     for (size_t i = 0; i < subject_.plan.residencies.size(); ++i) {
@@ -110,8 +112,8 @@ class ShapeCheck {
       if (first.is_none()) {
         first = ResidencyId(i);
       } else {
-        malformed("{} is a home or external, as residency {} is", subject_.label(ResidencyId(i)),
-                  first.value());
+        malformed("{}: residency {} is a home or external residency of this storage already",
+                  subject_.label(ResidencyId(i)), first.value());
       }
     }
   }
@@ -121,7 +123,8 @@ class ShapeCheck {
     for (const ActionRef wait : action.waits) check_wait(ref, wait);
     for (const ResidencyId released : action.releases) {
       if (!is_in(released, subject_.plan.residencies)) {
-        malformed("{} releases residency {}", subject_.label(ref), released.value());
+        malformed("{} releases residency {}, which does not exist", subject_.label(ref),
+                  released.value());
       }
     }
     if (action.kind == Action::Kind::Run) {
@@ -129,7 +132,7 @@ class ShapeCheck {
     } else if (action.kind == Action::Kind::Copy) {
       check_copy(ref, action.copy);
     } else {
-      malformed("{} is of kind {}", subject_.label(ref), static_cast<int>(action.kind));
+      malformed("{} has the unknown kind {}", subject_.label(ref), static_cast<int>(action.kind));
     }
   }
 
@@ -139,7 +142,7 @@ class ShapeCheck {
     const bool is_there = is_lane && wait.position >= 0 &&
                           static_cast<size_t>(wait.position) < subject_.plan.lane(wait.lane).size();
     if (is_there) return;
-    malformed("{} waits for position {} of lane {}, which is not there", subject_.label(ref),
+    malformed("{} waits for position {} of lane {}, which does not exist", subject_.label(ref),
               wait.position, lane);
   }
 
@@ -148,7 +151,7 @@ class ShapeCheck {
       malformed("{} runs an op; only the compute lane does", subject_.label(ref));
     }
     if (!is_in(run.op, subject_.program.ops)) {
-      malformed("{} runs op {}; there are {}", subject_.label(ref), run.op.value(),
+      malformed("{} runs op {}; the program has {}", subject_.label(ref), run.op.value(),
                 subject_.program.ops.size());
       return;
     }
@@ -184,8 +187,8 @@ class ShapeCheck {
 
   bool check_operand(ActionRef ref, ResidencyId operand, StorageId storage) {
     if (!is_in(operand, subject_.plan.residencies)) {
-      malformed("{} needs a residency of storage {} and has {}", subject_.label(ref),
-                storage.value(), operand.value());
+      malformed("{} needs a residency of storage {}; residency {} does not exist",
+                subject_.label(ref), storage.value(), operand.value());
       return false;
     }
     const Residency& residency = subject_.residency(operand);
@@ -213,7 +216,7 @@ class ShapeCheck {
         const int64_t expected =
             subject_.is_external(output) ? -1 : subject_.residency(output).offset_bytes;
         if (offset_bytes == expected) continue;
-        malformed("{}: request {} is at offset {}, the {} that it becomes at {}",
+        malformed("{}: request {} is at offset {}, but it becomes {} at offset {}",
                   subject_.label(ref), i, offset_bytes, subject_.label(output), expected);
       }
     }
@@ -222,19 +225,19 @@ class ShapeCheck {
   void check_copy(ActionRef ref, const Copy& copy) {
     for (const ResidencyId side : {copy.source, copy.target}) {
       if (is_in(side, subject_.plan.residencies)) continue;
-      malformed("{} copies residency {}", subject_.label(ref), side.value());
+      malformed("{} copies residency {}, which does not exist", subject_.label(ref), side.value());
       return;
     }
     const bool is_same_storage =
         subject_.residency(copy.source).storage == subject_.residency(copy.target).storage;
     if (!is_same_storage || copy.source == copy.target) {
-      malformed("{}: a copy is between two residencies of one storage", subject_.label(ref));
+      malformed("{} must copy between two residencies of one storage", subject_.label(ref));
       return;
     }
     check_way(ref, copy);
   }
 
-  // Copies on the compute lane are of what has no tier, so none of them reaches the disk.
+  // Copies on the compute lane are of external storages, so none reaches the disk.
   void check_way(ActionRef ref, const Copy& copy) {
     const TierId source = subject_.residency(copy.source).tier;
     const TierId target = subject_.residency(copy.target).tier;
@@ -254,8 +257,8 @@ class ShapeCheck {
       return false;
     }();
     if (is_right) return;
-    malformed("{} is from tier {} to tier {}, which is not this lane's way", subject_.label(ref),
-              source.value(), target.value());
+    malformed("{} is from tier {} to tier {}; this lane does not copy that way",
+              subject_.label(ref), source.value(), target.value());
   }
 
   const Subject& subject_;

@@ -1,6 +1,6 @@
-// Who has each byte. An arena is a map from address to the block that had the bytes last; a new
-// block must come after all that it finds there. Those that had the bytes earlier come before by
-// transitivity, so each birth looks at few blocks, and 100,000 take a fraction of a second.
+// Checks who has each byte. An arena maps addresses to the block that had the bytes last. A new
+// block must come after every block that it finds there; blocks before those come earlier by
+// transitivity. So each birth looks at few blocks, and 100,000 blocks take a fraction of a second.
 //
 //   address  0        64       128      192
 //            |-- 3 ---|-- 7 ------------|      born now: [64, 128): must come after block 7
@@ -23,14 +23,14 @@ namespace fitstep::verifier {
 namespace {
 
 struct Block {
-  ActionRef action;  // Its birth, or for homes none.
+  ActionRef action;  // Its birth; none for homes.
   Birth birth;
   bool is_home = false;
 };
 
 class Arena {
  public:
-  // Gives [begin, end) to `block`; calls `meet` with each block that had some of it before.
+  // Gives [begin, end) to `block`. Calls `meet` with each block that had some of these bytes.
   template <class Meet>
   void give(int64_t begin, int64_t end, size_t block, Meet meet) {
     split(begin);
@@ -49,7 +49,7 @@ class Arena {
     size_t block;
   };
 
-  // Lets no piece reach across `address`.
+  // Cuts the piece that reaches across `address`.
   void split(int64_t address) {
     const auto next = pieces_.lower_bound(address);
     if (next == pieces_.begin()) return;
@@ -102,7 +102,7 @@ class SpaceCheck {
   void add(const Block& block) {
     const Birth& birth = block.birth;
     if (birth.offset_bytes % alignment_of(birth.tier) != 0) {
-      faults_.add(FaultKind::Misaligned, "{} is at offset {}, no multiple of {}", label(block),
+      faults_.add(FaultKind::Misaligned, "{} is at offset {}, not a multiple of {}", label(block),
                   birth.offset_bytes, alignment_of(birth.tier));
     }
     const int64_t bottom_bytes = bottom_of(birth.tier);
@@ -138,10 +138,10 @@ class SpaceCheck {
     return tier == kHostTier ? subject_.limits.host_bottom_bytes : 0;
   }
 
-  // Whether `earlier` has always gone when `block` comes.
+  // True if the life of `earlier` has always ended when `block` begins.
   bool is_gone(const Block& earlier, const Block& block) const {
     if (earlier.is_home || block.is_home) return false;
-    if (earlier.birth.residency.is_none()) {  // Scratch goes within its action.
+    if (earlier.birth.residency.is_none()) {  // Scratch ends within its action.
       return earlier.action == block.action ? earlier.birth.live.end <= block.birth.live.begin
                                             : order_.ends_before(earlier.action, block.action);
     }
@@ -149,7 +149,7 @@ class SpaceCheck {
     return life.is_released && order_.ends_before(life.release, block.action);
   }
 
-  // Whether `block` is an output in the place of an input that ends in the same action.
+  // True if `block` is an output that takes the bytes of an input that ends in the same action.
   bool takes(const Block& input, const Block& block) const {
     if (block.is_home || input.birth.residency.is_none()) return false;
     if (block.birth.may_take != input.birth.residency) return false;

@@ -201,7 +201,7 @@ TEST_F(VerifySpace, ReportsAddressesThatAreNotAlignedAsTheProgramSays) {
   program_.alignment_bytes = 128;
   plan_.program_hash = hash_program(program_);
   certify(program_, plan_);
-  expect_fault(program_, plan_, FaultKind::Misaligned, "no multiple of 128");
+  expect_fault(program_, plan_, FaultKind::Misaligned, "not a multiple of 128");
 }
 
 TEST_F(VerifySpace, ReportsWhatTheDeviceCannotHold) {
@@ -219,8 +219,9 @@ TEST_F(VerifySpace, ReportsBlocksBelowTheBottom) {
 
 TEST_F(VerifySpace, ReportsARequestThatIsNotWhereItsOutputIs) {
   requests()[1] = 320;
-  expect_fault(program_, plan_, FaultKind::Malformed,
-               "request 1 is at offset 320, the residency 2 (storage 2 b) that it becomes at 192");
+  expect_fault(
+      program_, plan_, FaultKind::Malformed,
+      "request 1 is at offset 320, but it becomes residency 2 (storage 2 b) at offset 192");
 }
 
 }  // namespace

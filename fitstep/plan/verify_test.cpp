@@ -148,12 +148,13 @@ TEST(Verify, ReportsEveryNumberOfTheCertificateThatIsNotThePlans) {
     change(plan.certificate);
     expect_fault(program, plan, limits_of(good), FaultKind::WrongCertificate, message);
   };
-  expect([](Certificate& it) { it.peak_bytes = 2; }, "peak is 2, the plan's 3");
-  expect([](Certificate& it) { it.peak_bytes = 4; }, "peak is 4, the plan's 3");
-  expect([](Certificate& it) { it.height_bytes = 128; }, "height is 128, the plan's 129");
+  expect([](Certificate& it) { it.peak_bytes = 2; }, "peak is 2, the plan's peak is 3");
+  expect([](Certificate& it) { it.peak_bytes = 4; }, "peak is 4, the plan's peak is 3");
+  expect([](Certificate& it) { it.height_bytes = 128; }, "height is 128, the plan's height is 129");
   expect([](Certificate& it) { it.floor_bytes = 130; }, "floor is 130; this plan needs 129");
   expect([](Certificate& it) { it.bound_ps = it.predicted_ps + 1; }, "is more than the predicted");
-  expect([](Certificate& it) { it.capacity_bytes = 128; }, "needs 129 and was made for a capacity");
+  expect([](Certificate& it) { it.capacity_bytes = 128; },
+         "needs 129 bytes and was made for a capacity");
 }
 
 // The weight is overwritten by `step`; only `late` reads the activation after that.
@@ -196,7 +197,7 @@ TEST(Verify, ReportsAFormWithOtherBits) {
   const Program program = program_of(kUpdate);
   Plan plan = keep_all(program);
   plan.lane(Lane::Compute)[0].run.form = 1;
-  expect_fault(program, plan, FaultKind::MissingOp, "makes other bits than the op");
+  expect_fault(program, plan, FaultKind::MissingOp, "computes other bits than the default form");
 }
 
 // The update reads one copy of the weight and writes the other, as no kernel in place does.

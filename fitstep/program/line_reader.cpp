@@ -26,7 +26,7 @@ int hex_digit(char letter) {
   return -1;
 }
 
-// What a file holds instead of text would end or spoil the sentence that it stands in.
+// A word from a file, fit for a message: shortened, control characters replaced.
 std::string shown(std::string_view word) {
   constexpr size_t kMost = 40;
   std::string text(word.substr(0, kMost));
@@ -34,7 +34,7 @@ std::string shown(std::string_view word) {
   return text;
 }
 
-// Words that start at or before the end of `read`: which one is being read, counted from 1.
+// Number of words that start in line[0, read]: the number, from 1, of the word being read.
 int64_t count_words(std::string_view line, size_t read) {
   int64_t words = 0;
   bool is_inside = false;
@@ -63,7 +63,7 @@ LineReader::LineReader(std::string_view line, int64_t line_number)
 }
 
 bool LineReader::is_number_next() const {
-  if (!fault_.empty()) return false;  // It may still stand there: what was no number is not taken.
+  if (!fault_.empty()) return false;  // The word that caused the fault may still be next.
   return !rest_.empty() && (rest_[0] == '-' || (rest_[0] >= '0' && rest_[0] <= '9'));
 }
 

@@ -11,9 +11,9 @@
 namespace fitstep {
 namespace {
 
-// Most bytes held at once inside one kernel, over the positions of its own sequence of requests.
-// An output stays from its request on. Requests from worker threads come in any order, so then all
-// may meet.
+// Most bytes held at once inside one kernel, over the positions of its sequence of requests. An
+// output stays from its request on. Requests from worker threads come in any order: then the sum of
+// all requests counts.
 int64_t kernel_bytes(const std::vector<Request>& requests) {
   int64_t all = 0;
   bool is_ordered = true;
@@ -24,7 +24,7 @@ int64_t kernel_bytes(const std::vector<Request>& requests) {
   if (!is_ordered) return all;
 
   int64_t most = 0;
-  for (const Request& now : requests) {  // The most is reached where some request begins.
+  for (const Request& now : requests) {  // The maximum is reached at the begin of a request.
     int64_t live = 0;
     for (const Request& request : requests) {
       const bool is_held = !request.output.is_none() || now.live.begin < request.live.end;
@@ -39,9 +39,8 @@ bool is_held_at(const Interval& interval, Tick tick) {
   return interval.begin <= tick && tick < interval.end;
 }
 
-// Most bytes during each op where storage i is held during `held[i]`. A storage that is born in a
-// kernel which requests it counts from that request on, not from the kernel's start: scratch that
-// was released by then is not there beside it.
+// Most bytes during each op if storage i is held during `held[i]`. A storage that a kernel requests
+// counts from that request on: scratch that the kernel released earlier is not held beside it.
 std::vector<int64_t> held_bytes(const Program& program, const std::vector<Interval>& held) {
   const auto ticks = static_cast<Tick>(program.ops.size());
   std::vector<int64_t> change(program.ops.size() + 1, 0);
@@ -59,7 +58,7 @@ std::vector<int64_t> held_bytes(const Program& program, const std::vector<Interv
   for (size_t i = 0; i < program.ops.size(); ++i) {
     live += change[i];
     const auto tick = static_cast<Tick>(i);
-    int64_t older = live;  // Held without being born in this kernel.
+    int64_t older = live;  // Held, but not requested by this kernel.
     requests.clear();
     if (program.ops[i].is_optional) {
       bytes[i] = live;
@@ -133,7 +132,7 @@ int64_t plain_peak_bytes(const Program& program) {
   std::vector<Interval> held;
   held.reserve(program.storages.size());
   for (const Storage& storage : program.storages) {
-    // A generator's state is no tensor, so no allocator has ever seen it.
+    // A generator's state is not a tensor, so it takes no bytes of an allocator.
     const bool is_tensor = storage.kind != StorageKind::Generator;
     held.push_back(is_tensor ? storage.recorded : Interval{});
   }

@@ -1,4 +1,4 @@
-// Liveness: what a program holds, tick by tick, when nothing is planned and no optional op runs.
+// Liveness: which bytes a program holds at each tick without a plan and without optional ops.
 //
 //   bytes
 //     3 |         +-- a2 ---+
@@ -14,22 +14,21 @@
 
 namespace fitstep {
 
-// First write to last use of every storage, by index; persistent storages and those with content at
-// start begin at 0, persistent storages and outputs end after the last op. Empty if never used.
+// By storage: first write to last use. Persistent storages and storages with content at start begin
+// at 0; persistent storages and outputs end after the last op. Empty: never used.
 std::vector<Interval> lifetimes(const Program& program);
 
-// Most bytes live during each op when every storage is kept for its lifetime: arena storages plus
-// the scratch of the default forms. External storages are left out unless `with_external`.
+// Most bytes live during each op if every storage stays for its whole lifetime: storages of the
+// arena and scratch of the default forms. External storages count only `with_external`.
 std::vector<int64_t> live_bytes(const Program& program, bool with_external);
 
-// The most of live_bytes() over all ticks.
+// The largest number of live_bytes().
 int64_t peak_bytes(const Program& program, bool with_external);
 
 // Most bytes that plain PyTorch holds at one tick, by recorded births and deaths, scratch included.
 int64_t plain_peak_bytes(const Program& program);
 
-// Scratch that a form needs beside its outputs: the most bytes requested and not released at once,
-// outputs left out.
+// The scratch of a form: the most bytes, outputs left out, that its kernels hold at once.
 int64_t scratch_bytes(const Form& form);
 
 }  // namespace fitstep

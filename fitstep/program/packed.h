@@ -1,9 +1,8 @@
-// Packed files: program files are text that repeats itself, so zstd makes them twenty times
-// smaller.
+// Packed files: zstd makes program files twenty times smaller, because their text repeats itself.
 //
 //   "fitstep program 1 …"  --pack-->  28 b5 2f fd …  --unpack-->  "fitstep program 1 …"
 //
-// What is packed is told by its first four bytes, not by a name.
+// The first four bytes tell that a file is packed; its name does not matter.
 #pragma once
 
 #include <cstdint>

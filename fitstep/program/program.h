@@ -1,9 +1,9 @@
 // A program is one training step as data: its storages, and its ops in execution order.
 //
 // A storage is memory shared by aliasing tensors. Each write makes a new version of it; version 0
-// is its content when the step starts (persistent storages, inputs and constants have one). A view
-// is not an op: reads and writes name storages. The running example of all headers and tests is the
-// activation pyramid, here a two-layer net whose forward ops save what the backward ops read:
+// is the content when the step starts (persistent storages, inputs and constants have version 0). A
+// view is not an op: reads and writes name storages. The running example of all headers and tests
+// is the activation pyramid: forward ops save the activations that backward ops read:
 //
 //   bytes
 //     3 |         +-- a2 ---+
@@ -12,12 +12,12 @@
 //       +----+----+----+----+----+----+--> tick
 //         f0   f1   f2   b2   b1   b0
 //
-// Random numbers are data too: a generator is a storage whose content is its state. An op that
-// draws reads version k of it and writes version k + 1.
+// A random number generator is a storage: its content is its state. An op that draws random numbers
+// reads version k of the generator and writes version k + 1.
 //
-// What some form reads instead of a larger storage is made by an optional op, which plain PyTorch
-// does not run: here `pack`, whose m says of each element of y on which side of zero it is. Either
-// b reads y, or pack and the other form of b run:
+// An optional op, which plain PyTorch does not run, packs a large storage into a small one. Here
+// `pack` writes to m the sign of each element of y. In a plan either b reads y, or pack runs and
+// another form of b reads m:
 //
 //   f --> y -----------------> b      default: reads the signs of y
 //          \--> pack --> m --->'      "from sign bits": reads m, 1/32 of the bytes
@@ -38,8 +38,8 @@ enum class StorageKind {
   Gradient,
   OptimizerState,
   Buffer,     // A module's non-trainable tensor.
-  Input,      // The caller's; we give it no address.
-  Output,     // Handed to the caller; we give it no address.
+  Input,      // The caller's memory; plans give it no address.
+  Output,     // Returned to the caller; plans give it no address.
   Constant,   // A literal or a closed-over tensor; stays where it is.
   Temporary,  // Made and used inside one step.
   Generator,  // State of a random number generator; lives outside the arena.
@@ -51,16 +51,16 @@ struct Storage {
   StorageKind kind = StorageKind::Temporary;
   bool is_persistent = false;         // Lives from step to step, in its home.
   bool is_visible = false;            // Python can reach it between steps.
-  bool has_content_at_start = false;  // Version 0 exists and may be read.
+  bool has_content_at_start = false;  // Ops may read version 0.
   Interval recorded;                  // Ticks at which plain PyTorch holds it, [birth, death).
-  // What codes of copies make of its content, measured on an example; 0: not known.
+  // Size of its content in each code, measured on an example; 0: not known.
   int64_t zero_value_bytes = 0;
   int64_t zstd_bytes = 0;
 
   bool operator==(const Storage&) const = default;
 };
 
-// Whether plans give this storage an address in an arena.
+// Whether plans give this storage no address in an arena.
 constexpr bool is_external(StorageKind kind) {
   return kind == StorageKind::Input || kind == StorageKind::Output ||
          kind == StorageKind::Constant || kind == StorageKind::Generator;
@@ -68,9 +68,9 @@ constexpr bool is_external(StorageKind kind) {
 
 enum class ReadKind {
   Data,            // Needs the bytes.
-  ShapeOnly,       // Looks at geometry, never at bytes: the storage need not be resident.
-  SignOnly,        // One bit per element would do.
-  BoundedInteger,  // A narrower integer would do.
+  ShapeOnly,       // Needs sizes and strides, no bytes: the storage need not be resident.
+  SignOnly,        // One bit per element is enough.
+  BoundedInteger,  // A narrower integer is enough.
 };
 
 struct Read {
@@ -81,22 +81,22 @@ struct Read {
   bool operator==(const Read&) const = default;
 };
 
-// A write that does not also read the version before it covers the whole storage.
+// If the op does not also read the version before, the write covers the whole storage.
 struct Write {
   StorageId storage;
-  int32_t version = 1;  // The content afterwards.
-  StorageId may_take;   // Input whose address this output may take when that input ends here.
+  int32_t version = 1;  // After the write.
+  StorageId may_take;   // The output may take this input's address if the input ends here.
 
   bool operator==(const Write&) const = default;
 };
 
-// One allocation that a kernel makes. `live` counts in the kernel's own sequence of requests and
-// releases; an output is never released inside the kernel.
+// One allocation of a kernel. `live` counts positions in the kernel's sequence of requests and
+// releases; a kernel never releases its outputs.
 struct Request {
   int64_t size_bytes = 0;
   Interval live;
-  StorageId output;            // The written storage that it becomes; none for scratch.
-  bool is_any_thread = false;  // May come from a worker thread, so in any order.
+  StorageId output;            // The storage that it becomes; none for scratch.
+  bool is_any_thread = false;  // A worker thread may make it, so the order varies.
 
   bool operator==(const Request&) const = default;
 };
@@ -107,10 +107,10 @@ struct Form {
   CallId call;
   std::vector<Read> reads;
   std::vector<Write> writes;
-  std::vector<Request> requests;    // In order; also those of the outputs.
+  std::vector<Request> requests;    // In order; outputs included.
   int64_t time_ps = 0;              // Measured; picoseconds.
-  bool is_pure = false;             // May run again: overwrites only versions that it makes itself.
-  bool restores_generator = false;  // Draws again from the generator version that it reads.
+  bool is_pure = false;             // May run again: overwrites no version of another op.
+  bool restores_generator = false;  // Draws from the generator version that it reads.
   bool has_equal_bits = true;       // The same bits as forms[0] on this machine.
 
   bool operator==(const Form&) const = default;
@@ -144,31 +144,31 @@ struct Op {
   std::string name;  // "aten::addmm"
   Source source;
   OpKind kind = OpKind::Other;
-  int32_t repeat = -1;  // Which repeat (recurring sub-sequence) it belongs to; -1 for none.
+  int32_t repeat = -1;  // Its repeat (recurring sub-sequence of ops); -1: none.
   bool is_random = false;
   bool must_not_move = false;
-  bool is_optional = false;  // Runs only where some form that was chosen reads what it writes.
+  bool is_optional = false;  // Runs only if a chosen form reads its outputs.
   int64_t flops = 0;
-  int64_t bytes = 0;  // Bytes that the kernel moves at least.
+  int64_t bytes = 0;  // Least bytes that the kernel moves.
   std::vector<Form> forms;
 
   bool operator==(const Op&) const = default;
 };
 
-// What the runtime executes. Opaque to the core; equal text means equal calls.
+// The text that the runtime executes. The core only compares it: equal text, equal call.
 struct Call {
   std::string text;
 
   bool operator==(const Call&) const = default;
 };
 
-inline constexpr int64_t kAlignmentBytes = 64;  // As PyTorch has it on the CPU.
+inline constexpr int64_t kAlignmentBytes = 64;  // As in PyTorch on the CPU.
 inline constexpr int64_t kMostAlignmentBytes = 4096;
 
 struct Program {
   std::string name;
-  // Of every device address, a power of two: kernels pick their way by how addresses are aligned,
-  // so they have to be aligned as plain PyTorch's are on the device of the program.
+  // Of every device address; a power of two. It must be plain PyTorch's alignment on the device,
+  // because kernels choose their algorithm by the alignment of their operands.
   int64_t alignment_bytes = kAlignmentBytes;
   std::vector<Storage> storages;
   std::vector<Op> ops;

@@ -175,7 +175,7 @@ void add_form(Fingerprint& fingerprint, const Program& program, const Form& form
 
 std::string print_program(const Program& program) { return Printer(program).print(); }
 
-// Flops, bytes and sizes in codes stay out like times: they only estimate what things cost.
+// Flops, bytes and sizes in codes stay out, like times: they only estimate costs.
 std::string hash_program(const Program& program) {
   Fingerprint fingerprint;
   if (program.alignment_bytes != kAlignmentBytes) fingerprint.add(program.alignment_bytes);

@@ -1,7 +1,7 @@
 // Program <-> text file: one record a line, versioned, streamed.
 //
-// Short enough to write tests in, and 100,000 ops load in under a second. docs/program-format.md
-// describes it. print_program and parse_program are inverse to each other.
+// Tests can write it by hand, and 100,000 ops load in under a second. docs/program-format.md
+// describes it. parse_program(print_program(p)) gives p back.
 #pragma once
 
 #include <string>
@@ -17,8 +17,8 @@ std::string print_program(const Program& program);
 // Errors name the line and the word. The result is validated.
 Result<Program> parse_program(std::string_view text);
 
-// 16 hex digits that depend on everything that a plan depends on except times (not on names of
-// storages, sources or the program's own name).
+// 16 hex digits. They depend on everything that a plan's validity depends on, but not on times and
+// names.
 std::string hash_program(const Program& program);
 
 }  // namespace fitstep

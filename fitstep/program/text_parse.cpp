@@ -26,7 +26,7 @@ Error bad_file(const std::string& sentence) {
   return Error{ErrorCode::BadInput, "cannot read the program file: " + sentence};
 }
 
-// The enumerator up to `last` whose name is read next.
+// Reads the name of an enumerator, the last of which is `last`.
 template <class Kind>
 Kind read_kind(LineReader& line, Kind last, std::string_view what) {
   const std::string_view word = line.word(what);
@@ -37,7 +37,7 @@ Kind read_kind(LineReader& line, Kind last, std::string_view what) {
   return last;
 }
 
-// Ids are in the file for people; they must be the position there.
+// Reads an id, which must be the record's position in its list.
 void check_id(LineReader& line, size_t expected) {
   const int64_t id = line.number("an id");
   if (std::cmp_not_equal(id, expected)) {
@@ -160,7 +160,7 @@ class Parser {
   // REQUIRES: a line that is not blank.
   Status parse_line(std::string_view text, int64_t number) {
     LineReader line(text, number);
-    if (is_ended_) line.fail("nothing comes behind the end record");
+    if (is_ended_) line.fail("no record may follow the end record");
     if (line.accept("form")) {
       parse_form(line, number);
     } else if (line.accept("op")) {
@@ -202,7 +202,7 @@ class Parser {
   }
 
  private:
-  // "line 12: "; empty for what is wrong as a whole.
+  // "line 12: "; empty if the program as a whole is wrong.
   std::string line_of(const ProgramPlace& place) const {
     if (!place.storage.is_none()) {
       return fmt::format("line {}: ", storage_lines_[place.storage.index()]);
@@ -214,12 +214,12 @@ class Parser {
   }
 
   void parse_form(LineReader& line, int64_t number) {
-    if (program_.ops.empty()) return line.fail_back("a form belongs to the op in front of it");
+    if (program_.ops.empty()) return line.fail_back("a form needs an op in front of it");
     program_.ops.back().forms.push_back(read_form(line));
     op_lines_.back().push_back(number);
   }
 
-  // end calls 2 storages 5 ops 6: a lost line elsewhere shows here.
+  // "end calls 2 storages 5 ops 6": the counts show that no line was lost.
   void parse_end(LineReader& line) {
     check_count(line, "calls", program_.calls.size());
     check_count(line, "storages", program_.storages.size());
@@ -237,7 +237,7 @@ class Parser {
 
   Program program_;
   std::vector<int64_t> storage_lines_;
-  std::vector<std::vector<int64_t>> op_lines_;  // Per op, its own and those of its forms.
+  std::vector<std::vector<int64_t>> op_lines_;  // By op: its own line, then its forms'.
   bool is_ended_ = false;
 };
 
@@ -260,7 +260,7 @@ Result<Program> parse_program(std::string_view text) {
   std::string_view header = take_line(text);
   if (header.ends_with('\r')) header.remove_suffix(1);
   if (!header.starts_with(kFormat)) {
-    return bad_file(fmt::format("line 1 is not \"{}1\", so this is no program", kFormat));
+    return bad_file(fmt::format("line 1 is not \"{}1\", so this is not a program file", kFormat));
   }
   if (const std::string_view version = header.substr(kFormat.size()); version != "1") {
     return bad_file(

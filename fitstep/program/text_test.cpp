@@ -141,11 +141,11 @@ TEST(Text, NamesLineAndWordOfAFault) {
       {"reads 0.0", "reads 17.0", "line 11: invalid program: op 0 (f0) form 0 reads storage 17;"},
       {"\"f1\" matmul", "\"f1\" matmul repeat -2", "line 12: invalid program: op 1 (f1) belongs"},
       {"writes 1.1\n", "writes 1.1 requests 4\n", "line 11, word 11 (4): expected '@'"},
-      {"op 0 \"f0\" matmul\n", "", "line 10, word 1 (form): a form belongs to the op"},
+      {"op 0 \"f0\" matmul\n", "", "line 10, word 1 (form): a form needs an op"},
       {"op 1 \"f1\" matmul\n", "", "line 13, word 2 (2): ids count up by one; expected 1"},
       {"ops 6", "ops 7", "line 22, word 7 (7): the file has 6 ops"},
       {"end calls", "end cells", "line 22, word 2 (cells): expected \"calls\" and their number"},
-      {"ops 6\n", "ops 6\nname \"x\"\n", "line 23, word 1 (name): nothing comes behind the end"},
+      {"ops 6\n", "ops 6\nname \"x\"\n", "line 23, word 1 (name): no record may follow the end"},
   };
   for (const Edit& edit : edits) {
     std::string text(kPyramid);

@@ -1,4 +1,4 @@
-// validate(): walks the ops in program order with the version that every storage has there.
+// validate(): walks the ops in program order and keeps the current version of every storage.
 #include "fitstep/program/validate.h"
 
 #include <fmt/format.h>
@@ -19,8 +19,8 @@
 namespace fitstep {
 namespace {
 
-// Of one size, and of all storages and requests together: a plan may hold each of them many times,
-// and its verifier counts up to 2^62 bytes.
+// Limit of one size and of the sum of all sizes. A plan may hold each storage many times, and the
+// verifier counts up to 2^62 bytes.
 constexpr int64_t kMostBytes = int64_t{1} << 52;
 
 template <class... Arguments>
@@ -42,7 +42,7 @@ class Validator {
     const int64_t alignment_bytes = program_.alignment_bytes;
     if (alignment_bytes < 1 || alignment_bytes > kMostAlignmentBytes ||
         (alignment_bytes & (alignment_bytes - 1)) != 0) {
-      return bad_program("an alignment of {} bytes; it is a power of two, at most {}",
+      return bad_program("the alignment is {} bytes; it must be a power of two, at most {}",
                          alignment_bytes, kMostAlignmentBytes);
     }
     FITSTEP_TRY_STATUS(check_storages());
@@ -100,7 +100,8 @@ class Validator {
       return bad_program("{} has {} flops and moves {} bytes", label_op(), op.flops, op.bytes);
     }
     if (!op.forms.front().has_equal_bits) {
-      return bad_program("{}: form 0 is the default, so its bits are the default's", label_op());
+      return bad_program("{}: form 0 is the default form, so it cannot have other bits",
+                         label_op());
     }
     for (size_t i = 0; i < op.forms.size(); ++i) {
       place_.form = static_cast<int32_t>(i);
@@ -112,23 +113,24 @@ class Validator {
     return Done{};
   }
 
-  // An optional op makes new storages of the step's own and nothing else.
+  // An optional op may only write new temporary storages.
   Status check_leaves_no_trace(const Form& form, size_t form_index) const {
     if (!form.is_pure) {
-      return bad_program("{} form {} is not pure, so the op is not optional", label_op(),
+      return bad_program("{} form {} is not pure; every form of an optional op must be", label_op(),
                          form_index);
     }
     for (const Write& write : form.writes) {
       const Storage& storage = program_.storages[write.storage.index()];
       const bool is_new = write.version == 1 && !storage.has_content_at_start;
       if (is_new && storage.kind == StorageKind::Temporary && !storage.is_persistent) continue;
-      return bad_program("{} form {} writes {}, which others know; an optional op makes new ones",
-                         label_op(), form_index, label(write.storage));
+      return bad_program(
+          "{} form {} writes {}; an optional op may only write new temporary storages", label_op(),
+          form_index, label(write.storage));
     }
     return Done{};
   }
 
-  // Without any optional op the program still runs in its default forms.
+  // The default forms must run without any optional op.
   Status check_needs_no_optional(const Form& form) const {
     for (const Read& read : form.reads) {
       if (is_optional_[read.storage.index()] == 0 || read.kind == ReadKind::ShapeOnly) continue;
@@ -173,7 +175,7 @@ class Validator {
             "front writes it, or its storage is marked \"start\"",
             label_op(), form_index, label(read.storage));
       }
-      // Only the default form runs in program order; another form may read what can be made again.
+      // The default form runs in program order. Another may read what a plan can recompute.
       if (form_index == 0 && read.version != now) {
         return bad_program("{} form 0 reads version {} of {}, which version {} has overwritten",
                            label_op(), read.version, label(read.storage), now);
@@ -206,14 +208,14 @@ class Validator {
       FITSTEP_TRY_STATUS(check_id(write.may_take, form_index, "takes the address of"));
       if (write.may_take == write.storage ||
           std::ranges::count(form.reads, write.may_take, &Read::storage) == 0) {
-        return bad_program("{} form {} lets {} take the address of {}, which is no other input",
+        return bad_program("{} form {} lets {} take the address of {}, which is not another input",
                            label_op(), form_index, label(write.storage), label(write.may_take));
       }
     }
     return Done{};
   }
 
-  // Every form makes what the default makes; one that may run again may leave side effects out.
+  // Every form writes what the default form writes. A form that may run again may leave out some.
   Status check_same_writes(const Form& standard, const Form& form, size_t form_index) const {
     for (const Write& write : form.writes) {
       if (std::ranges::count(standard.writes, write.storage, &Write::storage) == 0) {
@@ -287,11 +289,11 @@ class Validator {
   }
 
   const Program& program_;
-  ProgramPlace& place_;            // Of what is being checked.
-  std::vector<int32_t> version_;   // Of every storage in front of the op that is being checked.
-  std::vector<char> is_optional_;  // By storage: whether an optional op has made it.
+  ProgramPlace& place_;            // The part being checked.
+  std::vector<int32_t> version_;   // By storage, before the op being checked.
+  std::vector<char> is_optional_;  // By storage: an optional op has written it.
   size_t op_ = 0;
-  int64_t sum_bytes_ = 0;  // Of what was checked.
+  int64_t sum_bytes_ = 0;  // Checked so far.
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// validate() for a reader, which knows on which line each part of the program stands.
+// validate() for a file reader: it also says which part of the program is wrong.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@
 
 namespace fitstep {
 
-// A storage, or an op; or a form of that op. None for what is wrong as a whole.
+// A storage, or an op, or a form of that op; none: the program as a whole.
 struct ProgramPlace {
   StorageId storage;
   OpId op;
   int32_t form = -1;
 };
 
-// As validate(program); where it fails, `place` says what is wrong.
+// As validate(program). After an error `place` is the part that is wrong.
 Status validate(const Program& program, ProgramPlace& place);
 
 }  // namespace fitstep

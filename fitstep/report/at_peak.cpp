@@ -21,7 +21,7 @@ struct Stay {
   int64_t end_ps = std::numeric_limits<int64_t>::max();
 };
 
-// From the action that first fills a residency to the end of the one that releases it.
+// From the first write of a residency to the end of the action that releases it.
 std::vector<Stay> find_stays(const Plan& plan, const LaneSpans& spans) {
   std::vector<Stay> stays(plan.residencies.size());
   for (size_t i = 0; i < stays.size(); ++i) {
@@ -64,7 +64,7 @@ Peak at_peak(const Program& program, const Plan& plan, const Timeline& timeline)
   std::ranges::sort(peak.storages, {}, [&](StorageId id) {
     return std::tuple(-program.storages[id.index()].size_bytes, id);
   });
-  // A late copy beside a new one.
+  // An older residency of the storage may still be leaving.
   peak.storages.erase(std::unique(peak.storages.begin(), peak.storages.end()), peak.storages.end());
   return peak;
 }

@@ -1,4 +1,4 @@
-// What lies on the device at the tick that holds most bytes.
+// The storages on the device at the tick with the most bytes.
 //
 //   bytes
 //     3 |         +-- a2 ---+
@@ -19,7 +19,7 @@
 namespace fitstep {
 
 struct Peak {
-  int32_t position = -1;  // Action of the compute lane, the first of several; -1 without any.
+  int32_t position = -1;  // The first compute action with the peak; -1: no actions.
   int64_t bytes = 0;
   std::vector<StorageId> storages;  // Largest first, then by id; homes and outputs included.
 };

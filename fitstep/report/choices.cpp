@@ -50,7 +50,7 @@ class ChoiceFinder {
   }
 
  private:
-  // A run that the program asks for; those beyond it are the plan's own.
+  // The first run of an op is the program's; later runs are recomputes.
   struct Use {
     int32_t position = 0;
     bool is_write = false;
@@ -72,7 +72,7 @@ class ChoiceFinder {
     }
   }
 
-  // The whole run counts for the largest of its outputs; the others come along.
+  // The time of a run counts for its largest output only.
   void count_recompute(const Form& form, int32_t position) {
     StorageId largest;
     for (const Write& write : form.writes) {
@@ -136,7 +136,7 @@ class ChoiceFinder {
     choice.again_ps = again_ps(StorageId(storage), writers);
   }
 
-  // The last writer, and those before it whose content it changes in place.
+  // The last writer, and earlier writers whose content it changes in place.
   std::optional<int64_t> again_ps(StorageId storage, const std::vector<Use>& writers) const {
     int64_t sum_ps = 0;
     for (size_t i = writers.size(); i-- > 0;) {
@@ -149,7 +149,7 @@ class ChoiceFinder {
     return std::nullopt;  // No op makes it: it comes from an earlier step.
   }
 
-  // The fastest form that makes the storage again without harm.
+  // The fastest form that may recompute the storage.
   static std::optional<int64_t> again_ps(StorageId storage, const Op& op) {
     std::optional<int64_t> least_ps;
     for (const Form& form : op.forms) {

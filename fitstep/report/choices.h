@@ -1,9 +1,9 @@
-// What a plan decided for every storage, and the numbers behind it: how long the storage lies
-// unused, what making it again would take, what was done instead.
+// A plan's choice for every storage, and its numbers: how long the storage is unused, how long a
+// recompute would take, and the copies and recomputes of the plan.
 //
-//   compute   f0 | f1 | ... | b1'| b0        a0 is used by f0 and b0; the gap lies between them
-//   a0        |==|<-- gap ------>|==|        keep: it stays; recompute: f0 runs again in front of
-//                                            b0; offload: it is copied away and back
+//   compute   f0 | f1 | ... | b1'| b0        f0 and b0 use a0; its gap lies between them. keep:
+//   a0        |==|<-- gap ------>|==|        a0 stays. recompute: f0 runs again before b0. offload:
+//                                            a0 is copied to a lower tier and back
 #pragma once
 
 #include <array>
@@ -19,10 +19,10 @@
 namespace fitstep {
 
 enum class Choice {
-  Home,       // Persistent, and always there.
-  Brief,      // Used without a gap: there is nothing to choose.
-  Keep,       // Stays across its gaps.
-  Recompute,  // Made again, once or more often.
+  Home,       // Persistent: parameters and other state.
+  Brief,      // Used without a gap: nothing to choose.
+  Keep,       // Stays on the device in its gaps.
+  Recompute,  // Recomputed, once or more often.
   Offload,    // Copied to another tier and back.
 };
 inline constexpr size_t kChoiceCount = 5;
@@ -30,21 +30,21 @@ inline constexpr size_t kChoiceCount = 5;
 struct StorageChoice {
   StorageId storage;
   Choice choice = Choice::Brief;
-  OpId maker;  // The first that writes it; none for what no op does.
+  OpId maker;  // The first op that writes it; none: no op does.
   int64_t size_bytes = 0;
-  int64_t gap_ps = 0;  // The longest time between two uses; of a persistent one, across steps too.
-  OpId before;         // The ops around that gap; none without one.
+  int64_t gap_ps = 0;  // Longest time between two uses; persistent: across steps.
+  OpId before;         // The ops around the gap; none: no gap.
   OpId after;
-  std::optional<int64_t> again_ps;  // Of its ops alone, to make it again; none: they cannot.
-  int64_t recomputes = 0;           // Runs beyond the first that write it,
+  std::optional<int64_t> again_ps;  // Time to recompute it; none: not possible.
+  int64_t recomputes = 0;           // Second and later runs that write it,
   int64_t recompute_ps = 0;         // and their time.
   int64_t copies = 0;               // Between tiers,
   int64_t copied_bytes = 0;         // and their bytes.
-  bool is_on_disk = false;          // For a while.
+  bool is_on_disk = false;          // Part of the time.
 };
 
-// One for every storage of the arena that has bytes, in order of ids. `timeline` is the plan's. A
-// storage that is both copied and made again is an Offload.
+// One entry for every storage of the arena that has bytes, by id. `timeline` is the plan's. A
+// storage that is copied and recomputed is an Offload.
 //
 // REQUIRES: verify() found no fault.
 std::vector<StorageChoice> storage_choices(const Program& program, const Plan& plan,
@@ -53,7 +53,7 @@ std::vector<StorageChoice> storage_choices(const Program& program, const Plan& p
 struct ChoiceTotal {
   int64_t storages = 0;
   int64_t bytes = 0;
-  int64_t disk_bytes = 0;  // Of those that are on the disk for a while.
+  int64_t disk_bytes = 0;  // Of storages that are on the disk part of the time.
 };
 
 // By choice.

@@ -1,10 +1,10 @@
-// When each residency lies on the device in a simulated step, in positions of the compute lane.
+// When each residency is on the device in a simulated step, in positions of the compute lane.
 //
 //   compute    f0   f1   f2   b2   b1   b0
-//   a0         |---------|                       leaves while f1 runs: [0, 2)
-//   a0, back                       |---------|   comes while b1 runs
+//   a0         |---------|                       evicted while f1 runs: [0, 2)
+//   a0, back                       |---------|   prefetched while b1 runs
 //
-// Scratch is one entry for each op that has some: the most that it holds at once.
+// Each op with scratch adds one entry: the most scratch that it holds at once.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ namespace fitstep {
 struct DeviceLife {
   ResidencyId residency;  // None for scratch.
   int64_t size_bytes = 0;
-  Interval live;  // Where an output took the bytes of an input, that is counted for the last time.
+  Interval live;  // If an output takes an input's bytes, the op counts for the input.
   bool comes_by_copy = false;
   bool goes_by_copy = false;
 };

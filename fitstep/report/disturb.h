@@ -1,9 +1,8 @@
-// The same step on another day: ops that take longer or shorter, links that are slower. For asking
-// how much of a plan's promised time depends on the numbers that it was made with. What it promises
-// about memory depends on none of them.
+// Changes op times and link rates at random, to see how a plan's time depends on the numbers it was
+// made with. Its memory does not depend on them.
 //
 //   planned    |f0 |f1 |f2 |b2 |b1 |b0 |
-//   another    |f0|f1  |f2 |b2  |b1 |b0|      each op times a number of its own in [least, most]
+//   disturbed  |f0|f1  |f2 |b2  |b1 |b0|      each op's time x a random factor in [least, most]
 #pragma once
 
 #include <cstdint>
@@ -14,19 +13,19 @@
 namespace fitstep {
 
 struct Disturbance {
-  double least_factor = 1.0;  // Of the time of an op; drawn evenly between
-  double most_factor = 1.0;   // these two, one number per op.
-  double rate_factor = 1.0;   // Of every rate of every link.
+  double least_factor = 1.0;  // Each op's time is multiplied by a
+  double most_factor = 1.0;   // uniform factor between these two.
+  double rate_factor = 1.0;   // Multiplies every rate of every link.
   uint64_t seed = 1;
 
   bool operator==(const Disturbance&) const = default;
 };
 
-// Only times change. All forms of an op get the same factor. Equal seeds draw equal numbers, in
-// order of ops, whatever the two factors are.
+// Changes times only. All forms of an op get the same factor. Equal seeds draw equal random
+// numbers, whatever the two factors are.
 Program disturb(Program program, const Disturbance& disturbance);
 
-// Only rates change; none falls below one byte per second.
+// Changes rates only; no rate falls below one byte per second.
 Machine disturb(Machine machine, const Disturbance& disturbance);
 
 }  // namespace fitstep

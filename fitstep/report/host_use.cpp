@@ -17,9 +17,9 @@ namespace {
 
 // One residency of the host. Times are picoseconds.
 struct Stay {
-  int64_t begin_ps = -1;   // The copy to it begins; -1: it has no room of its own.
+  int64_t begin_ps = -1;   // The copy to it begins; -1: no such copy.
   int64_t arrived_ps = 0;  // That copy ends.
-  int64_t wanted_ps = -1;  // The first copy from it begins; -1: there is none.
+  int64_t wanted_ps = -1;  // The first copy from it begins; -1: none.
   int64_t end_ps = 0;      // Its bytes are free.
 };
 
@@ -28,7 +28,7 @@ struct Change {
   int64_t bytes = 0;
 };
 
-// By residency; those of other tiers stay as they are.
+// By residency; entries of other tiers keep their defaults.
 std::vector<Stay> stays(const Plan& plan, const Timeline& timeline) {
   std::vector<Stay> found(plan.residencies.size(), Stay{.end_ps = timeline.total_ps});
   const LaneSpans spans(timeline);
@@ -54,7 +54,7 @@ std::vector<Stay> stays(const Plan& plan, const Timeline& timeline) {
 
 int64_t most(std::vector<Change> changes) {
   std::ranges::sort(changes, [](const Change& a, const Change& b) {
-    return a.at_ps != b.at_ps ? a.at_ps < b.at_ps : a.bytes < b.bytes;  // First what goes.
+    return a.at_ps != b.at_ps ? a.at_ps < b.at_ps : a.bytes < b.bytes;  // Ends first.
   });
   int64_t bytes = 0;
   int64_t most_bytes = 0;

@@ -1,12 +1,12 @@
-// Bytes on the host while a step runs: as plans keep them, and as they would be if a processor
-// coded what lies there for a while (vDNN++, section on compression).
+// Bytes on the host while a step runs: as the plan keeps them, and as they would be if the CPU
+// compressed idle storages there (vDNN++, section on compression).
 //
 //   copies     evict |====|                  |====| prefetch
-//   as kept          |##########################  |     room of the slab until it is back
-//   coded            |####|ccccccccccccccccc|####|      whole while a copy writes or reads it
+//   as kept          |##########################  |     its room on the host, until it is back
+//   coded            |####|ccccccccccccccccc|####|      plain while a copy writes or reads it
 //
-// Codes are those that the program knows of (Storage::zero_value_bytes); a storage without one
-// counts whole, and so do homes. Coding is counted as quick: the host does it beside the copies.
+// Sizes of codes come from the program (Storage::zero_value_bytes). Storages without a size, and
+// homes, count whole. Coding counts as free: the host codes beside the copies.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@
 namespace fitstep {
 
 struct HostUse {
-  int64_t most_bytes = 0;        // At one time, live; a slab has holes besides.
-  int64_t most_coded_bytes = 0;  // The same, coded.
+  int64_t most_bytes = 0;        // Most live bytes at one time, without holes.
+  int64_t most_coded_bytes = 0;  // As above, coded.
 };
 
 // REQUIRES: the plan is valid; `timeline` is simulate()'s.

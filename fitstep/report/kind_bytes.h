@@ -1,11 +1,11 @@
-// Bytes on the device by what they are, as papers on memory count them, op by op.
+// Bytes on the device by kind, op by op, as papers on memory count them.
 //
 //   bytes
-//     3 |      ###             gradients of maps, from the first op of the backward part on
-//     2 |   ######             maps: what the forward part makes
+//     3 |      ###             gradients of maps, in the backward part
+//     2 |   ######             maps: outputs of the forward part
 //     1 +--==========--        weights, their gradients, optimizer state, workspace
 //
-// The backward part begins with the first op whose name says so, as PyTorch's do.
+// The backward part begins with the first op that has "backward" in its name.
 #pragma once
 
 #include <array>
@@ -28,7 +28,7 @@ using KindBytes = std::array<int64_t, kByteKinds>;  // Indexed by ByteKind.
 std::vector<KindBytes> bytes_by_kind(const Program& program, const Plan& plan,
                                      const Timeline& timeline);
 
-// Over the time of a step, of the kinds in `kinds`.
+// Bytes of the kinds in `kinds`, over the time of a step.
 struct BytesOverTime {
   int64_t most_bytes = 0;
   int64_t average_bytes = 0;

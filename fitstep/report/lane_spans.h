@@ -1,4 +1,4 @@
-// The spans of a timeline by lane and position, as a plan counts its actions.
+// The spans of a timeline by lane and position, like the actions of a plan.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@ namespace fitstep {
 inline constexpr std::array<const char*, kLaneCount> kLaneNames = {"compute", "evict", "prefetch",
                                                                    "disk write", "disk read"};
 
-// Whether a table of all lanes names it: few plans use a disk, and the rest need no empty lines.
+// Whether tables list the lane: disk lanes only if the plan uses them.
 inline bool is_listed(const Plan& plan, size_t lane) {
   return lane <= static_cast<size_t>(Lane::Prefetch) || !plan.lanes[lane].empty();
 }

@@ -20,7 +20,7 @@ namespace {
 constexpr int64_t kUnitBytes = 512;
 constexpr int64_t kBaseBytes = 128 << 10;  // A base block is a multiple of this.
 
-// Free blocks by address; neighbours in one base block are one.
+// Free blocks by address; free neighbours in one base block are merged.
 class Pool {
  public:
   explicit Pool(bool merges) : merges_(merges) {}
@@ -86,7 +86,7 @@ class Pool {
   std::map<int64_t, int64_t> free_;
 };
 
-// Calls `fail` where a request finds no place; that says whether to try again.
+// Calls `fail` if a request finds no place; `fail` returns whether to try again.
 template <class Fail>
 void replay(const std::vector<PoolRequest>& requests, PoolRule rule, Pool& pool, Fail fail) {
   struct Taken {
@@ -181,7 +181,7 @@ std::vector<PoolRequest> pool_requests(const Program& program, const Plan& plan,
     events.push_back({life.live.end, {block, 0, false}});
     ++block;
   }
-  // What goes at a position has gone when others come.
+  // At a position, frees come before requests.
   std::ranges::stable_sort(events, {}, [](const Event& event) {
     return std::pair(event.position, event.request.size_bytes > 0);
   });

@@ -1,20 +1,17 @@
-// Pools: what allocators that decide one request at a time would need for the requests of a plan,
-// beside what it needs with its addresses. The heuristics of vDNN++.
+// Pool sizes: the memory that allocators of vDNN++, which decide one request at a time, need for
+// the requests of a plan. The plan itself has addresses, so it needs no pool.
 //
-//   expected    most bytes live at once          actual    what the pool must have, in the end
+//   expected    most bytes live at once          actual    the size that the pool needs
 //
-//   best fit       the smallest free block that is large enough, from its low end
-//   long right     what lives from the forward into the backward part without leaving, from the
-//   high
-//                  end of the right-most free block; it fails if that is too small
-//   growing        the pool grows by a base block where nothing fits; `merged`: base blocks lie
-//   side
-//                  by side, so that a block may span them
+//   best fit       uses the low end of the smallest free block that is large enough
+//   long right     puts blocks that stay from the forward into the backward part at the high end of
+//                  the last free block; fails if that free block is too small
+//   growing        adds a base block to the pool if nothing fits; `merged`: base blocks are
+//                  adjacent, so a block may span them
 //
-// The size is found as the authors find it: the exact sequence is replayed in a pool of the
-// expected size; where a request fails, the pool is made larger by what is missing, and all starts
-// over. Best fit is not monotonic, so that need not be the least size, nor does every larger one
-// work.
+// As in the paper, we replay the requests in a pool of the expected size. If a request fails, we
+// add the missing bytes to the pool and start over. Best fit is not monotonic: a smaller pool might
+// work, and a larger one might fail.
 #pragma once
 
 #include <cstdint>
@@ -28,14 +25,14 @@
 namespace fitstep {
 
 struct PoolRequest {
-  int32_t block = 0;       // Which the request makes, or gives back.
-  int64_t size_bytes = 0;  // 0 to give it back.
+  int32_t block = 0;       // The block that it allocates or frees.
+  int64_t size_bytes = 0;  // 0: frees the block.
   bool is_long_lived = false;
 };
 
 enum class PoolRule { BestFit, LongRight };
 
-// Of a pool: missing bytes at the first request that fails, or nothing if none does.
+// Bytes missing at the first request that fails in a pool of `pool_bytes`; none: all succeed.
 std::optional<int64_t> missing_bytes(const std::vector<PoolRequest>& requests, PoolRule rule,
                                      int64_t pool_bytes);
 
@@ -48,7 +45,7 @@ struct PoolSizes {
 };
 PoolSizes pool_sizes(const std::vector<PoolRequest>& requests);
 
-// Those of a simulated step, in order; homes left out, sizes in units of 512 bytes.
+// The requests of a simulated step, in order, without homes; sizes are multiples of 512 bytes.
 std::vector<PoolRequest> pool_requests(const Program& program, const Plan& plan,
                                        const Timeline& timeline);
 

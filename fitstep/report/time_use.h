@@ -1,8 +1,8 @@
-// Where the time of a simulated step goes: what each lane does, what it waits for, what crosses
+// Where the time of a simulated step goes: the work and the waits of each lane, and the traffic of
 // each link.
 //
-//   compute   |f0 |f1 |......|b1 |b0 |      the dots are a stall of compute; its cause is the
-//   prefetch          |--a1--|              prefetch of a1, which ended last
+//   compute   |f0 |f1 |......|b1 |b0 |      dots: compute stalls and waits for the last
+//   prefetch          |--a1--|              action to end, the prefetch of a1
 #pragma once
 
 #include <array>
@@ -17,12 +17,12 @@
 
 namespace fitstep {
 
-// All of it together is the step's time.
+// The sum is the step's time.
 struct ComputeUse {
-  int64_t first_ps = 0;      // Ops for the first time, alone on the machine, without their starts.
-  int64_t recompute_ps = 0;  // Ops again.
-  int64_t launch_ps = 0;     // Starts of ops and of copies on this lane.
-  int64_t slowed_ps = 0;     // Longer beside copies than alone.
+  int64_t first_ps = 0;      // First runs of ops, without launches and slowdown.
+  int64_t recompute_ps = 0;  // Further runs of ops.
+  int64_t launch_ps = 0;     // Launches of ops and of copies on this lane.
+  int64_t slowed_ps = 0;     // Extra time of ops while copies run.
   int64_t stall_ps = 0;      // Waits for other lanes.
   int64_t tail_ps = 0;       // After the last op, until the last copy has ended.
 };
@@ -30,8 +30,8 @@ struct ComputeUse {
 // A lane waited before this action.
 struct Stall {
   ActionRef action;
-  ActionRef cause;    // What it waits for that ended last.
-  StorageId storage;  // Which that copies; none where it runs an op.
+  ActionRef cause;    // The last of its waits to end.
+  StorageId storage;  // The storage that the cause copies; none: it runs an op.
   int64_t time_ps = 0;
 };
 
@@ -60,7 +60,7 @@ struct TimeUse {
   std::vector<LinkUse> links;  // One per link of the machine.
 };
 
-// REQUIRES: verify() found no fault; `timeline` is what simulate() makes of all three.
+// REQUIRES: verify() found no fault; `timeline` is simulate() of all three.
 TimeUse time_use(const Program& program, const Plan& plan, const Machine& machine,
                  const Timeline& timeline);
 

@@ -1,7 +1,7 @@
 // A simulated step as a trace that Perfetto (ui.perfetto.dev) and chrome://tracing open: one track
 // per lane, and the bytes on the device as a counter.
 //
-//   compute   |f0 |f1 |f2 |b2 |f1'|b1 |b0 |      a recompute is named "f1 (again)"
+//   compute   |f0 |f1 |f2 |b2 |f1'|b1 |b0 |      a recompute is "f1 (again)"
 //   evict             |-a1-|
 //   device    _/^^^^^^\_/^^\____
 #pragma once
@@ -14,7 +14,7 @@
 
 namespace fitstep {
 
-// JSON in the Trace Event Format; times in microseconds, as that format wants them.
+// JSON in the Trace Event Format; times in microseconds.
 //
 // REQUIRES: verify() found no fault; `timeline` is the plan's.
 std::string print_trace(const Program& program, const Plan& plan, const Timeline& timeline);

@@ -70,7 +70,7 @@ char* Answers::take_loan(int64_t size_bytes) {
   return at;
 }
 
-// For bytes that another request still has.
+// True if another request still has bytes of this one.
 bool Answers::waits(size_t index) const {
   return std::ranges::any_of(expected_[index].after_release_of, [this](int32_t other) {
     return state_[static_cast<size_t>(other)] == 1;
@@ -87,9 +87,9 @@ bool Answers::may_serve_less(size_t index, int64_t size_bytes) const {
          !waits(index);
 }
 
-// Index of the expected request that this one is; the number of them if it is unforeseen. A request
-// that may come from any thread may also come in any order. One of just that size goes before one
-// that would do with less, which may be left out.
+// Index of the expected request with this size; expected_.size() if the request is unforeseen.
+// Requests of any thread may come in any order. An equal size is taken before a larger expected
+// request that may be less.
 size_t Answers::find_expected(int64_t size_bytes) const {
   const size_t count = expected_.size();
   size_t found = count;
@@ -171,7 +171,8 @@ Status ArenaRanges::add(const char* base, int64_t size_bytes) {
     range.end = reinterpret_cast<uintptr_t>(base) + static_cast<uintptr_t>(size_bytes);
     return Done{};
   }
-  return Error{ErrorCode::Device, "64 arenas are open; close() compiled steps that are not used"};
+  return Error{ErrorCode::Device,
+               "64 arenas are open; call close() on compiled steps that you no longer use"};
 }
 
 void ArenaRanges::remove(const char* base) {

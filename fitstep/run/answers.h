@@ -1,13 +1,13 @@
-// What a thread that runs steps answers when its kernels ask for memory, whatever device it is of.
+// Answers the memory requests of kernels while a thread runs a step, on any device.
 //
-// During an op requests are answered from the plan, in order; beside ops, from addresses on loan if
-// there are any; all else is for ordinary memory. An allocator asks here first:
+// During an op the plan answers its requests, in order. Between ops lent addresses answer, if there
+// are any. All other requests use ordinary memory. An allocator asks here first:
 //
 //   expected     64 B @ 0   128 B @ 64      request 64 B -> 0, 128 B -> 64
-//   unexpected   request 96 B -> the reserve, counted; if it is full -> ordinary memory, a
-//   violation; above the most that may be unforeseen -> refused
+//   unforeseen   request 96 B -> the reserve; reserve full -> ordinary memory, a violation; larger
+//                than set_most_unforeseen() -> refused
 //
-// Worker threads of kernels share the answers of the thread that called them.
+// Worker threads of a kernel share the answers of the thread that called the kernel.
 #pragma once
 
 #include <array>
@@ -25,20 +25,20 @@
 
 namespace fitstep {
 
-// One request that a kernel is expected to make, and the address that answers it.
+// A request that a kernel will make, and its address.
 struct Expected {
   int64_t size_bytes = 0;
-  char* address = nullptr;  // Null: ordinary memory (an output that the user gets).
+  char* address = nullptr;  // Null: ordinary memory (an output for the user).
   bool is_any_thread = false;
-  bool is_reusable = false;               // Answers again once it was released.
-  bool may_be_less = false;               // Or left out: kernels may find a way with less scratch.
+  bool is_reusable = false;               // May answer again after its release.
+  bool may_be_less = false;               // Or missing: a kernel may need less scratch.
   std::vector<int32_t> after_release_of;  // Requests whose bytes it reuses.
 };
 
-// What was asked for, or given back.
+// A request or a release.
 struct MemoryEvent {
   bool is_release = false;
-  int32_t thread = 0;  // 0 is the one that runs the op; its kernels' workers follow.
+  int32_t thread = 0;  // 0: the thread that runs the op; others: its worker threads.
   int64_t size_bytes = 0;
   void* address = nullptr;
 };
@@ -49,50 +49,48 @@ struct AllocatorCounters {
   int64_t unforeseen_bytes = 0;
   int64_t violations = 0;  // Served from ordinary memory.
   int64_t violation_bytes = 0;
-  int64_t refused = 0;  // Served by nobody; the kernel had to find another way.
+  int64_t refused = 0;  // Not served: the kernel had to use another algorithm.
 };
 
 struct Answer {
-  char* address = nullptr;  // Null: ordinary memory has to serve it,
-  bool is_refused = false;  // or nobody.
+  char* address = nullptr;  // Null: use ordinary memory,
+  bool is_refused = false;  // or refuse.
 };
 
 class Answers {
  public:
   static constexpr int64_t kNoMost = std::numeric_limits<int64_t>::max();
 
-  // `alignment_bytes` is that of addresses in the reserve and on loan.
+  // `alignment_bytes`: of addresses in the reserve and of lent addresses.
   explicit Answers(int64_t alignment_bytes) : alignment_bytes_(alignment_bytes) {}
   Answers(const Answers&) = delete;
   Answers& operator=(const Answers&) = delete;
 
-  // From here to end_op(), requests are answered by `expected`, in order.
+  // Until end_op(), `expected` answers the requests, in order.
   // REQUIRES: `expected` outlives the op; no op is under way.
   void begin_op(std::span<const Expected> expected);
   void end_op();
 
-  // The reserve that unforeseen requests of an op are served from; empty again at each begin_op().
+  // The reserve serves unforeseen requests of an op. Each begin_op() empties it.
   void set_reserve(char* address, int64_t size_bytes);
 
-  // Larger requests that no op expects are refused from here on, wherever there is room for them,
-  // unless they are of one of the `spared` sizes.
-  // REQUIRES: `spared` stays as it is until the next call.
+  // From here on unforeseen requests of more than `size_bytes` are refused, unless their size is
+  // one of `spared`. REQUIRES: `spared` does not change until the next call.
   void set_most_unforeseen(int64_t size_bytes, std::span<const int64_t> spared = {}) {
     most_unforeseen_bytes_ = size_bytes;
     spared_ = spared;
   }
   int64_t most_unforeseen_bytes() const { return most_unforeseen_bytes_; }
 
-  // What each byte holds that is handed out from here on; none: whatever it held before.
+  // From here on fills bytes that are handed out with `content`; none: leaves them as they are.
   void set_content(std::optional<char> content) { content_ = content; }
   std::optional<char> content() const { return content_; }
 
-  // Lends free addresses: until take_back(), requests that no op expects are served from there
-  // while they fit.
+  // Lends free addresses: until take_back() they serve unforeseen requests that fit.
   // REQUIRES: nothing uses [base, base + size) meanwhile.
   void lend(char* base, int64_t size_bytes);
 
-  // Ends the loan; the bytes of it that are still in use, which have to be 0 for a loan well used.
+  // Ends the loan. Returns its bytes that are still in use; they must be 0.
   int64_t take_back();
 
   // Records all requests and releases until the next call.
@@ -100,7 +98,7 @@ class Answers {
   std::vector<MemoryEvent> stop_log();
   bool is_logging() const { return is_logging_; }
 
-  // For allocators. `note_request` gets the address that was handed out in the end.
+  // For allocators. Pass note_request() the address that was finally used.
   Answer answer(int64_t size_bytes);
   void note_request(int32_t thread, void* address, int64_t size_bytes);
   void note_release(int32_t thread, void* address, int64_t size_bytes);
@@ -108,7 +106,7 @@ class Answers {
   AllocatorCounters& counters() { return counters_; }
 
  private:
-  // What is asked for is little and soon answered, so waiting threads need not sleep.
+  // Answers take little time, so waiting threads spin.
   class SpinLock {
    public:
     void lock() {
@@ -122,7 +120,7 @@ class Answers {
   };
   using Lock = std::lock_guard<SpinLock>;
 
-  // Addresses on loan, first fit. Few requests are live at once: those of one op.
+  // Lent addresses, first fit. Few requests are live at once.
   struct Loan {
     char* begin = nullptr;
     char* end = nullptr;
@@ -156,10 +154,10 @@ class Answers {
   AllocatorCounters counters_;
 };
 
-// Which addresses are an arena's: releasing them frees nothing. Any thread may ask at any time.
+// The addresses of arenas: releasing them frees nothing. Any thread may ask at any time.
 class ArenaRanges {
  public:
-  // Fails when more are open than there is room for (64).
+  // Error: 64 arenas are open already.
   Status add(const char* base, int64_t size_bytes);
   void remove(const char* base);
   bool contains(const void* address) const;
@@ -170,7 +168,7 @@ class ArenaRanges {
     std::atomic<uintptr_t> end = 0;
   };
   std::array<Range, 64> ranges_;
-  std::mutex mutex_;  // Of those who change them.
+  std::mutex mutex_;  // Guards changes.
 };
 
 }  // namespace fitstep

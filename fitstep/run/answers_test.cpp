@@ -252,7 +252,8 @@ TEST(ArenaRanges, HaveRoomForSixtyFourAndSayWhatToDoThen) {
   for (size_t i = 0; i < 64; ++i) ASSERT_TRUE(ranges.add(memory.data() + i, 1).has_value());
   const Status full = ranges.add(memory.data() + 64, 1);
   ASSERT_FALSE(full.has_value());
-  EXPECT_EQ(full.error().message, "64 arenas are open; close() compiled steps that are not used");
+  EXPECT_EQ(full.error().message,
+            "64 arenas are open; call close() on compiled steps that you no longer use");
   ranges.remove(memory.data() + 5);
   EXPECT_TRUE(ranges.add(memory.data() + 64, 1).has_value());
 }

@@ -1,9 +1,8 @@
-// An arena is one reservation on a device; a plan's offsets become addresses in it. In a process
-// that was forked from the one that made it the same addresses are other memory: there nothing of
-// it is given back or changed.
+// An arena is one reservation on a device; a plan's offsets become addresses in it. In a forked
+// child these addresses are other memory, so there the arena releases and changes nothing.
 //
 //   base                        capacity
-//   | homes | residencies, scratch  |     every offset + size lies in here, or is refused
+//   | homes | residencies, scratch  |     address() refuses what lies outside
 #pragma once
 
 #include <sys/types.h>
@@ -31,15 +30,15 @@ class Arena {
   char* base() const { return base_; }
   int64_t size_bytes() const { return size_bytes_; }
 
-  // The address of [offset, offset + size), which must lie inside the arena.
+  // The address of [offset, offset + size). Error: it is not inside the arena.
   Result<char*> address(int64_t offset_bytes, int64_t size_bytes) const;
 
-  // Gives bytes inside the arena back to the device; their addresses stay reserved.
+  // Gives bytes back to the device; their addresses stay reserved.
   void discard(char* begin, int64_t size_bytes) {
     if (is_ours()) device_->discard(begin, size_bytes);
   }
 
-  // Lets processes that are forked from now on have a copy of it.
+  // Processes forked from now on get a copy of the arena.
   void enter_forks() {
     if (is_ours()) device_->set_in_forks(base_, size_bytes_, true);
   }

@@ -1,7 +1,6 @@
-// What codes would make of copies, found out from samples: of the begin of every half MiB, which
-// stands for the whole.
+// Estimates the size of copies in codes from samples: the first 32 KiB of every half MiB.
 //
-//   copy      |s-------|s-------|s----|        s: 32 KiB, encoded into memory of the sampler's
+//   copy      |s-------|s-------|s----|        s: sample, encoded into the sampler's own memory
 #pragma once
 
 #include <atomic>
@@ -15,15 +14,14 @@
 
 namespace fitstep {
 
-// For one lane. Between its calls nothing is allocated.
+// For one lane. Calls allocate nothing.
 class CodeSamples {
  public:
-  // From a call of the first to one of the second, copies are looked at.
+  // Copies are sampled from begin() to end().
   void begin();
   void end() { is_on_ = false; }
 
-  // A part of a copy, in order; the first one begins at 0. Fills in what the codes would make of
-  // all of the copy, as far as has been seen.
+  // Samples the next part of a copy. Updates `size` to the estimate for all parts so far.
   void look(std::span<const char> part, bool is_first, CopySize& size);
 
  private:
@@ -31,8 +29,8 @@ class CodeSamples {
 
   std::atomic<bool> is_on_ = false;
   Coder coder_;
-  std::vector<char> coded_;  // What it makes.
-  // Of the copy so far.
+  std::vector<char> coded_;  // Output of coder_.
+  // Of the parts so far.
   int64_t plain_bytes_ = 0;
   int64_t zero_value_bytes_ = 0;
   int64_t zstd_bytes_ = 0;

@@ -19,7 +19,7 @@
 namespace fitstep {
 namespace {
 
-constexpr int kLevel = 1;  // zstd's fastest with a size that is worth it.
+constexpr int kLevel = 1;  // The fastest level of zstd with a useful size.
 
 using Mask = uint32_t;
 
@@ -28,7 +28,7 @@ size_t masks_size(size_t size) {
   return (word_count(size) + kGroupWords - 1) / kGroupWords * sizeof(Mask);
 }
 
-// The last words, fewer than a group: in one that is filled up with zeros.
+// Codes the last words, fewer than a group, in a group filled up with zeros.
 struct LastGroup {
   std::array<char, kGroupBytes> words{};
   std::array<char, 2 * kGroupBytes> coded{};
@@ -81,7 +81,7 @@ bool decode_zero_value(std::span<const char> from, std::span<char> to) {
     if (rest.size() < kept || (words < kGroupWords && mask >> words != 0)) return false;
     if (words == kGroupWords && rest.size() >= kGroupBytes) {
       groups.unpack(mask, rest.data(), to.data());
-    } else {  // Near the end, where neither has a whole group's bytes.
+    } else {  // Near the end: a whole group does not fit.
       LastGroup last;
       std::memcpy(last.coded.data(), rest.data(), kept);
       groups.unpack(mask, last.coded.data(), last.words.data());
@@ -116,7 +116,7 @@ int64_t most_coded_bytes(Code code, int64_t size_bytes) {
   return size_bytes;
 }
 
-// By this class's own ways: tests count the calls of steps.
+// Not virtual: tests count the virtual calls of steps.
 bool Coder::prepare(Code code, int64_t most_bytes) {
   if (code != Code::Zstd) return true;
   const std::vector<char> zeros(static_cast<size_t>(most_bytes), 0);

@@ -1,14 +1,14 @@
-// Codecs make what is copied to a tier below smaller, and bring every bit of it back.
+// Lossless codecs for copies to lower tiers.
 //
-//   words       1.5  0.0  0.0 -0.0  NaN  0.0 ...        zero value: a bit per word of 4 bytes says
-//   mask         1    0    0    1    1    0  ...        whether any of its bits is set; only such
-//   coded      | masks | 1.5 -0.0 NaN ... | tail |      words follow. -0.0 is one of them. Many at
-//                                                       once where there is AVX2 or AVX-512
+//   words       1.5  0.0  0.0 -0.0  NaN  0.0 ...        zero value: a mask bit per word of 4 bytes
+//   mask         1    0    0    1    1    0  ...        says whether any bit of the word is set;
+//   coded      | masks | 1.5 -0.0 NaN ... | tail |      only those words follow (-0.0 is one). Uses
+//                                                       AVX2 or AVX-512 if the CPU has them
 //
-//   zstd        at its fastest level: for what repeats in other ways
+//   zstd        at its fastest level: for other repetitions
 //
-// How much smaller depends on the content, so plans count on nothing: whoever encodes says how much
-// room there is, and keeps the bytes as they are where the code needs more.
+// The size of a code depends on the content, so plans keep room for the plain bytes. The caller
+// says how much room there is, and keeps the plain bytes if the code needs more.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@
 
 namespace fitstep {
 
-// The most that a code makes of `size_bytes`.
+// The largest size of a code of `size_bytes`.
 int64_t most_coded_bytes(Code code, int64_t size_bytes);
 
 // Encodes and decodes for one thread at a time. Virtual, so that tests can make the n-th call fail.
@@ -31,16 +31,16 @@ class Coder {
   Coder& operator=(const Coder&) = delete;
   virtual ~Coder();
 
-  // Takes the memory that a code needs for so many bytes at once, so that neither of these
-  // allocates afterwards. False where there is none; they try again then.
+  // Allocates the memory for coding up to `most_bytes` at once; encode() and decode() then allocate
+  // nothing. False: no memory; both will try again.
   bool prepare(Code code, int64_t most_bytes);
 
-  // The bytes written to `to`; -1, with anything in `to`, where it is too small or coding failed.
-  // REQUIRES: a code that is not None, and the two do not overlap.
+  // Returns the bytes written to `to`; -1 if `to` is too small or coding failed: `to` is undefined.
+  // REQUIRES: `code` is not None; `from` and `to` do not overlap.
   virtual int64_t encode(Code code, std::span<const char> from, std::span<char> to);
 
-  // False, with anything in `to`, where `from` cannot be the code of so many bytes. Whatever `from`
-  // holds, nothing is read or written outside the two.
+  // Returns false, with `to` undefined, if `from` is not a code of to.size() bytes. Whatever `from`
+  // holds, decode() reads and writes nothing outside `from` and `to`.
   virtual bool decode(Code code, std::span<const char> from, std::span<char> to);
 
  private:
@@ -48,7 +48,7 @@ class Coder {
   std::unique_ptr<Contexts> contexts_;  // zstd's.
 };
 
-// Makes what somebody codes with.
+// Makes a Coder.
 using CoderMaker = std::function<std::unique_ptr<Coder>()>;
 
 }  // namespace fitstep

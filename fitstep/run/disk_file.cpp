@@ -38,7 +38,7 @@ int64_t whole_blocks(int64_t size_bytes) {
 
 }  // namespace
 
-// One storage on its way. Threads take piece after piece until there is none, or one has failed.
+// One storage in transfer. Threads take piece after piece until all are done or one has failed.
 // Seeds tell pieces apart, so their checksums can be added up in any order.
 class DiskFile::Transfer {
  public:
@@ -53,8 +53,8 @@ class DiskFile::Transfer {
         std::span(way_.hands).first(std::min(way_.hands.size(), static_cast<size_t>(pieces_)));
     for (Hand& hand : hands) {
       hand.transfer = this;
-      if (&hand == &hands.front()) continue;  // That one is this thread's.
-      // A system without another thread is slower here, not broken.
+      if (&hand == &hands.front()) continue;  // This thread uses the first hand.
+      // If no thread can start, the transfer is only slower.
       hand.is_started = pthread_create(&hand.thread, nullptr, &help, &hand) == 0;
     }
     if (!hands.empty()) move_pieces(hands.front());
@@ -91,7 +91,7 @@ class DiskFile::Transfer {
     }
   }
 
-  // The checksum; where there is a code that stands with the piece.
+  // The checksum; in a code the piece keeps it.
   Result<uint64_t> move_piece(int64_t piece, const Hand& hand) const {
     const int64_t begin_bytes = piece * file_.options_.piece_bytes;
     const auto size =
@@ -111,7 +111,7 @@ class DiskFile::Transfer {
     return has_code ? 0 : it.checksum;
   }
 
-  // Into staging, if that saves a block.
+  // Encodes into staging, if that saves a block.
   CodedPiece encode(const Part& part, const Hand& hand) const {
     const auto size = static_cast<int64_t>(part.bytes.size());
     const int64_t room_bytes = whole_blocks(size) - kDiskBlockBytes;
@@ -130,7 +130,7 @@ class DiskFile::Transfer {
     return file_.move(way_, staging, part.offset_bytes, blocks_bytes);
   }
 
-  // What is in a code is compared before it is decoded.
+  // Compares the checksum of a coded piece before decoding it.
   Status read(const Part& part, const Hand& hand, CodedPiece& it) const {
     FITSTEP_TRY_STATUS(
         file_.move(way_, hand.staging.get(), part.offset_bytes, whole_blocks(it.size_bytes)));
@@ -160,9 +160,9 @@ class DiskFile::Transfer {
 
   DiskFile& file_;
   Way& way_;
-  const Place& place_;  // Its memory is only read from where the way is to the drive.
+  const Place& place_;  // Writes to the drive only read its memory.
   int64_t pieces_;
-  std::mutex mutex_;  // Of what follows.
+  std::mutex mutex_;  // Guards the members below.
   int64_t next_ = 0;
   uint64_t checksum_ = 0;
   std::optional<Error> failure_;
@@ -171,9 +171,10 @@ class DiskFile::Transfer {
 Result<std::shared_ptr<DiskFile>> DiskFile::open(DiskFileOptions options) {
   if (options.piece_bytes <= 0 || options.piece_bytes % kDiskBlockBytes != 0 ||
       options.pieces < 1) {
-    return Error{ErrorCode::BadInput,
-                 fmt::format("{} pieces of {} bytes: there is at least one, of a multiple of {}",
-                             options.pieces, options.piece_bytes, kDiskBlockBytes)};
+    return Error{
+        ErrorCode::BadInput,
+        fmt::format("{} pieces of {} bytes; give at least one piece, of a multiple of {} bytes",
+                    options.pieces, options.piece_bytes, kDiskBlockBytes)};
   }
   std::shared_ptr<DiskFile> file(new DiskFile(std::move(options)));
   FITSTEP_TRY_STATUS(file->make());
@@ -192,7 +193,7 @@ Status DiskFile::make() {
   constexpr int kMostNames = 1000;
   process_ = getpid();
   int failure = open_at(options_.folder, O_TMPFILE);
-  // Not every file system has files without a name, and old kernels take that for a folder.
+  // Some file systems have no files without a name; old kernels then open a folder.
   const bool has_name = failure == -EOPNOTSUPP || failure == -EISDIR || failure == -EINVAL;
   if (has_name) failure = -EEXIST;
   for (int i = 0; i < kMostNames && failure == -EEXIST; ++i) {
@@ -210,9 +211,9 @@ int DiskFile::open_at(const std::string& path, int flags) {
   flags |= O_RDWR | O_CLOEXEC;
   is_direct_ = true;
   file_ = options_.calls->open(path.c_str(), flags | O_DIRECT);
-  if (file_ == -EINVAL) {  // Not every file system can do without its cache.
+  if (file_ == -EINVAL) {  // Some file systems have no direct I/O.
     is_direct_ = false;
-    // Some make it before they refuse.
+    // Some make the file before they refuse.
     if ((flags & O_CREAT) != 0) options_.calls->unlink(path.c_str());
     file_ = options_.calls->open(path.c_str(), flags);
   }
@@ -241,9 +242,9 @@ Status DiskFile::reserve(int64_t size_bytes) {
   const int64_t blocks_bytes = whole_blocks(size_bytes);
   if (blocks_bytes <= size_bytes_) return Done{};
   if (getpid() != process_) {
-    return Error{ErrorCode::Device,
-                 fmt::format("the file in {} is that of the process which has forked this one",
-                             options_.folder)};
+    return Error{
+        ErrorCode::Device,
+        fmt::format("the file in {} belongs to the process that forked this one", options_.folder)};
   }
   int failure = 0;
   do {
@@ -263,7 +264,7 @@ Status DiskFile::reserve(int64_t size_bytes) {
   return reserved;
 }
 
-// Where blocks can only be had by writing to them.
+// For file systems that allocate blocks only by writing.
 Status DiskFile::fill(int64_t begin_bytes, int64_t end_bytes) {
   char* zeros = to_.hands.front().staging.get();
   std::memset(zeros, 0, static_cast<size_t>(options_.piece_bytes));
@@ -291,10 +292,10 @@ Error DiskFile::error(const Way& way, int64_t offset_bytes, int64_t size_bytes,
       ErrorCode::Device,
       fmt::format("cannot {} {} at byte {} of the file in {} ({})", way.verb,
                   format_bytes(size_bytes), offset_bytes, options_.folder,
-                  failure >= 0 ? "nothing more comes" : std::strerror(static_cast<int>(-failure)))};
+                  failure >= 0 ? "no more bytes came" : std::strerror(static_cast<int>(-failure)))};
 }
 
-// All blocks of a piece, however many calls that takes. Direct calls go on from whole blocks.
+// Moves all blocks of a piece with as many calls as needed. Direct calls continue at whole blocks.
 Status DiskFile::move(Way& way, char* memory, int64_t offset_bytes, int64_t size_bytes) {
   constexpr int kMostVainCalls = 16;
   int vain_calls = 0;
@@ -325,7 +326,7 @@ Result<uint64_t> DiskFile::transfer(Way& way, const Place& place) {
     const int settled = options_.calls->settle(file_);
     if (settled != 0) return error(way, place.offset_bytes, place.size_bytes, settled);
   }
-  options_.calls->forget(file_, place.offset_bytes, place.size_bytes);  // Only a wish.
+  options_.calls->forget(file_, place.offset_bytes, place.size_bytes);  // May fail: only a hint.
   return checksum;
 }
 

@@ -1,18 +1,18 @@
-// The disk tier: one file in a folder of the user's, which nobody else can see and which is gone
-// with the process.
+// The disk tier: one file in a folder of the user. The file has no name, so no other process can
+// open it, and it ends with the process.
 //
 //   storage   |------ piece 0 ------|------ piece 1 ------|- 2 -|      of any size, at any address
 //   staging        memory A              memory B           A          copy and checksum of one
 //   file      | 4096 | 4096 | ...                         |....|       beside the I/O of another
 //
-// Transfers go past the system's page cache where the file system can; where it cannot (a tmpfs),
-// what was written is forced out and forgotten. Blocks are allocated in advance, so a full disk is
-// found before the first step. A checksum is taken of what is written and compared with what comes
-// back: a drive that returns other bytes is an error, not a wrong number.
+// Transfers use direct I/O if the file system can. If not (a tmpfs), each write is synced and
+// dropped from the page cache. Blocks are allocated in advance, so a full disk is an error before
+// the first step. Reads compare a checksum with that of the write: a drive that returns other bytes
+// is an error, not a wrong number.
 //
-// In a code (codecs.h) a piece is encoded where it would be copied to staging, and takes only the
-// blocks that it then needs; what codes make no smaller is written as it is. Pieces begin where
-// they begin anyway, so there is room for the worst case, and less goes to the drive and back:
+// In a code (codecs.h) a piece is encoded into staging and takes only the blocks that it needs; a
+// piece that the code does not make smaller is written plain. Each piece keeps its offset, so there
+// is room for the worst case, and less is transferred:
 //
 //   file      |coded|             |coded  |           |..|
 #pragma once
@@ -37,64 +37,63 @@
 
 namespace fitstep {
 
-inline constexpr int64_t kDiskBlockBytes = kDiskAlignmentBytes;  // Of offsets and transfers.
+inline constexpr int64_t kDiskBlockBytes = kDiskAlignmentBytes;  // Unit of offsets and transfers.
 
 struct DiskFileOptions {
   std::string folder;
-  int64_t piece_bytes = int64_t{1} << 20;  // A multiple of blocks.
-  int32_t pieces = 2;  // In flight in each direction, each on a thread with memory of its own.
+  int64_t piece_bytes = int64_t{1} << 20;  // A multiple of kDiskBlockBytes.
+  int32_t pieces = 2;                      // In flight per direction, each on its own thread.
   bool has_checksums = true;
   std::shared_ptr<FileCalls> calls = std::make_shared<FileCalls>();
   CoderMaker make_coder = [] { return std::make_unique<Coder>(); };
 };
 
-// What was written of one piece in a code, for reading it back.
+// Describes a piece written in a code, for reading it.
 struct CodedPiece {
   int64_t size_bytes = 0;  // In the file.
   bool is_coded = false;
   uint64_t checksum = 0;
 };
 
-// What was asked of the drive so far, in whole blocks.
+// Bytes written and read so far, in whole blocks.
 struct DiskTraffic {
   int64_t written_bytes = 0;
   int64_t read_bytes = 0;
-  bool is_direct = true;  // Past the page cache.
+  bool is_direct = true;  // Direct I/O.
 };
 
 class DiskFile {
  public:
-  // Makes the file without a name, or unlinks it at once. An error names the folder and says why it
-  // cannot be.
+  // Makes a file without a name, or unlinks it at once. An error names the folder and the reason.
   static Result<std::shared_ptr<DiskFile>> open(DiskFileOptions options);
 
   DiskFile(const DiskFile&) = delete;
   DiskFile& operator=(const DiskFile&) = delete;
   ~DiskFile();
 
-  // Sees to it that the file has `size_bytes`, each with a block on the drive. On an error, which a
-  // forked child always gets, it is as it was.
+  // Makes the file at least `size_bytes` long, with all blocks allocated. After an error the file
+  // is unchanged; a forked child always gets an error.
   Status reserve(int64_t size_bytes);
 
-  // Writes [source, source + size) to the file and returns the checksum, 0 without them. Short and
-  // interrupted writes are gone on with.
+  // Writes [source, source + size) and returns the checksum (0 without checksums). Continues after
+  // short and interrupted writes.
   // REQUIRES: the offset is a multiple of blocks; one thread writes, and one reads, at a time.
   Result<uint64_t> write(const char* source, int64_t offset_bytes, int64_t size_bytes);
 
-  // Reads them back. An error where they are not what `checksum` was returned for; what is in the
-  // target is undefined then.
+  // Reads into [target, target + size). Error: the bytes do not have `checksum`; the target is then
+  // undefined.
   Status read(char* target, int64_t offset_bytes, int64_t size_bytes, uint64_t checksum);
 
-  // The same in a code. `pieces` has one entry for each of pieces_of(size_bytes); writing fills
-  // them in. Where a piece cannot be encoded it is written as it is; one that cannot be decoded is
-  // an error.
+  // Write and read in a code. `pieces` has pieces_of(size_bytes) entries, which write_coded()
+  // fills. A piece that cannot be encoded is written plain; a piece that cannot be decoded is an
+  // error.
   Status write_coded(Code code, const char* source, int64_t offset_bytes, int64_t size_bytes,
                      std::span<CodedPiece> pieces);
   Status read_coded(Code code, char* target, int64_t offset_bytes, int64_t size_bytes,
                     std::span<CodedPiece> pieces);
 
-  // Before the first copy in that code, so that none allocates: a coder without memory now tries
-  // again then.
+  // Call before the first copy in `code`, so that copies allocate nothing. A coder without memory
+  // tries again at its first piece.
   void prepare(Code code) {
     for (Way* way : {&to_, &from_}) {
       for (Hand& hand : way->hands) hand.coder->prepare(code, options_.piece_bytes);
@@ -105,17 +104,17 @@ class DiskFile {
     return static_cast<size_t>((size_bytes + options_.piece_bytes - 1) / options_.piece_bytes);
   }
 
-  // All of it as memory that is shared with the file. The caller unmaps it.
+  // Maps the whole file as shared memory. The caller unmaps it.
   Result<char*> map() const;
 
-  // Lets go of the file in such memory: its bytes stay, and changes are the process's own from then
-  // on. False, and nothing has changed, where the system cannot.
+  // Turns memory of map() into private memory: the bytes stay, and later changes stay in the
+  // process. False: the system cannot, and nothing has changed.
   bool keep_private(char* mapped) const;
 
-  // In a process that was forked: closes the file. What still copies there fails.
+  // In a forked child: closes the file. Copies to it then fail.
   void forsake();
 
-  bool is_direct() const { return is_direct_; }  // Past the page cache.
+  bool is_direct() const { return is_direct_; }  // Direct I/O.
   int64_t size_bytes() const { return size_bytes_; }
   DiskTraffic traffic() const;
 
@@ -127,22 +126,22 @@ class DiskFile {
 
   class Transfer;
 
-  // What moves pieces, one at a time. All is here before the first step: copies allocate nothing.
+  // Moves pieces, one at a time. Allocated before the first step.
   struct Hand {
     Memory staging;
     std::unique_ptr<Coder> coder;
-    Transfer* transfer = nullptr;  // What it works on.
+    Transfer* transfer = nullptr;  // Its present transfer.
     pthread_t thread = {};
     bool is_started = false;
   };
 
-  // The calls of one direction, and what they are made with.
+  // One direction.
   struct Way {
     const char* verb = "";
     std::vector<Hand> hands;
     std::atomic<int64_t> traffic_bytes = 0;
   };
-  // A storage, or part of one, and where it is in the file.
+  // A storage or a part of it, and its place in the file.
   struct Place {
     char* memory = nullptr;
     int64_t offset_bytes = 0;
@@ -165,7 +164,7 @@ class DiskFile {
 
   DiskFileOptions options_;
   int file_ = -1;
-  pid_t process_ = 0;  // The file is this one's.
+  pid_t process_ = 0;  // The process that owns the file.
   bool is_direct_ = true;
   int64_t size_bytes_ = 0;
   Way to_;

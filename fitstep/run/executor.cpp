@@ -29,7 +29,7 @@ std::optional<Stopped> execute_alone(const Plan& plan, Kernels& kernels) {
   return std::nullopt;
 }
 
-// Its own lane's actions have ended when it begins; false if another lane has stopped.
+// Waits for marks of other lanes; false: a lane has stopped.
 bool wait_for(const Action& action, CopyLanes& lanes) {
   for (const ActionRef& wait : action.waits) {
     if (wait.lane == Lane::Compute) continue;

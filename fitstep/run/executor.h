@@ -1,11 +1,11 @@
-// The executor walks a plan: it decides nothing, it obeys.
+// The executor runs a plan and decides nothing itself.
 //
-//   lane compute    f0   f1   f2   b2   f1'  b1   b0     one action after another, each handed to
-//                   |    |    |    |    |    |    |      the kernels, which were made ready before
-//   lane evict        `->[ a0 ]                ^         the device's: the executor tells it what
-//   lane prefetch           `->[ a0 ]----------'         has ended, and waits for what an op needs
+//   lane compute    f0   f1   f2   b2   f1'  b1   b0     hands each action, in order, to kernels
+//                   |    |    |    |    |    |    |      that were prepared before the step
+//   lane evict        `->[ a0 ]                ^         lanes of the device: the executor reports
+//   lane prefetch           `->[ a0 ]----------'         ended ops, and waits for marks of copies
 //
-// When it returns all lanes are at their end, or have stopped, and nothing is in flight.
+// When execute() returns, all lanes have ended or stopped, and no copy is in flight.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@
 
 namespace fitstep {
 
-// What executes actions of the compute lane. Everything that can be decided before a step has been
-// decided when these are called: they allocate nothing and look nothing up.
+// Executes actions of the compute lane. All decisions are made before the step: these calls
+// allocate nothing and look nothing up.
 class Kernels {
  public:
   Kernels() = default;
@@ -25,24 +25,24 @@ class Kernels {
   Kernels& operator=(const Kernels&) = delete;
   virtual ~Kernels() = default;
 
-  // `position` is the action's on the compute lane.
+  // `position`: of the action on the compute lane.
   virtual Status run(int32_t position) = 0;
   virtual Status copy(int32_t position) = 0;
 };
 
 struct Stopped {
   Lane lane = Lane::Compute;
-  int32_t position = 0;  // The action of that lane that failed.
-  // Actions of the compute lane before this one have taken effect, those behind it have not begun.
+  int32_t position = 0;  // The action that failed.
+  // Compute actions before this one have ended; later ones have not begun.
   int32_t compute_position = 0;
   Error error;
 };
 
-// Runs one step. None when all of it ran. Where an action fails, every lane stops in front of its
-// next one.
+// Runs one step. Returns none if all actions ran. If an action fails, every lane stops before its
+// next action.
 //
-// REQUIRES: the plan was verified. `lanes` are those of this plan, or null where it has actions on
-// the compute lane only; then there is no other thread and no lock.
+// REQUIRES: the plan was verified. `lanes` are the plan's; null if the plan has compute actions
+// only: then there are no other threads and no locks.
 std::optional<Stopped> execute(const Plan& plan, Kernels& kernels, CopyLanes* lanes);
 
 }  // namespace fitstep

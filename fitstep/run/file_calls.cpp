@@ -24,8 +24,7 @@ int FileCalls::open(const char* path, int flags) {
 
 int FileCalls::unlink(const char* path) { return or_error(::unlink(path)); }
 
-// Not posix_fallocate(): where the file system has no such call that writes single bytes, which
-// direct I/O refuses.
+// Not posix_fallocate(): on some file systems it writes single bytes, which direct I/O refuses.
 int FileCalls::allocate(int file, int64_t size_bytes) {
   return or_error(::fallocate(file, 0, 0, size_bytes));
 }

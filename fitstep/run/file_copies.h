@@ -1,7 +1,7 @@
-// The copies of one plan to and from the disk tier's file, with what has to be known of each until
-// it is read back: its checksum, or, in a code, the size and checksum of each piece.
+// The copies of one plan to and from the disk tier's file. A record keeps the checksum of each copy
+// until it is read; in a code, the size and checksum of each piece.
 //
-//   DiskWrite   write -> record of the residency      waits order who looks
+//   DiskWrite   write -> record of the residency      waits order the access to records
 //   DiskRead    record -> read, compare, decode
 #pragma once
 
@@ -22,24 +22,24 @@ namespace fitstep {
 
 class FileCopies {
  public:
-  // Copies come whole, or in parts of `part_bytes`, the last one perhaps smaller.
+  // Copies are whole, or in parts of `part_bytes`; the last part may be smaller.
   //
-  // REQUIRES: the copies outlive it, and the file has room for them.
+  // REQUIRES: the copies outlive this, and the file has room for them.
   FileCopies(const LaneCopies& copies, std::shared_ptr<DiskFile> file,
              int64_t part_bytes = std::numeric_limits<int64_t>::max());
 
-  // The part of a copy that begins so many bytes into it. On the thread of its lane, in order.
+  // Copies the part that begins at `begin_bytes` of the copy. On the lane's thread, in order.
   Status write(int32_t position, int64_t begin_bytes, std::span<const char> part);
   Status read(int32_t position, int64_t begin_bytes, std::span<char> part);
 
-  // Of what is written.
+  // Samples of the written copies.
   CodeSamples& samples() { return samples_; }
 
-  // Between steps, by position on DiskWrite.
+  // Between steps; by position on DiskWrite.
   std::vector<CopySize> sizes() const { return sizes_; }
 
  private:
-  // What is in the file of a part of a residency.
+  // Describes a part of a residency in the file.
   struct Record {
     uint64_t checksum = 0;
     std::vector<CodedPiece> pieces;  // With a code only.

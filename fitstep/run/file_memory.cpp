@@ -33,7 +33,7 @@ Result<char*> FileMemory::reserve(TierId /*tier*/, int64_t size_bytes) {
   return base_;
 }
 
-// In a child its addresses are those of other memory.
+// In a forked child these addresses are other memory.
 void FileMemory::release(char* base, int64_t /*size_bytes*/) {
   if (getpid() == process_) munmap(base, static_cast<size_t>(file_->size_bytes()));
   base_ = nullptr;
@@ -43,7 +43,7 @@ void FileMemory::forsake() {
   if (file_ != nullptr) file_->forsake();
 }
 
-// Only from the process: the bytes stay in the file, which goes as a whole.
+// Frees pages of the process only: the bytes stay in the file.
 void FileMemory::discard(char* begin, int64_t size_bytes) {
   const int64_t offset_bytes = begin - base_;
   const int64_t head_bytes = (kDiskBlockBytes - offset_bytes % kDiskBlockBytes) % kDiskBlockBytes;

@@ -1,13 +1,14 @@
-// Memory that is a file: where homes are that are on the disk tier.
+// Memory backed by a file: it holds homes that lie on the disk tier.
 //
-//   Python            | home | home | home |     mapped: reads and writes are always right, only
-//   file              | home | home | home |     slower, and take no anonymous memory
-//   copy lanes        write()   read()           past the mapping and past the page cache, so that
-//                                                a drive that fails is an error and no signal
+//   Python            | home | home | home |     a mapping of the file: slower than RAM, takes no
+//   file              | home | home | home |     anonymous memory
+//   copy lanes        write()   read()           bypass mapping and page cache, so that a drive
+//   that
+//                                                fails is an error, not a signal
 //
-// Both show the same bytes: the system writes what was changed through the mapping before it reads
-// the file directly, and forgets its pages when the file is written directly. The file has no name
-// and all its blocks from the start, so nobody can cut it short and no write finds the drive full.
+// Both see the same bytes: the system writes changed pages before a direct read, and drops pages
+// after a direct write. The file has no name and all its blocks from the start: no process can cut
+// it short, and no write finds the drive full.
 #pragma once
 
 #include <sys/types.h>
@@ -25,32 +26,32 @@ namespace fitstep {
 
 class FileMemory final : public Device {
  public:
-  // Without checksums, whatever the options say: Python may write to what lies here.
+  // Ignores the option for checksums: Python may write to this memory.
   explicit FileMemory(DiskFileOptions options);
   ~FileMemory() override;
 
   std::string name() const override { return "file"; }
 
-  // Once. The file is made here; an error says why it cannot be.
+  // Makes the file. May be called once. The error says why the file cannot be made.
   Result<char*> reserve(TierId tier, int64_t size_bytes) override;
   void release(char* base, int64_t size_bytes) override;
   void discard(char* begin, int64_t size_bytes) override;
 
-  // What is changed from then on is this process's alone, and not in the file any more: two
-  // processes would see each other's changes.
+  // Later changes stay in this process and no longer reach the file: otherwise two processes would
+  // see each other's changes.
   void set_in_forks(char* begin, int64_t size_bytes, bool is_in_forks) override;
 
-  // Lanes are the host device's; an error.
+  // Always an error: HostDevice makes lanes.
   Result<std::unique_ptr<CopyLanes>> open_lanes(LaneCopies copies) override;
 
-  // Whether all of it lies here, from the begin of a block of the file.
+  // True if all bytes lie in this memory and begin at a block of the file.
   bool holds(const char* begin, int64_t size_bytes) const;
 
-  // Copies to and from what holds() is true for. One thread writes, and one reads, at a time.
+  // REQUIRES: holds(). One thread writes, and one reads, at a time.
   Status write(char* target, const char* source, int64_t size_bytes);
   Status read(char* target, const char* source, int64_t size_bytes);
 
-  // In a process that was forked: closes the file. The memory is not there.
+  // In a forked child: closes the file. The child does not have the memory.
   void forsake();
 
   DiskTraffic traffic() const { return file_ == nullptr ? DiskTraffic{} : file_->traffic(); }
@@ -59,7 +60,7 @@ class FileMemory final : public Device {
   DiskFileOptions options_;
   std::shared_ptr<DiskFile> file_;
   char* base_ = nullptr;
-  pid_t process_ = 0;  // Whose memory it is.
+  pid_t process_ = 0;  // The process that owns the memory.
 };
 
 }  // namespace fitstep

@@ -17,12 +17,12 @@ namespace fitstep {
 namespace {
 
 constexpr int64_t kKiB = 1024;
-constexpr int64_t kMargin = 100;  // One part of so many stays, for page tables and others.
+constexpr int64_t kMargin = 100;  // One hundredth stays free, for page tables and others.
 
 std::optional<int64_t> parse(std::string_view text) {
   int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || number < 0) return std::nullopt;  // "max", say.
+  if (error != std::errc{} || number < 0) return std::nullopt;  // Such as "max".
   return number;
 }
 
@@ -32,7 +32,7 @@ std::optional<int64_t> number_in(const std::string& path) {
   return parse(word);
 }
 
-// Of a file of lines such as "MemAvailable:  100 kB" or "inactive_file 4096".
+// Reads a number from lines such as "MemAvailable:  100 kB" or "inactive_file 4096".
 std::optional<int64_t> number_of(const std::string& path, std::string_view name) {
   std::ifstream file(path);
   std::string line;
@@ -57,11 +57,11 @@ int64_t free_swap_bytes(const MemoryFiles& files) {
   return number_of(files.proc + "/meminfo", "SwapFree").value_or(0) * kKiB;
 }
 
-// The names of one version's files.
+// File names of one version of control groups.
 struct GroupFiles {
   const char* limit;
   const char* use;
-  const char* inactive;  // In memory.stat: what is kept of files can be dropped.
+  const char* inactive;  // In memory.stat: pages of files can be dropped.
   const char* active;
   const char* swap_limit;
   const char* swap_use;
@@ -75,7 +75,7 @@ constexpr GroupFiles kFirst = {"memory.limit_in_bytes",
 constexpr GroupFiles kSecond = {"memory.max",  "memory.current",  "inactive_file",
                                 "active_file", "memory.swap.max", "memory.swap.current"};
 
-// `swap_bytes`: what the system has left of that; limits of a group do not make more.
+// `swap_bytes`: free swap of the system; the limit of a group cannot add to it.
 std::optional<int64_t> of_group(const std::string& folder, const GroupFiles& names,
                                 int64_t swap_bytes) {
   const std::optional<int64_t> limit = number_in(folder + "/" + names.limit);
@@ -94,8 +94,8 @@ std::optional<int64_t> of_group(const std::string& folder, const GroupFiles& nam
   return std::max<int64_t>(left, 0) + swap_left;
 }
 
-// Of a group and all above it, up to the mount. Within a container the path may be that of the
-// host, of which only the last folder is there.
+// Free memory of a group and all groups above it, up to the mount. In a container the path may be
+// the host's, of which only the last folder exists.
 std::optional<int64_t> of_groups(const std::string& mount, std::string path,
                                  const GroupFiles& names, int64_t swap_bytes) {
   std::optional<int64_t> found = of_group(mount, names, swap_bytes);
@@ -136,9 +136,8 @@ std::optional<int64_t> free_memory_bytes(Swap swap, const MemoryFiles& files) {
 Status check_free_memory(int64_t size_bytes, Swap swap, const MemoryFiles& files) {
   const std::optional<int64_t> free = free_memory_bytes(swap, files);
   if (!free || size_bytes <= *free - *free / kMargin) return Done{};
-  return Error{ErrorCode::Device, "the system, or the container that this runs in, has " +
-                                      format_bytes(*free) + " of memory left, and " +
-                                      format_bytes(size_bytes) +
+  return Error{ErrorCode::Device, "the system or its container has " + format_bytes(*free) +
+                                      " of memory left, and " + format_bytes(size_bytes) +
                                       " more are needed; lower the budget or free memory"};
 }
 

@@ -1,8 +1,8 @@
-// How much more memory this process can have before the system, or the container that it runs in,
-// ends a process for want of it.
+// How much more memory this process can use before the system or its container kills a process.
 //
 //   /proc/meminfo          available, and free swap
-//   /proc/self/cgroup      the control group, and all above it: limit - use that cannot be dropped
+//   /proc/self/cgroup      the control group, and all above it: limit - memory in use that cannot
+//   be dropped
 #pragma once
 
 #include <cstdint>
@@ -13,19 +13,19 @@
 
 namespace fitstep {
 
-// Where the system tells it; tests have folders of their own.
+// Folders of the system's numbers; tests use their own folders.
 struct MemoryFiles {
   std::string proc = "/proc";
   std::string cgroups = "/sys/fs/cgroup";
 };
 
-// Whether pages may go to swap: those that are locked do not.
+// Whether pages may go to swap: locked pages cannot.
 enum class Swap { Counts, CountsNot };
 
-// The least of what these leave; nothing where none of them can be read.
+// The smallest limit minus use; none if no file can be read.
 std::optional<int64_t> free_memory_bytes(Swap swap = Swap::Counts, const MemoryFiles& files = {});
 
-// An error where so many bytes more, and a little beside them, are known not to be there.
+// Error: `size_bytes` and a small margin are known to exceed the free memory.
 Status check_free_memory(int64_t size_bytes, Swap swap = Swap::Counts,
                          const MemoryFiles& files = {});
 

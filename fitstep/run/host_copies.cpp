@@ -55,7 +55,7 @@ int64_t HostCopies::encode(const LaneCopy& copy) {
   char* target = copy.target;
   for (Piece& piece : pieces_[static_cast<size_t>(copy.residency_below)]) {
     const auto plain = rest.first(std::min(rest.size(), static_cast<size_t>(kHostPieceBytes)));
-    // With no more room than it has as it is: all pieces together have no more either.
+    // A code may need at most the plain size, so all pieces fit in the plain size.
     const int64_t coded_bytes = encoder_->encode(copy.code, plain, {target, plain.size()});
     piece.is_coded = coded_bytes >= 0;
     piece.size_bytes = piece.is_coded ? coded_bytes : static_cast<int64_t>(plain.size());

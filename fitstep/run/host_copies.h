@@ -1,12 +1,12 @@
-// The copies of one plan to the host tier and back, by the processor: as they are, or in a code
-// (codecs.h).
+// The copies of one plan to the host tier and back, by the CPU: plain or in a code (codecs.h).
 //
 //   storage   |----- piece 0 -----|----- piece 1 -----|-- 2 --|
-//   host      |coded|- piece 1 ---------|c|                      one behind the other; a piece that
-//             |<--------- room for all of it ------------>|      codes make no smaller is as it is
+//   host      |coded|- piece 1 ---------|c|                      adjacent pieces; a piece that the
+//             |<--------- room for all of it ------------>|      code does not make smaller is
+//             plain
 //
-// Plans keep room for the whole. What is not needed of it is not touched, and so is not in memory
-// where nothing was before.
+// Plans keep room for the plain storage. Pages of the unused room are never touched, so they take
+// no memory if nothing used them before.
 #pragma once
 
 #include <cstdint>
@@ -20,25 +20,25 @@
 
 namespace fitstep {
 
-inline constexpr int64_t kHostPieceBytes = int64_t{1} << 20;  // What is coded at once.
+inline constexpr int64_t kHostPieceBytes = int64_t{1} << 20;  // Coded at once.
 
 class HostCopies {
  public:
-  // REQUIRES: the copies outlive it.
+  // REQUIRES: the copies outlive this.
   HostCopies(const LaneCopies& copies, const CoderMaker& make_coder);
 
-  // The bytes written by a copy on the lane Evict, on that lane's thread. What cannot be encoded is
-  // copied as it is.
+  // Makes a copy of the lane Evict, on its thread; returns the bytes written. A piece that cannot
+  // be encoded is copied plain.
   int64_t write(int32_t position);
 
-  // The bytes read by one on the lane Prefetch, on the thread of that: all that was written. An
-  // error where a piece cannot be decoded; what is in the target is undefined then.
+  // Makes a copy of the lane Prefetch, on its thread; returns the bytes read. Error: a piece cannot
+  // be decoded; the target is then undefined.
   Result<int64_t> read(int32_t position);
 
-  // Of what is written.
+  // Samples of the written copies.
   CodeSamples& samples() { return samples_; }
 
-  // Between steps, by position on Evict.
+  // Between steps; by position on Evict.
   std::vector<CopySize> sizes() const { return sizes_; }
 
  private:
@@ -50,10 +50,10 @@ class HostCopies {
   int64_t encode(const LaneCopy& copy);
 
   const LaneCopies& copies_;
-  std::vector<std::vector<Piece>> pieces_;  // By residency below; none where there is no code.
+  std::vector<std::vector<Piece>> pieces_;  // By residency on the host; empty without a code.
   std::vector<CopySize> sizes_;             // By position on Evict.
-  std::unique_ptr<Coder> encoder_;          // Null where nothing is in a code,
-  std::unique_ptr<Coder> decoder_;          // each of one lane's thread.
+  std::unique_ptr<Coder> encoder_;          // Null if no copy is in a code;
+  std::unique_ptr<Coder> decoder_;          // each used by one lane's thread.
   CodeSamples samples_;
 };
 

@@ -29,7 +29,7 @@
 namespace fitstep {
 namespace {
 
-// Whether copies to the host tier and back are to and from whole blocks of the file.
+// Whether all copies to and from the host tier begin at blocks of the file.
 bool are_in_file(const LaneCopies& copies, const FileMemory& homes) {
   return std::ranges::all_of(
              copies.of(Lane::Evict),
@@ -39,7 +39,7 @@ bool are_in_file(const LaneCopies& copies, const FileMemory& homes) {
          });
 }
 
-// The copies of one plan on the device's threads. A memcpy cannot fail, the drive can.
+// Makes the copies of one plan on the device's threads. A memcpy cannot fail; the drive can.
 class HostLanes final : public CopyLanes, private LaneWork {
  public:
   HostLanes(LaneCopies copies, std::shared_ptr<LaneThreads> threads, std::shared_ptr<DiskFile> disk,
@@ -76,7 +76,7 @@ class HostLanes final : public CopyLanes, private LaneWork {
   Status copy(Lane lane, int32_t position) override {
     const LaneCopy& it = copies_.of(lane)[static_cast<size_t>(position)];
     if (is_disk_lane(lane)) {
-      if (!to_file_) return Error{ErrorCode::Device, "a copy to a disk without a file for it"};
+      if (!to_file_) return Error{ErrorCode::Device, "a copy to the disk has no file"};
       return lane == Lane::DiskWrite
                  ? to_file_->write(position, 0, {it.source, static_cast<size_t>(it.size_bytes)})
                  : to_file_->read(position, 0, {it.target, static_cast<size_t>(it.size_bytes)});
@@ -97,8 +97,8 @@ class HostLanes final : public CopyLanes, private LaneWork {
   LaneCopies copies_;
   std::shared_ptr<LaneThreads> threads_;
   HostCopies to_host_;
-  std::optional<FileCopies> to_file_;  // None where nothing is copied there.
-  std::shared_ptr<FileMemory> homes_;  // The host tier, where that is a file.
+  std::optional<FileCopies> to_file_;  // None: no copies to the file.
+  std::shared_ptr<FileMemory> homes_;  // The host tier, if it is a file.
   std::shared_ptr<HostTraffic> traffic_;
 };
 
@@ -126,7 +126,7 @@ void HostDevice::set_in_forks(char* begin, int64_t size_bytes, bool is_in_forks)
   madvise(begin, static_cast<size_t>(size_bytes), is_in_forks ? MADV_DOFORK : MADV_DONTFORK);
 }
 
-// In a child its addresses are those of other memory.
+// In a forked child these addresses are other memory.
 void HostDevice::release(char* base, int64_t size_bytes) {
   if (getpid() == process_) munmap(base, static_cast<size_t>(size_bytes));
 }
@@ -146,8 +146,8 @@ Result<std::unique_ptr<CopyLanes>> HostDevice::open_lanes(LaneCopies copies) {
   if (homes() != nullptr && !are_in_file(copies, *homes())) {
     return Error{
         ErrorCode::Mismatch,
-        "the plan copies to the host tier, and only homes are there, each from the begin of "
-        "a block of their file; plan it again"};
+        "the plan copies to the host tier, which is a file of homes; copies must begin at a "
+        "block of the file; compile the step again"};
   }
   const bool has_disk = !copies.of(Lane::DiskWrite).empty();
   if (has_disk) FITSTEP_TRY_STATUS(reserve_disk(file_bytes(copies)));

@@ -1,5 +1,5 @@
-// The CPU as a device: arenas in RAM, on huge pages where the system has them, and threads that
-// copy between them and a file. The host tier of a CPU is such an arena beside the device tier's.
+// The CPU as a device: arenas in RAM, on huge pages if the system has them, and threads that copy
+// between arenas and a file. The host tier of a CPU is a second arena in RAM.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace fitstep {
 
 class HostDevice final : public TieredDevice {
  public:
-  // Copies to a file need the options of one. `make_coder` is for copies to the host tier in codes.
+  // `disk`: for copies to a file. `make_coder`: for copies to the host tier in codes.
   explicit HostDevice(
       std::optional<DiskFileOptions> disk = std::nullopt,
       CoderMaker make_coder = [] { return std::make_unique<Coder>(); });
@@ -31,14 +31,14 @@ class HostDevice final : public TieredDevice {
   void discard(char* begin, int64_t size_bytes) override;
   void set_in_forks(char* begin, int64_t size_bytes, bool is_in_forks) override;
 
-  // The first call for a lane starts its thread, which all lanes of the device share; the first one
-  // with copies to the file makes that.
+  // The first call for a lane starts its thread, shared by all plans of the device. The first call
+  // with copies to the file makes the file.
   Result<std::unique_ptr<CopyLanes>> open_lanes(LaneCopies copies) override;
 
  private:
   CoderMaker make_coder_;
   std::shared_ptr<LaneThreads> threads_;
-  pid_t process_;  // Whose memory it has reserved.
+  pid_t process_;  // The process that owns the memory.
 };
 
 }  // namespace fitstep

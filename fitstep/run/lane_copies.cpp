@@ -51,7 +51,7 @@ class Maker {
     FITSTEP_TRY_STATUS(check_below(below, is_disk_lane(lane)));
     if (plan_.residencies[above.index()].code != Code::None) return unsupported(above, "coded");
     if (lane == Lane::DiskRead && plan_.residencies[above.index()].is_home) {
-      return unsupported(above, "a home to which the disk is read");
+      return unsupported(above, "a home that a disk lane would fill");
     }
     LaneCopy made{.size_bytes = residency.size_bytes,
                   .residency_below = numbers_[below.index()],
@@ -69,7 +69,7 @@ class Maker {
     return made;
   }
 
-  // What is in a code, or on the disk, has been brought there in this step.
+  // A coded residency, or one on the disk, must have been written in this step.
   Status check_below(ResidencyId id, bool is_on_disk) const {
     const Residency& residency = plan_.residencies[id.index()];
     if (residency.code == Code::None && !is_on_disk) return Done{};
@@ -87,7 +87,7 @@ class Maker {
     const size_t tier = residency.tier.index();
     if (tier >= tiers_.size() || tiers_[tier] == nullptr) {
       return Error{ErrorCode::Mismatch,
-                   fmt::format("the plan uses tier {}, which is not there", tier)};
+                   fmt::format("the plan uses tier {}, which has no arena", tier)};
     }
     return tiers_[tier]->address(residency.offset_bytes, residency.size_bytes);
   }
@@ -99,7 +99,7 @@ class Maker {
 
   const Plan& plan_;
   const std::vector<const Arena*>& tiers_;
-  // By ResidencyId: which one of its tier's; -1 for what no lane brings there.
+  // By ResidencyId: its number on its tier; -1: no lane copies it there.
   std::vector<int32_t> numbers_;
 };
 

@@ -1,9 +1,9 @@
-// The copy lanes of a plan with addresses in place of residencies: what a device needs to run them.
+// Turns the copy lanes of a plan into copies with addresses, which a device can run.
 //
 //   plan       evict 3: residency 7 -> residency 12, waits for compute 5
 //   LaneCopy            arena 0 + offset -> arena 1 + offset, size, waits for Mark{compute, 6}
 //
-// The disk tier is a file of the device's: a residency there is an offset.
+// The disk tier is a file of the device: a residency there has an offset in the file.
 #pragma once
 
 #include <cstdint>
@@ -17,19 +17,18 @@
 
 namespace fitstep {
 
-// What the arena of a tier must hold: the highest end of the plan's residencies there.
+// Size of the arena of a tier: the highest end of the plan's residencies there.
 int64_t tier_bytes(const Plan& plan, TierId tier);
 
-// Whether anything happens beside the compute lane.
+// True if any copy lane has actions.
 bool has_copy_lanes(const Plan& plan);
 
 // Bytes of the residencies that a lane copies in one step.
 int64_t copied_bytes(const Plan& plan, Lane lane);
 
-// By TierId, the arena of each tier that the plan uses. An error where a residency lies outside its
-// arena, is coded elsewhere than below the device, or is external, where a home is in a code, and
-// where the disk lanes have to do with one: none of these is copied by a lane, and what fails on
-// its way from the drive is never a home.
+// `tiers`: by TierId, the arena of each tier that the plan uses. Errors, for a residency that a
+// lane copies: it lies outside its arena; it is coded on the device; it is external; it is a home
+// in a code or a home that a disk lane would fill, so that a failing drive never damages a home.
 //
 // REQUIRES: the plan was verified.
 Result<LaneCopies> lane_copies(const Plan& plan, const std::vector<const Arena*>& tiers);

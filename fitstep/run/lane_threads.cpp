@@ -24,7 +24,7 @@ std::shared_ptr<LaneThreads> LaneThreads::make() {
 }
 
 Status LaneThreads::start(const LaneCopies& copies) {
-  if (getpid() != process_) return Done{};  // begin() says what to do.
+  if (getpid() != process_) return Done{};  // begin() returns the error.
   const Lock lock(mutex_);
   for (const Lane lane : kCopyLanes) {
     if (copies.of(lane).empty() || of(lane).is_started) continue;
@@ -41,8 +41,8 @@ Status LaneThreads::start(const LaneCopies& copies) {
   return Done{};
 }
 
-// In a forked child there are no threads to join, and what they sleep on must not be destroyed, as
-// that would wait for them.
+// A forked child has no threads to join. It must not destroy their condition variables: that would
+// wait for the threads.
 void LaneThreads::leave(LaneThreads* threads) {
   if (getpid() == threads->process_) delete threads;
 }
@@ -120,7 +120,7 @@ void LaneThreads::end_action(Lane lane) {
   for (Progress& other : progress_) {
     const Mark needs = other.needs;
     if (needs.lane != lane || needs.count > ended) continue;
-    const Lock lock(mutex_);  // He is about to sleep, or does.
+    const Lock lock(mutex_);  // The waiter sleeps or is about to.
     other.woken.notify_one();
   }
 }

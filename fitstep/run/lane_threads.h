@@ -1,15 +1,15 @@
-// Copy lanes on a CPU: a thread for each that any plan has used, asleep unless they copy.
+// Copy lanes on a CPU: one thread per lane that any plan has used. A thread sleeps unless it
+// copies.
 //
 //   caller     begin ---- ended ---- ended ----- wait .......... drain
 //                \           \                     /             /
 //   evict         `.......... `[ memcpy ]---.     /             /
 //   prefetch      `........................ `[ memcpy ]--------'      . asleep
 //
-// How far each lane is, is a number that all lanes may read. Who finds it too small writes down for
-// which mark he waits, looks once more and sleeps; who ends an action looks for such notes after he
-// has counted it. So one of the two sees the other, nobody is woken before what he waits for has
-// happened, and the mutex is for those who sleep and wake alone. Where a copy fails, all lanes
-// stop.
+// Each lane counts its ended actions in a number that all lanes read. A waiter writes down its
+// mark, reads the number once more and sleeps. A lane that ends an action first counts it, then
+// looks for waiters. So waiter or lane always sees the other, no thread wakes early, and only
+// threads that sleep or wake take the mutex. If a copy fails, all lanes stop.
 #pragma once
 
 #include <pthread.h>
@@ -28,7 +28,7 @@
 
 namespace fitstep {
 
-// What a copy of a lane is. Called on that lane's thread.
+// Makes the copies of a lane, on the lane's thread.
 class LaneWork {
  public:
   LaneWork() = default;
@@ -46,10 +46,10 @@ class LaneThreads {
   LaneThreads(const LaneThreads&) = delete;
   LaneThreads& operator=(const LaneThreads&) = delete;
 
-  // Sees to it that each lane with copies has a thread; an error where the system has no more.
+  // Starts a thread for each lane with copies. Error: the system cannot start more threads.
   Status start(const LaneCopies& copies);
 
-  // As CopyLanes says. Both must stay until drain().
+  // As in CopyLanes. Both arguments must stay until drain().
   // REQUIRES: start() was called for these copies.
   Status begin(const LaneCopies& copies, LaneWork& work);
   void compute_ended();
@@ -60,16 +60,16 @@ class LaneThreads {
  private:
   static constexpr Mark kNever = {.count = std::numeric_limits<int32_t>::max()};
 
-  // What belongs to one lane; the compute lane's sleeper is the caller.
+  // State of one lane. The compute lane's sleeper is the caller.
   struct Progress {
     std::condition_variable woken;
-    std::atomic<Mark> needs = kNever;  // What its sleeper waits for.
+    std::atomic<Mark> needs = kNever;  // The mark that its sleeper waits for.
     std::atomic<int32_t> ended = 0;    // Actions of this step.
-    bool has_step = false;             // A copy lane's thread has a step to run.
+    bool has_step = false;             // The thread of a copy lane has a step to run.
     pthread_t thread = {};             // Of a copy lane.
-    bool is_started = false;           // Whether that thread is there.
+    bool is_started = false;           // The thread has started.
   };
-  struct Entry {  // What a new thread is told.
+  struct Entry {  // Argument of a new thread.
     LaneThreads* threads = nullptr;
     Lane lane = Lane::Evict;
   };
@@ -91,9 +91,9 @@ class LaneThreads {
   std::mutex mutex_;
   std::array<Progress, kLaneCount> progress_;
   std::array<Entry, kLaneCount> entries_;
-  const LaneCopies* copies_ = nullptr;  // Of the step that runs; null between steps.
-  LaneWork* work_ = nullptr;            // The same.
-  std::optional<LaneFailure> failure_;  // The step's first.
+  const LaneCopies* copies_ = nullptr;  // Of the present step; null between steps.
+  LaneWork* work_ = nullptr;            // Of the present step.
+  std::optional<LaneFailure> failure_;  // The first of the step.
   int32_t busy_lanes_ = 0;              // Copy lanes that have not ended the step.
   std::atomic<bool> is_stopped_ = false;
   bool is_closing_ = false;

@@ -22,7 +22,7 @@ namespace {
 
 using Bytes = std::vector<char>;
 
-// The same in every run, so the seed is a constant.
+// A constant seed: the same data in every run.
 std::vector<Bytes> make_pieces(const CodecOptions& options) {
   std::mt19937 random(1);  // NOLINT(bugprone-random-generator-seed)
   std::normal_distribution<float> normal;
@@ -37,7 +37,7 @@ std::vector<Bytes> make_pieces(const CodecOptions& options) {
   return pieces;
 }
 
-// Pieces in one code, and what one thread needs to make them and read them.
+// Pieces in one code, and the memory of the thread that encodes and decodes them.
 class Pieces {
  public:
   Pieces(Code code, const CodecOptions& options, const std::vector<Bytes>& pieces)
@@ -73,7 +73,7 @@ class Pieces {
 Codec measure(Code code, const char* name, const CodecOptions& options,
               const std::vector<Bytes>& made) {
   Pieces pieces(code, options, made);
-  pieces.encode();  // All pages are touched.
+  pieces.encode();  // Touches all pages.
   pieces.decode();
   const SlowdownOptions ops{.threads = options.threads, .rounds = options.rounds};
   const double bytes = static_cast<double>(options.piece_bytes) * options.pieces;

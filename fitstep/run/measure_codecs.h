@@ -1,7 +1,6 @@
-// What codes of copies (codecs.h) cost, measured here and now: by one thread beside work as ops do
-// it, on pieces of a copy's size of which half of the words are zero and the rest are the numbers
-// of a normal distribution, as behind a ReLU; and how much slower that work is beside such a
-// thread. Decoding counts from the first byte of the code to the last of the content.
+// Measures codecs (codecs.h) on this machine: one thread codes while others compute as ops do, on
+// pieces of a copy's size. Half of the words are zero, the others are normally distributed, as
+// after a ReLU. Also measures how much a coding thread slows the computing threads.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +15,11 @@ struct CodecOptions {
   int64_t piece_bytes = int64_t{1} << 20;
   int32_t pieces = 16;
   int32_t rounds = 3;
-  int32_t threads = 1;  // That compute.
+  int32_t threads = 1;  // Threads that compute.
 };
 
-// For Machine::codecs: one for each code that copies can be made in, by the name of plan files.
-// An error where an option is not positive.
+// For Machine::codecs: one codec per code, with its name in plan files. Error: an option is not
+// positive.
 Result<std::vector<Codec>> measure_codecs(const CodecOptions& options);
 
 }  // namespace fitstep

@@ -30,8 +30,8 @@ int64_t rate(int64_t size_bytes, int64_t time_ps) {
   return std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(size_bytes) / seconds));
 }
 
-// The file holds two parts of `file_bytes` each. Blocks of a size all have the same content, and so
-// the same checksum.
+// The file has two parts of `file_bytes` each. Blocks of equal size have equal content and
+// checksum.
 class Measurement {
  public:
   Measurement(const DiskOptions& options, DiskFile& file)
@@ -105,7 +105,7 @@ class Measurement {
                             [&] { time_ps(work); });
   }
 
-  // What a transfer takes beyond its bytes at the rate of large ones.
+  // Time of a transfer minus the time for its bytes at the rate of large blocks.
   int64_t latency_ps(const Work& work, const Rate& alone) {
     const int64_t bytes_ps = static_cast<int64_t>(static_cast<double>(kDiskBlockBytes) /
                                                   static_cast<double>(alone.alone_bytes_per_s) *
@@ -113,12 +113,12 @@ class Measurement {
     return std::max<int64_t>(0, median_ps(work) - bytes_ps);
   }
 
-  // Reads the first part again and again beside the writing of the second, which begins when the
-  // reader has, and goes on until enough has come meanwhile.
+  // Reads the first part repeatedly while writing the second part. Writing begins after reading has
+  // begun, and goes on until enough blocks were read.
   void measure_both(DiskMeasure& measure) {
     constexpr int64_t kLeastBlocks = 4;
     std::atomic<bool> is_done = false;
-    std::atomic<int64_t> blocks = 0;  // Asked for so far; each has come, but for a failure's.
+    std::atomic<int64_t> blocks = 0;  // Reads begun so far.
     std::atomic<bool> has_failed = false;
     std::optional<Error> read_failure;
     const uint64_t checksum = checksum_;
@@ -159,8 +159,8 @@ class Measurement {
   DiskFile& file_;
   std::vector<char> to_;
   std::vector<char> from_;
-  uint64_t checksum_ = 0;         // Of the blocks that were written last.
-  std::optional<Error> failure_;  // The first; what is measured afterwards means nothing.
+  uint64_t checksum_ = 0;         // Of the last blocks written.
+  std::optional<Error> failure_;  // The first failure; later measurements are meaningless.
 };
 
 }  // namespace

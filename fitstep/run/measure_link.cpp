@@ -38,7 +38,7 @@ int64_t bytes_per_s(int64_t size_bytes, int64_t time_ps) {
   return std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(size_bytes) / seconds));
 }
 
-// Hands work to a sleeping thread and sleeps until it is done, as a lane and its waiter do.
+// Hands work to a sleeping thread and sleeps until the work ends, like a lane and its waiter.
 class Handover {
  public:
   Handover()
@@ -91,7 +91,7 @@ Result<Blocks> reserve_blocks(int64_t block_bytes) {
 
 Rate measure_rate(const HostLinkOptions& options, const Work& copy, const Work& other_way,
                   int64_t latency_ps) {
-  constexpr int64_t kRoundBytes = int64_t{1} << 25;  // A round shorter than this says little.
+  constexpr int64_t kRoundBytes = int64_t{1} << 25;  // Least bytes of a useful round.
   const int64_t copies = (kRoundBytes + options.block_bytes - 1) / options.block_bytes;
   const Work round = [&] {
     for (int64_t i = 0; i < copies; ++i) copy();

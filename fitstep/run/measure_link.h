@@ -1,14 +1,13 @@
-// What a copy between the device tier and a host tier of this CPU costs, measured here and now.
+// Measures copies between the device tier and the host tier of this CPU.
 //
-//   alone        memcpy of large blocks from arena to arena by one thread, beside compute work as
-//                ops do it on `threads` threads
+//   alone        memcpy of large blocks between arenas by one thread, while `threads` threads
+//                compute as ops do
 //   both         the same while another thread copies the other way
-//   latency      handing the smallest copy to a sleeping thread, until whoever waits for it wakes
-//   slowdown     that work beside one copying thread / without it
+//   latency      from handing the smallest copy to a sleeping thread until the waiter wakes
+//   slowdown     time of the compute threads during copies / their time alone
 //
-// Each number is the median of a few rounds; all together take about half a second. Meanwhile five
-// blocks are reserved. Small ones are copied often, and at the speed of a nearer cache, as are the
-// storages of a plan that has no more room than that.
+// Each number is the median of a few rounds. All take about half a second and five blocks of
+// memory. Small blocks stay in a cache, as do the storages of a small plan.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +18,13 @@
 namespace fitstep {
 
 struct HostLinkOptions {
-  int32_t threads = 1;                     // That compute; the machine's.
-  int64_t block_bytes = int64_t{1} << 25;  // Of one copy.
+  int32_t threads = 1;                     // Threads that compute.
+  int64_t block_bytes = int64_t{1} << 25;  // Size of one copy.
   int32_t rounds = 5;
 };
 
-// The link from tier 0 (the device tier, an arena in RAM) to tier 1 (a second arena in RAM), for
-// Machine::links. An error where the blocks cannot be reserved, or an option is not positive.
+// The link from tier 0 to tier 1, both arenas in RAM, for Machine::links. Errors: the blocks cannot
+// be reserved; an option is not positive.
 Result<Link> measure_host_link(const HostLinkOptions& options);
 
 }  // namespace fitstep

@@ -14,7 +14,7 @@
 namespace fitstep {
 namespace {
 
-// Half of the time bound by memory, half by arithmetic, as training steps are in the sum.
+// Half memory-bound, half compute-bound, like a whole training step.
 class ComputeWork {
  public:
   ComputeWork(int32_t threads, int64_t memory_bytes) : shares_(static_cast<size_t>(threads)) {
@@ -34,7 +34,7 @@ class ComputeWork {
   }
 
  private:
-  static constexpr size_t kStreamed = size_t{1} << 22;  // Elements that a share streams through.
+  static constexpr size_t kStreamed = size_t{1} << 22;  // Elements that a thread streams.
   static constexpr size_t kNear = size_t{1} << 11;      // 8 KiB.
   static constexpr int kNearPasses = 6000;
 
@@ -88,7 +88,7 @@ std::function<void()> make_work(const SlowdownOptions& options) {
 
 double measure_slowdown(const SlowdownOptions& options, const std::function<void()>& beside) {
   const std::function<void()> work = make_work(options);
-  work();  // Pages are touched and clocks are up.
+  work();  // Touches pages and wakes the CPU.
   std::vector<int64_t> alone_ps;
   std::vector<int64_t> beside_ps;
   for (int32_t i = 0; i < options.rounds; ++i) {

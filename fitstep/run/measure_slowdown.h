@@ -1,7 +1,7 @@
-// How much slower work gets beside other work on this CPU: what copies cost the ops beside them.
+// Measures how much copies slow ops that run at the same time on this CPU.
 //
-//   alone    |work|    |work|    |work|          medians; turns alternate, so that what else the
-//   beside        |work|    |work|               machine does meets both
+//   alone    |work|    |work|    |work|          medians; turns alternate, so that other load of
+//   the beside        |work|    |work|               machine meets both
 //                 |copy copy copy|
 #pragma once
 
@@ -14,9 +14,9 @@
 namespace fitstep {
 
 int64_t duration_ps(const std::function<void()>& work);  // At least 1.
-int64_t median(std::vector<int64_t> durations_ps);       // REQUIRES: there are some.
+int64_t median(std::vector<int64_t> durations_ps);       // REQUIRES: not empty.
 
-// Does the same again and again on a thread of its own, from its first end to its destructor.
+// Repeats `work` on its own thread until the destructor. The constructor waits for the first run.
 class Repeater {
  public:
   explicit Repeater(std::function<void()> work);
@@ -27,15 +27,15 @@ class Repeater {
 };
 
 struct SlowdownOptions {
-  int32_t threads = 1;                      // That compute.
-  int64_t memory_bytes = int64_t{1} << 25;  // That they have, at most.
+  int32_t threads = 1;                      // Threads that compute.
+  int64_t memory_bytes = int64_t{1} << 25;  // Their memory, at most.
   int32_t rounds = 5;
 };
 
-// Work as ops do it, half of it bound by memory: ten milliseconds or so on `threads` threads.
+// Work like that of ops, half of it memory-bound: about ten milliseconds on `threads` threads.
 std::function<void()> make_work(const SlowdownOptions& options);
 
-// Time of such work while `beside` is repeated, over its time alone; at least 1.
+// Time of such work while `beside` repeats, over its time alone; at least 1.
 double measure_slowdown(const SlowdownOptions& options, const std::function<void()>& beside);
 
 }  // namespace fitstep

@@ -1,6 +1,6 @@
-// A device with the tiers below it: what it has copied to the host so far, and a file if it was
-// given a folder for one. Homes that are on the disk lie in memory that is another file; for plans
-// that is the host tier, and copies to it go to that file.
+// A device with lower tiers: it counts bytes copied to the host, and has a file if it was given a
+// folder. Homes on the disk lie in memory backed by another file (file_memory.h). For plans that
+// memory is the host tier, and copies to it go to its file.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,7 @@
 
 namespace fitstep {
 
-// Bytes that the lanes to the host tier and back have copied, in all steps.
+// Bytes copied to and from the host tier, in all steps.
 struct HostTraffic {
   std::atomic<int64_t> evicted_bytes = 0;
   std::atomic<int64_t> prefetched_bytes = 0;
@@ -28,7 +28,7 @@ struct HostTraffic {
   }
 };
 
-// What a step has given the device, to be given again in one go.
+// A recorded step, which can be replayed in one call.
 class Recorded {
  public:
   Recorded() = default;
@@ -36,38 +36,37 @@ class Recorded {
   Recorded& operator=(const Recorded&) = delete;
   virtual ~Recorded() = default;
 
-  // Puts all of it behind what the device was given before.
+  // Queues the recorded step after all earlier work of the device.
   virtual Status replay() = 0;
 };
 
 class TieredDevice : public Device {
  public:
-  // From here to end_recording() what a step gives the device is recorded and not done. Offered by
-  // devices that run behind the host, for steps whose copies do not need the host. After an error
-  // of either nothing is recorded any more, and nothing has been done.
+  // Until end_recording() the device records the work of a step and does not run it. Only devices
+  // with queues can, for steps whose copies do not need the host. After an error of either call the
+  // device no longer records, and has run nothing.
   //
-  // REQUIRES: lanes and memory that the step uses outlive what is recorded; one thread.
+  // REQUIRES: lanes and memory of the step outlive the recording; one thread.
   virtual Status begin_recording();
   virtual Result<std::unique_ptr<Recorded>> end_recording();
 
-  // Why memory of the host tier that it has reserved is not page-locked; empty where it is, or
-  // where that makes no difference. Copies there are slower, and it can have no homes.
+  // Why the reserved host memory is not page-locked; empty if it is, or if locking does not matter.
+  // Copies to pageable memory are slower, and it cannot hold homes.
   virtual std::string why_pageable() const { return ""; }
 
-  // Sees to it that the file has room for `size_bytes`; makes it if need be. An error where there
-  // is no folder, or none.
+  // Makes the file if needed, and room in it for `size_bytes`. Errors: no folder, no room.
   Status reserve_disk(int64_t size_bytes);
 
-  // Null before it is needed.
+  // Null before the first reserve_disk().
   std::shared_ptr<DiskFile> disk() const;
 
-  // Lets go of the file; it is gone when the last lanes are that copy there.
+  // Gives up the file. It is deleted with the last lanes that use it.
   void close_disk();
 
-  // In a process that was forked: closes the file, whoever may still copy there.
+  // In a forked child: closes the file, even if lanes still use it.
   void forsake_disk();
 
-  // What copies to and from it is copied through its file from now on; null for no more.
+  // From now on copies to and from this memory go through its file; null: no memory.
   void set_homes(std::shared_ptr<FileMemory> homes) { homes_ = std::move(homes); }
 
   const HostTraffic& traffic() const { return *traffic_; }
@@ -76,14 +75,14 @@ class TieredDevice : public Device {
   explicit TieredDevice(std::optional<DiskFileOptions> disk) : disk_options_(std::move(disk)) {}
 
   const std::shared_ptr<FileMemory>& homes() const { return homes_; }
-  // Lanes count in it, and outlive the device.
+  // Lanes add to it, and may outlive the device.
   const std::shared_ptr<HostTraffic>& shared_traffic() const { return traffic_; }
 
  private:
   std::optional<DiskFileOptions> disk_options_;
   mutable std::mutex mutex_;  // Guards disk_.
   std::shared_ptr<DiskFile> disk_;
-  std::shared_ptr<FileMemory> homes_;  // Null where none are in a file.
+  std::shared_ptr<FileMemory> homes_;  // Null: no homes in a file.
   std::shared_ptr<HostTraffic> traffic_ = std::make_shared<HostTraffic>();
 };
 

@@ -19,9 +19,9 @@
 namespace fitstep {
 namespace {
 
-constexpr int64_t kPieceBytes = int64_t{32} << 20;  // Of whole huge pages.
+constexpr int64_t kPieceBytes = int64_t{32} << 20;  // Whole huge pages.
 
-// Of whole pages, those that are not backed; all where the system does not say.
+// The pages that are not backed yet; all pages if the system does not tell.
 int64_t missing_bytes(char* first, int64_t size_bytes, int64_t page_bytes) {
   std::vector<unsigned char> pages(static_cast<size_t>(kPieceBytes / page_bytes));
   int64_t missing = 0;
@@ -47,7 +47,7 @@ void write_each_page(char* begin, int64_t size_bytes) {
   }
 }
 
-// 0, or what the system says.
+// 0, or the error of the system.
 int back(char* begin, int64_t size_bytes) {
 #ifdef MADV_POPULATE_WRITE
   if (madvise(begin, static_cast<size_t>(size_bytes), MADV_POPULATE_WRITE) == 0) return 0;
@@ -57,7 +57,7 @@ int back(char* begin, int64_t size_bytes) {
   return 0;
 }
 
-// Pieces of it, one by one, by as many threads as come.
+// Hands out pieces of the memory to any number of threads.
 class TouchedPages {
  public:
   TouchedPages(char* first, int64_t size_bytes) : first_(first), size_bytes_(size_bytes) {}

@@ -1,5 +1,4 @@
-// Backs memory with pages before it is needed: otherwise the first step waits for the system page
-// by page.
+// Backs memory with pages in advance: otherwise the first step waits for each page.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +7,9 @@
 
 namespace fitstep {
 
-// Has `threads` threads back the pages of [begin, begin + size) that are not yet; contents stay.
-// Nobody else may write there meanwhile. An error, before any is, where the system or the container
-// has no memory for them: it would end the process.
+// Lets `threads` threads back all pages of [begin, begin + size); contents stay. No other thread
+// may write there meanwhile. Error: the system or container lacks the memory; no page was touched,
+// since the system would kill the process.
 Status touch_pages(char* begin, int64_t size_bytes, int32_t threads);
 
 }  // namespace fitstep

@@ -16,7 +16,7 @@
 namespace fitstep {
 namespace {
 
-// Every word is written, and the next one over it where it was zero: no branch to be guessed wrong.
+// Writes every word; the next word overwrites a zero. No branch can be mispredicted.
 uint32_t pack(const char* from, char*& to) {
   uint32_t mask = 0;
   char* next = to;
@@ -32,7 +32,7 @@ uint32_t pack(const char* from, char*& to) {
   return mask;
 }
 
-// Every word is read, and used if its bit is set.
+// Reads every word, and uses it if its bit is set.
 void unpack(uint32_t mask, const char* from, char* to) {
   for (size_t i = 0; i < kGroupWords; ++i) {
     const uint32_t is_set = mask >> i & 1U;
@@ -46,12 +46,12 @@ void unpack(uint32_t mask, const char* from, char* to) {
 
 #if FITSTEP_HAS_WIDE_WORDS
 
-constexpr size_t kPartWords = 8;  // Of four in a group.
+constexpr size_t kPartWords = 8;  // A group has four parts.
 
-// By a mask of eight words: for each place of the result, which word goes there.
+// By mask of eight words: the word for each place of the result.
 struct Moves {
-  std::array<std::array<uint8_t, kPartWords>, 256> together{};  // Those kept, in a row.
-  std::array<std::array<uint8_t, kPartWords>, 256> apart{};     // Back to where they were.
+  std::array<std::array<uint8_t, kPartWords>, 256> together{};  // Moves kept words together.
+  std::array<std::array<uint8_t, kPartWords>, 256> apart{};     // Moves them back to their places.
 };
 
 constexpr Moves make_moves() {

@@ -1,10 +1,10 @@
-// Groups of 32 words of 4 bytes, of which only those that are not zero are kept (codecs.h).
+// Packs groups of 32 words of 4 bytes: only words that are not zero are kept (codecs.h).
 //
 //   pack     1.5  0.0  0.0 -0.0 ...  ->  1.5 -0.0 ...   and a mask with their bits set
 //   unpack   the other way
 //
-// In three ways with equal results: in plain C++, and with the wide instructions that x86 machines
-// have. The machine that runs this says which.
+// Three implementations give equal results: plain C++, AVX2 and AVX-512. The running machine
+// decides which one is used.
 #pragma once
 
 #include <cstddef>
@@ -18,20 +18,20 @@ inline constexpr size_t kWordBytes = 4;
 inline constexpr size_t kGroupBytes = kGroupWords * kWordBytes;
 
 struct WordGroups {
-  // Moves `to` behind what is kept. May overwrite up to kGroupBytes from there on, as far as they
-  // would have gone if all were kept.
+  // Returns the mask and moves `to` behind the kept words. May overwrite kGroupBytes from the old
+  // `to` on.
   uint32_t (*pack)(const char* from, char*& to);
 
-  // REQUIRES: kGroupBytes can be read, however many belong to the group.
+  // REQUIRES: kGroupBytes can be read at `from`, also if fewer words are kept.
   void (*unpack)(uint32_t mask, const char* from, char* to);
 };
 
 enum class WordWidth { Plain, Bits256, Bits512 };
 
-// Nothing where this machine has no such instructions; the plain ones are always there.
+// None if this machine lacks the instructions; Plain always exists.
 std::optional<WordGroups> word_groups(WordWidth width);
 
-// The widest that are here.
+// The widest on this machine.
 WordGroups word_groups();
 
 }  // namespace fitstep

@@ -1,13 +1,13 @@
-// What a code makes of a copy to a tier below and back: fewer bytes on the slow link, time to code
-// them.
+// Copies in a code, between the device and a lower tier: fewer bytes on the slow link, and time to
+// encode and decode.
 //
 //   plain      host |======|  disk |============|          as long as the disk takes
 //   coded           |======|       |=====|  coding |--|
-//   to the host     coding |-----------|                   all bytes are read, by one thread
+//   to the host     coding |-----------|                   one thread reads all bytes
 //   by the device   coding |---|                           the host's link carries the code too
 //
-// How many bytes is known from an example (Storage::zero_value_bytes), and only an expectation: the
-// simulator's answer depends on it, nothing else does.
+// The size of a code comes from an example (Storage::zero_value_bytes) and is only an expectation.
+// Only predicted times depend on it.
 #pragma once
 
 #include <cstdint>
@@ -20,18 +20,18 @@
 
 namespace fitstep {
 
-// Whether the residency's bytes are below the device in a code.
+// True if the residency is coded on the host or the disk.
 bool has_copy_code(const Residency& residency);
 
-// The bytes that are expected of a storage in the code; none where nobody has looked.
+// The expected size of the storage in the code; none if not known.
 std::optional<int64_t> coded_bytes(const Storage& storage, Code code);
 
-// Makes a copy between the device and a tier below one in the code. Where the storage has no known
-// size in it all bytes go; coding whose rate the machine does not say takes no time.
+// Turns `work`, a copy between the device and a lower tier, into a copy in `code`. A storage
+// without a known size in the code copies all bytes; coding without a known rate takes no time.
 void put_code(const Storage& storage, Code code, const Machine& machine, Work& work);
 
-// The machine's codec of that name for copies to that tier, if its rates are known. A device that
-// codes does so for the host; its processor does for the disk.
+// The machine's codec for `code` and copies to `lower`, if its rates are known. A device that codes
+// does so for copies to the host; for copies to the disk the CPU codes.
 std::optional<Codec> codec_of(const Machine& machine, Code code, TierId lower);
 
 }  // namespace fitstep

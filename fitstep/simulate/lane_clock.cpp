@@ -21,7 +21,7 @@ int64_t transfer_ps(int64_t size_bytes, const Rate& rate, bool is_shared) {
   const int64_t bytes_per_s =
       is_shared && has_shared_rate ? rate.both_bytes_per_s : rate.alone_bytes_per_s;
   FITSTEP_CHECK(bytes_per_s > 0, fmt::format("a link with {} bytes per second", bytes_per_s));
-  // Whole seconds apart, so that the product stays in range.
+  // Whole seconds first, so that the product does not overflow.
   const int64_t seconds = size_bytes / bytes_per_s;
   const auto rest = static_cast<double>(size_bytes % bytes_per_s);
   const double rest_ps =
@@ -80,7 +80,7 @@ void LaneClock::adapt_speeds() {
   }
 }
 
-// From start to end of what the lane runs, if everything stays as it is now.
+// Duration of the lane's action, from start to end, at the present load.
 int64_t LaneClock::duration_now_ps(size_t lane) const {
   const Work& work = running_[lane].work;
   if (work.is_copy) return work.own_ps + copy_ps(lane);
@@ -89,18 +89,18 @@ int64_t LaneClock::duration_now_ps(size_t lane) const {
   return std::llround(static_cast<double>(work.own_ps) * slowdown);
 }
 
-// That of the slowest link: pieces are on all of them at once.
+// Time of the slowest link: pieces cross all links at once.
 int64_t LaneClock::copy_ps(size_t lane) const {
   int64_t most_ps = 0;
   for (const Link& link : machine_->links) {
     if (running_[lane].work.route.crosses(link)) most_ps = std::max(most_ps, link_ps(lane, link));
   }
-  // Most kernels of a device that codes use no link, and they run one after another.
+  // Coding kernels of a device mostly use no link, and coding and copying follow each other.
   if (running_[lane].work.is_coded_on_device) return most_ps + coding_ps(lane);
   return std::max(most_ps, coding_ps(lane));
 }
 
-// What coding and the file take of the threads in turns.
+// Time for coding and for the file, which the coding threads share.
 int64_t LaneClock::coding_ps(size_t lane) const {
   const Work& work = running_[lane].work;
   if (work.coded_bytes < 0) return 0;
@@ -112,7 +112,7 @@ int64_t LaneClock::coding_ps(size_t lane) const {
   return (work.code_ps + file_ps) / work.coders;
 }
 
-// Of one link, with what another copy in the same direction leaves of it.
+// Time on one link, if another copy in the same direction takes its part of the link.
 int64_t LaneClock::link_ps(size_t lane, const Link& link) const {
   const int64_t mine_ps = alone_ps(lane, link);
   const std::optional<size_t> other = lane_beside(lane, link);
@@ -120,7 +120,7 @@ int64_t LaneClock::link_ps(size_t lane, const Link& link) const {
   const auto length = [&](size_t of) {
     return running_[of].work.route.lower.value() - running_[of].work.route.upper.value();
   };
-  // Only a longer way can be held up elsewhere, and leave more than half.
+  // Only a copy with a longer route may wait for another link and leave more than half.
   if (length(lane) >= length(*other)) return 2 * mine_ps;
   const int64_t other_ps = alone_ps(*other, link);
   const int64_t whole_ps = copy_ps(*other);
@@ -138,7 +138,7 @@ int64_t LaneClock::alone_ps(size_t lane, const Link& link) const {
                      is_other_way_busy(lane, link));
 }
 
-// The lane that copies over the link in the same direction, if one does.
+// The lane, if any, that copies over the link in the same direction.
 std::optional<size_t> LaneClock::lane_beside(size_t lane, const Link& link) const {
   for (size_t other = 0; other < running_.size(); ++other) {
     if (other == lane || !running_[other].is_running) continue;
@@ -163,21 +163,21 @@ bool LaneClock::is_other_way_busy(size_t lane, const Link& link) const {
   return false;
 }
 
-// The worst of the links that copy beside the op, and of coding.
+// Slowdown of an op: the largest slowdown of any busy link and of coding.
 double LaneClock::slowdown_now(size_t lane) const {
   double slowdown = coding_slowdown_now();
   for (const Link& link : machine_->links) {
     if (link.compute_slowdown <= 1) continue;
     const double use =
         std::max(use_now(lane, link, Direction::Evict), use_now(lane, link, Direction::Prefetch));
-    const bool is_full = use >= 1;  // Not rounded then: most copies cross one link.
+    const bool is_full = use >= 1;  // Avoids rounding for the usual copy, which crosses one link.
     slowdown =
         std::max(slowdown, is_full ? link.compute_slowdown : 1 + (link.compute_slowdown - 1) * use);
   }
   return slowdown;
 }
 
-// What all threads that code cost the op beside them: each copy's code for a part of its time.
+// Slowdown by all coding threads, each for the share of time for which it codes.
 double LaneClock::coding_slowdown_now() const {
   double slowdown = 1.0;
   for (size_t lane = 0; lane < running_.size(); ++lane) {
@@ -191,8 +191,7 @@ double LaneClock::coding_slowdown_now() const {
   return slowdown;
 }
 
-// The part of its time for which copies beside the op have the link: less than all of it where they
-// wait for a slower one.
+// The share of time for which copies use the link: below 1 if they wait for a slower link.
 double LaneClock::use_now(size_t lane, const Link& link, Direction direction) const {
   double use = 0;
   for (size_t other = 0; other < running_.size(); ++other) {

@@ -1,27 +1,27 @@
-// The clock of the lanes: how long each takes for what it runs, beside what else runs.
+// The clock of the lanes: the duration of each action while other lanes run too.
 //
 //   compute   |--- op ---------|              a copy slows ops down,
 //   evict         |--- copy ---|-----|        two directions of one link share it,
-//   prefetch                   |- copy -|     and time moves on from end to end
+//   prefetch                   |- copy -|     and the clock steps from end to end
 //
-// A copy between device and disk passes through the host in small pieces, on both links at the same
-// time: it takes as long as the slower of its links, not the sum of both. Beside a copy between
-// device and host in its direction it has half of the link that both cross, or less where the other
-// link holds it up; the other copy has the rest. So a link never carries more than its rate:
+// A copy between device and disk passes through the host in small pieces, on both links at once. It
+// takes as long as the slower link, not the sum. If another copy crosses the device's link in the
+// same direction, the disk copy gets half of that link, or less if the disk is slower; the other
+// copy gets the rest. So a link never carries more than its rate:
 //
 //   device ======== host -------- disk       link rates 10 and 4: alone 10 to the host or 4 to the
 //                                            disk; both at once 6 and 4
 //
-// Ops beside copies are slower as far as those use a link: a copy to the disk has the host's link
-// for a part of its time only.
+// Copies slow ops by the share of time for which they use a link. A copy to the disk uses the
+// device's link only a part of its time.
 //
-// A copy in a code goes in pieces that two threads encode and hand to the lower link in turns: it
-// takes as long as that link alone, or half of what coding and that link take after each other. To
-// the host one thread codes, and there is no lower link; or the device does, its link carries
-// the code, and both times add up. Ops beside it are slower as far as its threads code.
+// A copy to the disk in a code goes in pieces: two threads encode and write in turns. It takes the
+// time of the lower link, or half of the time for coding plus link, whichever is longer. To the
+// host one thread codes, and there is no lower link. If the device codes, its link carries the
+// code, and both times add up. Coding threads slow ops by the share of time for which they code.
 //
-// An action whose speed changes keeps the share of it that is done. Who may start, and when, is
-// the caller's question.
+// If an action's speed changes, the share that is done stays done. The caller decides which action
+// starts when.
 #pragma once
 
 #include <array>
@@ -37,7 +37,7 @@ namespace fitstep {
 
 enum class Direction { Evict, Prefetch };
 
-// The links from `upper` to `lower`, all of which a copy crosses; none by default.
+// A copy crosses all links from `upper` to `lower`; by default none.
 struct Route {
   TierId upper;
   TierId lower;
@@ -46,24 +46,24 @@ struct Route {
   bool crosses(const Link& link) const { return upper <= link.upper && link.upper < lower; }
 };
 
-// What an action has to do: an op of `own_ps`, or a copy, whose `own_ps` comes on top.
+// An op that takes `own_ps`, or a copy that takes `own_ps` beside its transfer.
 struct Work {
   bool is_copy = false;
   int64_t own_ps = 0;
   int64_t size_bytes = 0;
   Route route;
-  // Of a copy in a code: bytes on links below the first, and the time of one thread that codes.
-  int64_t coded_bytes = -1;  // None: there is no code.
+  // A copy in a code: bytes on links below the first; time of one thread that codes.
+  int64_t coded_bytes = -1;  // -1: no code.
   int64_t code_ps = 0;
-  int32_t coders = 2;               // Threads that code, in turns.
-  bool is_coded_on_device = false;  // The first link has these bytes too.
-  double code_slowdown = 1.0;       // Of ops while one thread codes without a pause.
+  int32_t coders = 2;               // Threads that code in turns.
+  bool is_coded_on_device = false;  // The first link carries coded bytes too.
+  double code_slowdown = 1.0;       // Of ops while a thread codes.
 };
 
 // Time of one copy over one link; `is_shared` while the other direction is busy too.
 int64_t transfer_ps(int64_t size_bytes, const Rate& rate, bool is_shared);
 
-// Time of one copy between the device and a tier below, with nothing else on its way.
+// Time of one copy between the device and a lower tier while no other copy runs.
 int64_t copy_alone_ps(const Machine& machine, TierId lower, Direction direction,
                       int64_t size_bytes);
 
@@ -77,15 +77,15 @@ class LaneClock {
   // REQUIRES: the lane is not busy.
   void start(Lane lane, const Work& work);
 
-  // Moves on to the first end. False, and nothing happens, if no lane is busy. Whoever is not busy
-  // any more afterwards has ended; several may.
+  // Moves the clock to the next end of an action; several may end at once. Returns false, and does
+  // nothing, if no lane is busy.
   bool advance();
 
  private:
   struct Running {
     bool is_running = false;
     Work work;
-    int64_t duration_ps = 0;   // Of the whole action, at the speed that it has now.
+    int64_t duration_ps = 0;   // Of the whole action at its present speed.
     int64_t remaining_ps = 0;  // At that speed.
   };
 

@@ -15,7 +15,7 @@
 namespace fitstep {
 namespace {
 
-// When a residency comes and goes: actions, none for what is at home.
+// The actions that begin and end a residency; not known for homes.
 struct Stay {
   bool is_known = false;
   ActionRef birth;
@@ -70,7 +70,7 @@ class DeviceCount {
     }
   }
 
-  // Copies may fill what the compute lane writes later, so the first in time counts.
+  // A copy may fill a residency before the compute lane writes it: the earliest action counts.
   void come(ResidencyId id, ActionRef ref) {
     Stay& stay = stays_[id.index()];
     if (plan_.residencies[id.index()].is_home) return;
@@ -83,8 +83,8 @@ class DeviceCount {
     return spans_[static_cast<size_t>(ref.lane)][static_cast<size_t>(ref.position)];
   }
 
-  // Positions of the compute lane during which it is there; not that in which it is born, because
-  // a kernel makes its outputs at a position of its own.
+  // Compute positions at which the residency is live, without the position of its birth:
+  // added_bytes() counts that one.
   Interval beside_compute(const Stay& stay) const {
     const std::vector<Span>& compute = spans_[static_cast<size_t>(Lane::Compute)];
     Interval beside{.begin = stay.birth.position + 1, .end = stay.release.position + 1};
@@ -103,8 +103,8 @@ class DeviceCount {
     return beside;
   }
 
-  // Most bytes that the action adds to what was there: outputs from their requests on, scratch
-  // from request to release, at the positions of the kernel.
+  // Most bytes that the action adds: outputs from their requests on, scratch from request to
+  // release.
   int64_t added_bytes(int32_t position) const {
     const ActionRef ref{Lane::Compute, position};
     const Action& action = plan_.lane(Lane::Compute)[static_cast<size_t>(position)];
@@ -129,7 +129,7 @@ class DeviceCount {
       changes.emplace_back(is_ordered ? request.live.begin : 0, request.size_bytes);
       if (is_ordered) changes.emplace_back(request.live.end, -request.size_bytes);
     }
-    std::ranges::sort(changes);  // What goes at a position goes before what comes there.
+    std::ranges::sort(changes);  // At a position, releases come before requests.
     int64_t most = 0;
     int64_t live = 0;
     for (const auto& [tick, change] : changes) most = std::max(most, live += change);
@@ -143,7 +143,7 @@ class DeviceCount {
 
   int64_t size_bytes(ResidencyId id) const { return plan_.residencies[id.index()].size_bytes; }
 
-  // Whether the output lies where an input is that ends with this action: then it adds nothing.
+  // True if the output takes the bytes of an input that ends with this action: it adds no bytes.
   bool has_taken(const Action& action, const Form& form, size_t written) const {
     const StorageId taken = form.writes[written].may_take;
     if (taken.is_none()) return false;

@@ -1,8 +1,8 @@
-// How many bytes lie on the device while each action of the compute lane runs, if every action
-// takes the time that was simulated. Internal to simulate/.
+// Bytes on the device while each compute action runs, if every action takes its simulated time.
+// Internal to simulate/.
 //
-//   compute   | f0 | f1 | f2 |      evict takes a0 away while f1 runs: a0 counts for f0 and f1,
-//   evict          |-a0-|           and no more for f2
+//   compute   | f0 | f1 | f2 |      evict copies a0 while f1 runs: a0 counts for f0 and f1, and not
+//   evict          |-a0-|           for f2
 #pragma once
 
 #include <vector>
@@ -13,8 +13,7 @@
 
 namespace fitstep {
 
-// One per action of the compute lane. Without any, what is at home is the whole answer; so
-// `home_bytes` comes beside it.
+// `live` has one entry per compute action. `home_bytes` is the answer for a plan without actions.
 struct DeviceBytes {
   std::vector<LiveBytes> live;
   int64_t home_bytes = 0;

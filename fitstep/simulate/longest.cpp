@@ -13,7 +13,7 @@
 namespace fitstep {
 namespace {
 
-// Picoseconds that a byte takes both ways over the slowest link whose lower tier may be used.
+// Picoseconds per byte, both ways, over the slowest link to a tier that may be used.
 double slowest_ps_per_byte(const Machine& machine) {
   double slowest = 0;
   for (const Link& link : machine.links) {
@@ -67,7 +67,7 @@ Status check_longest(const Program& program, const Machine& machine) {
       ErrorCode::BadInput,
       fmt::format(
           "machine \"{}\" is too slow for {}: its ops may take {:.0f} days and "
-          "their copies {:.0f}, and times end at 53 days; look at the program's times, take "
+          "their copies {:.0f} days, and the limit is 53 days; check the times in the program, use "
           "a faster machine, or close its tiers (--host-budget 0 --disk-budget 0)",
           machine.name, program.name, ops_ps / kPicosecondsPerDay, copies_ps / kPicosecondsPerDay)};
 }

@@ -1,5 +1,5 @@
-// What a machine would take for a program at worst, before anything is planned: times are sums in
-// picoseconds of 64 bits, which a hundred days exceed.
+// The longest time that any plan of a program may take on a machine. Times are 64 bits of
+// picoseconds, which hold about a hundred days.
 #pragma once
 
 #include "fitstep/base/result.h"
@@ -8,8 +8,8 @@
 
 namespace fitstep {
 
-// An error that names the slowest link where each op in its slowest form, with every operand
-// fetched before and evicted behind it, would take longer than times can say.
+// Error: the times could overflow if every op ran in its slowest form, fetched all operands before
+// it and evicted them after it.
 Status check_longest(const Program& program, const Machine& machine);
 
 }  // namespace fitstep

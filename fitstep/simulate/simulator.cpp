@@ -1,5 +1,5 @@
-// The lanes side by side, from one event to the next: every idle lane starts its next action
-// if what that waits for has ended; then the clock moves on to the first end.
+// Event by event: every idle lane starts its next action if all its waits have ended; then the
+// clock moves to the next end of an action.
 #include "fitstep/simulate/simulator.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@
 namespace fitstep {
 namespace {
 
-// None for copies from or to what has no address: they stay where they are.
+// No route for copies from or to external storages: they cross no link.
 Route route_of(const Plan& plan, const Copy& copy) {
   const TierId source = plan.residencies[copy.source.index()].tier;
   const TierId target = plan.residencies[copy.target.index()].tier;
@@ -78,7 +78,7 @@ class Simulation {
       const Form& form = program_.ops[run.op.index()].forms[static_cast<size_t>(run.form)];
       return {.own_ps = form.time_ps + launch_ps};
     }
-    // A code makes the bytes on the way fewer, whichever end has it.
+    // A coded residency at either end makes the copy smaller.
     const int64_t size_bytes = std::min(plan_.residencies[action.copy.source.index()].size_bytes,
                                         plan_.residencies[action.copy.target.index()].size_bytes);
     Work work{.is_copy = true,

@@ -3,7 +3,7 @@
 //   compute  |f0 |f1 |f2 |b2 |f1'|b1 |b0 |      bytes  a0 a0 a0 a0 a0 a0
 //   evict                                               a1 .. .. a1 a1
 //
-// Time only; safety is the verifier's question and never depends on this.
+// It predicts time only. Safety is the verifier's part and never depends on predicted times.
 #pragma once
 
 #include <cstdint>
@@ -20,12 +20,12 @@ struct Span {
   int32_t position = 0;  // In its lane.
   int64_t begin_ps = 0;
   int64_t end_ps = 0;
-  int64_t stall_ps = 0;  // How long the lane stood still before it.
+  int64_t stall_ps = 0;  // The lane waited this long before the action.
 };
 
 struct LiveBytes {
   int32_t position = 0;  // Action on the compute lane.
-  int64_t bytes = 0;     // Most bytes live on the device while it runs, homes and scratch included.
+  int64_t bytes = 0;     // Most bytes live on the device meanwhile, homes and scratch included.
 };
 
 struct Timeline {

@@ -95,7 +95,7 @@ def break_file(folder: Path, how: str) -> Callable[[], None]:
     ("how", "what"),
     [
         ("full", rf"could not be evicted to disk.*{os.strerror(errno.ENOSPC)}"),
-        ("gone", "could not be prefetched from disk.*nothing more comes"),
+        ("gone", "could not be prefetched from disk.*no more bytes came"),
     ],
 )
 def test_a_drive_that_fails_in_a_step_is_a_step_that_did_not_happen(
