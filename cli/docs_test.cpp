@@ -1,4 +1,4 @@
-// The examples of docs/cli.md are commands that work. What they print is written by
+// The examples of docs/reference/cli.md are commands that work. What they print is written by
 // tools/cli_docs.py, and may change with the planner.
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ namespace {
 // What stands behind "$ fitstep", with files of the sources and of the test.
 std::vector<std::vector<std::string>> examples() {
   std::vector<std::vector<std::string>> found;
-  std::istringstream page(read_file(std::string(FITSTEP_SOURCE_DIR) + "/docs/cli.md"));
+  std::istringstream page(read_file(std::string(FITSTEP_SOURCE_DIR) + "/docs/reference/cli.md"));
   for (std::string line; std::getline(page, line);) {
     if (!line.starts_with("$ fitstep ")) continue;
     std::istringstream words(line.substr(10));

@@ -1,4 +1,4 @@
-"""Write the output of every example in docs/cli.md anew: python tools/cli_docs.py COMMAND
+"""Write the output of every example in docs/reference/cli.md anew: python tools/cli_docs.py COMMAND
 
 COMMAND is the built fitstep. An example is a block of three backquotes that begins with
 "$ fitstep"; what follows in it is replaced by what the command prints. Files that examples write
@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "cli.md"
+PAGE = ROOT / "docs" / "reference" / "cli.md"
 PROGRAMS = ROOT / "benchmarks" / "programs"
 BLOCKS = ROOT / "tests" / "fuzz" / "seeds" / "layout"
 

@@ -1,4 +1,4 @@
-// Plan <-> file (JSON, one action a line). docs/plan-format.md describes it.
+// Plan <-> file (JSON, one action a line). docs/reference/plan-format.md describes it.
 //
 // The file has a checksum over its content: a cut-off or edited file is an error, not a wrong plan.
 #pragma once

@@ -1,7 +1,7 @@
 // Parts of the planner that you can switch off, to measure what each part gives and costs
-// (benchmarks/planner/ablation.py, docs/ablation.md). Build with -DFITSTEP_ABLATION=ON and set for
-// example FITSTEP_WITHOUT="holes,reorder". In any other build has() is always true and costs
-// nothing.
+// (benchmarks/planner/ablation.py, docs/explanation/ablation.md). Build with -DFITSTEP_ABLATION=ON
+// and set for example FITSTEP_WITHOUT="holes,reorder". In any other build has() is always true and
+// costs nothing.
 #pragma once
 
 #include <string_view>

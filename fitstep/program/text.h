@@ -1,7 +1,7 @@
 // Program <-> text file: one record a line, versioned, streamed.
 //
-// Tests can write it by hand, and 100,000 ops load in under a second. docs/program-format.md
-// describes it. parse_program(print_program(p)) gives p back.
+// Tests can write it by hand, and 100,000 ops load in under a second.
+// docs/reference/program-format.md describes it. parse_program(print_program(p)) gives p back.
 #pragma once
 
 #include <string>

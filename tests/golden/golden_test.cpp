@@ -98,9 +98,9 @@ TEST(Golden, PlanIsReadableAndValid) {
 }
 
 TEST(Golden, ExamplesInTheDocsAreAProgramAndItsPlan) {
-  const Result<Program> program = parse_program(example_in("docs/program-format.md"));
+  const Result<Program> program = parse_program(example_in("docs/reference/program-format.md"));
   ASSERT_TRUE(program.has_value()) << program.error().message;
-  const Result<Plan> plan = parse_plan(example_in("docs/plan-format.md"));
+  const Result<Plan> plan = parse_plan(example_in("docs/reference/plan-format.md"));
   ASSERT_TRUE(plan.has_value()) << plan.error().message;
   const std::vector<Fault> faults = verify(*program, *plan, limits_of(*plan));
   EXPECT_TRUE(faults.empty()) << faults.front().message;

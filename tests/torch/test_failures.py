@@ -1,5 +1,5 @@
-"""What docs/failures.md promises and no other test shows: calls from inside, and the end of the
-process while copies fly."""
+"""What docs/reference/failures.md promises and no other test shows: calls from inside, and the end
+of the process while copies fly."""
 
 import copy
 import re
@@ -169,7 +169,7 @@ def test_a_process_may_end_while_a_step_runs(end: str, code: int, tmp_path: Path
 
 
 def test_every_test_that_the_table_names_is_there() -> None:
-    table = (ROOT / "docs" / "failures.md").read_text()
+    table = (ROOT / "docs" / "reference" / "failures.md").read_text()
     sources = [*ROOT.glob("tests/**/*.*"), *ROOT.glob("python/tests/*.py")]
     sources += [*ROOT.glob("fitstep/run/*_test.cpp")]
     text = "\n".join(path.read_text() for path in sources if path.suffix in (".py", ".cpp"))

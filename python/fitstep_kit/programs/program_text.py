@@ -1,4 +1,4 @@
-"""Writes program files (docs/program-format.md) op by op, for programs that no capture makes.
+"""Writes program files (docs/reference/program-format.md) op by op, without a capture.
 
     program = ProgramText("tiny")
     x = program.storage("x", 64, "input", has_content=True)
