@@ -163,6 +163,19 @@ def test_modules_may_not_import_each_other_even_for_types(
     assert "import each other" in capsys.readouterr().out
 
 
+def test_rooms_of_the_package_import_those_in_front_of_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = {
+        "python/fitstep/memory/a.py": "from ..steps.step import Step\n",
+        "python/fitstep/steps/step.py": "from ..base import names\n",
+    }
+    make_repository(tmp_path, files)
+    assert tidy.main([str(tmp_path)]) == 1
+    out = capsys.readouterr().out.splitlines()
+    assert out == ["python/fitstep: memory.a may not import steps.step"]
+
+
 def test_a_name_in_a_document_must_exist(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

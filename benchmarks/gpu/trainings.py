@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from fitstep.device import open_device
+from fitstep.memory.device import open_device
 from fitstep_kit.measures.bits import differences, fingerprint
 from fitstep_kit.models import GPT, resnet50
 from fitstep_kit.models.vgg import vgg19

@@ -28,7 +28,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from fitstep.recordings import Recordings
+from fitstep.follow.recordings import Recordings
 from fitstep_kit.models import GPT
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode

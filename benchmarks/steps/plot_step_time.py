@@ -1,6 +1,6 @@
 """Draw step time over budget for the README, from results/step_time.json.
 
-    python -m benchmarks.steps.plot_step_time        # writes docs/images/step_time.svg
+python -m benchmarks.steps.plot_step_time        # writes docs/images/step_time.svg
 """
 
 import json

@@ -40,9 +40,9 @@ from .errors import (
     SettingError,
     StepFailed,
 )
-from .pure import declare_pure
-from .report import Report
-from .step import Step
+from .follow.pure import declare_pure
+from .steps.report import Report
+from .steps.step import Step
 
 __all__ = [
     "AuditError",

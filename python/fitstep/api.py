@@ -12,22 +12,22 @@ import torch
 from torch.utils._pytree import keystr, tree_flatten_with_path
 
 from . import _core
-from .arguments import arguments_of, runs_later
-from .audits import check_audits
-from .collector import all_objects
-from .device import device_of
+from .base.arguments import arguments_of, runs_later
+from .base.collector import all_objects
+from .base.progress import progress_line
 from .errors import CaptureError, PlanFileError, not_prepared, user_location
-from .following import current
-from .maker import Maker
-from .planned import Planned
-from .profile_cache import ProfileCache
-from .programs import add_homes
-from .progress import progress_line
-from .session import Session
-from .sessions import session_for
-from .settings import Settings, check_int, check_path, check_switch, several
+from .follow.following import current
+from .follow.maker import Maker
+from .memory.device import device_of
+from .memory.planned import Planned
+from .memory.profile_cache import ProfileCache
+from .memory.session import Session
+from .memory.settings import Settings, check_int, check_path, check_switch, several
 from .state import Reach, discover
-from .step import Step
+from .steps.audits import check_audits
+from .steps.programs import add_homes
+from .steps.sessions import session_for
+from .steps.step import Step
 
 
 def compile(  # noqa: A001 - the word that PyTorch's users know.

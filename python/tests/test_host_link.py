@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from fitstep.profile_cache import ProfileCache
+from fitstep.memory.profile_cache import ProfileCache
 
 from fitstep import _core
 

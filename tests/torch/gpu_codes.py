@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterator
 from unittest import mock
 
-from fitstep.profile_cache import ProfileCache
+from fitstep.memory.profile_cache import ProfileCache
 
 
 @contextlib.contextmanager

@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from fitstep.device import open_device
+from fitstep.memory.device import open_device
 from fitstep_kit.offloaded_plan import offloaded, with_peak
 from gpu_codes import quick_codes
 from gpu_packing import GPU, bytes_of, packing

@@ -5,8 +5,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from fitstep.steps import calls
 
-from fitstep import _core, calls
+from fitstep import _core
 
 CLASSES = ("Homes", "Segment", "StepProgram", "Plan", "Variant", "Device", "Follower")
 

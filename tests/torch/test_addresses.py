@@ -7,11 +7,11 @@ from contextlib import closing
 import pytest
 import torch
 from fitstep.errors import CaptureError
+from fitstep.memory import seen_memory
 from garbage import no_tensor_in_cycles
 from torch import nn
 
 import fitstep
-from fitstep import seen_memory
 
 
 def model() -> nn.Module:

@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from fitstep.audits import Truth
+from fitstep.steps import calls
+from fitstep.steps.audits import Truth
 from fitstep_kit.subjects.cases import CASES
 from fitstep_kit.subjects.equal_bits import train_fitstep, train_plain
 from torch import Tensor, nn
 
 import fitstep
-from fitstep import _core, calls
+from fitstep import _core
 
 STEPS = 6
 

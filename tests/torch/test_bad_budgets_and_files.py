@@ -160,7 +160,7 @@ def test_what_the_core_refuses_inside_a_call_is_one_of_our_errors(
         raise _core.CoreError("device", "there is no room")
 
     with monkeypatch.context() as patched:
-        patched.setattr(fitstep.programs.Programs, "add", refuse)
+        patched.setattr(fitstep.steps.programs.Programs, "add", refuse)
         bench.model.eval()  # Another variant.
         with pytest.raises(fitstep.FitstepError, match="there is no room\n  give another budget="):
             step(*bench.example)

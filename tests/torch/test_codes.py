@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from fitstep.profile_cache import ProfileCache
+from fitstep.memory.profile_cache import ProfileCache
 from fitstep_kit.measures.bits import Fingerprint, differences, fingerprint
 from fitstep_kit.measures.resident import resident_bytes
 from fitstep_kit.subjects.jobs import Job, compiled

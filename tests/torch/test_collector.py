@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 import torch
-from fitstep.collector import all_objects, collecting_new
+from fitstep.base.collector import all_objects, collecting_new
 from torch import nn
 
 import fitstep

@@ -223,15 +223,15 @@ def test_an_interrupt_while_a_call_compiles_another_variant_acts_at_once(
     job, plain = Job(), Job()
     step = job.compiled()
     planned: list[int] = []
-    capture = fitstep.maker.Maker.take_up
+    capture = fitstep.follow.maker.Maker.take_up
 
     def interrupted(*args: Any, **kwargs: Any) -> Any:
         os.kill(os.getpid(), signal.SIGINT)
         return capture(*args, **kwargs)
 
     with monkeypatch.context() as patched:
-        patched.setattr(fitstep.maker.Maker, "take_up", interrupted)
-        patched.setattr(fitstep.planning.Planning, "plan", lambda *_: planned.append(1))
+        patched.setattr(fitstep.follow.maker.Maker, "take_up", interrupted)
+        patched.setattr(fitstep.memory.planning.Planning, "plan", lambda *_: planned.append(1))
         with pytest.raises(KeyboardInterrupt):
             step(job.x[:8], job.y[:8])
     assert not planned

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 import torch
+from fitstep.memory import session as sessions
 from fitstep_kit.measures.bits import differences, fingerprint
 from nth_call import NthCall
 from torch import Tensor, nn
 
 import fitstep
 from fitstep import _core
-from fitstep import session as sessions
 
 
 def make() -> tuple[nn.Module, Callable[..., Tensor]]:

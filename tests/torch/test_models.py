@@ -6,7 +6,7 @@ from fitstep.errors import is_user_file
 from fitstep_kit import models
 from torch import nn
 
-from fitstep import sources
+from fitstep.base import sources
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from fitstep.planned import external_bytes_of
+from fitstep.memory import seen_memory
+from fitstep.memory.planned import external_bytes_of
+from fitstep.steps import calls
 from torch import Tensor, nn
 
 import fitstep
-from fitstep import _core, calls, seen_memory
+from fitstep import _core
 
 STEPS = 5
 AUDITS = ["off", "all"]

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from fitstep.steps import calls
 from torch import Tensor, nn
 
 import fitstep
-from fitstep import calls
 
 CALLS = 10
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import torch
 
-from fitstep.ambient import setting_doors
+from fitstep.base.ambient import setting_doors
+from fitstep.base.uninterrupted import SENDING
 from fitstep.errors import CaptureError
-from fitstep.uninterrupted import SENDING
 
 # Methods of a tensor that read or write its memory without an operator.
 READERS = (

@@ -147,7 +147,7 @@ class Walk:
         for of, visit in once:
             if issubclass(kind, of):
                 return visit, True
-        if kind.__module__ == "fitstep.step" and kind.__name__ == "Step":
+        if kind.__module__ == "fitstep.steps.step" and kind.__name__ == "Step":
             return Walk._visit_step, True
         is_numpys = (kind.__module__ or "").startswith("numpy.random") and kind.__name__ in NUMPYS
         return Walk._visit_generator if is_numpys else Walk._visit_object, True

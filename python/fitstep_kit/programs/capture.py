@@ -18,9 +18,9 @@ from typing import Any
 
 import torch
 from fitstep.api import _reach_finder
-from fitstep.maker import Maker
-from fitstep.session import Session
-from fitstep.settings import Settings
+from fitstep.follow.maker import Maker
+from fitstep.memory.session import Session
+from fitstep.memory.settings import Settings
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from fitstep import _core
