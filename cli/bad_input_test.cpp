@@ -12,7 +12,7 @@
 
 #include "cli/command.h"
 #include "fitstep/machine/machine.h"
-#include "tests/support/pyramid.h"
+#include "tests/programs/pyramid.h"
 #include "tests/support/test_files.h"
 
 namespace fitstep {

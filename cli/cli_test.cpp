@@ -11,8 +11,8 @@
 #include "fitstep/plan/plan_file.h"
 #include "fitstep/program/program.h"
 #include "fitstep/program/text.h"
+#include "tests/programs/pyramid.h"
 #include "tests/support/keep_all.h"
-#include "tests/support/pyramid.h"
 #include "tests/support/test_files.h"
 
 namespace fitstep {

@@ -8,16 +8,16 @@
 #include <string>
 #include <vector>
 
-#include "cli/compare.h"
-#include "cli/curve.h"
 #include "cli/files.h"
-#include "cli/layout.h"
-#include "cli/machine.h"
-#include "cli/plan.h"
-#include "cli/report.h"
-#include "cli/show.h"
-#include "cli/simulate.h"
-#include "cli/verify.h"
+#include "cli/verbs/compare.h"
+#include "cli/verbs/curve.h"
+#include "cli/verbs/layout.h"
+#include "cli/verbs/machine.h"
+#include "cli/verbs/plan.h"
+#include "cli/verbs/report.h"
+#include "cli/verbs/show.h"
+#include "cli/verbs/simulate.h"
+#include "cli/verbs/verify.h"
 #include "fitstep/base/result.h"
 
 namespace fitstep {

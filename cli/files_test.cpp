@@ -8,7 +8,7 @@
 #include "fitstep/program/packed.h"
 #include "fitstep/program/program.h"
 #include "fitstep/program/text.h"
-#include "tests/support/pyramid.h"
+#include "tests/programs/pyramid.h"
 #include "tests/support/test_files.h"
 
 namespace fitstep {

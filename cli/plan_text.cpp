@@ -9,8 +9,8 @@
 #include <variant>
 #include <vector>
 
-#include "cli/plan.h"
 #include "cli/text.h"
+#include "cli/verbs/plan.h"
 #include "fitstep/base/bytes.h"
 #include "fitstep/base/id.h"
 #include "fitstep/plan/budget.h"

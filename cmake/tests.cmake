@@ -48,12 +48,13 @@ fitstep_test(plan_test fitstep/plan/*_test.cpp fitstep_plan fitstep_test_support
 fitstep_test(simulate_test fitstep/simulate/*_test.cpp fitstep_simulate fitstep_test_support)
 fitstep_test(planner_test "fitstep/planner/*_test.cpp;fitstep/planner/*/*_test.cpp"
   fitstep_planner fitstep_test_support)
-fitstep_test(run_test fitstep/run/*_test.cpp fitstep_run fitstep_test_support)
+fitstep_test(run_test "fitstep/run/*_test.cpp;fitstep/run/measure/*_test.cpp"
+  fitstep_run fitstep_test_support)
 # Of the side of PyTorch, what needs none of it.
 fitstep_test(torch_side_test fitstep_torch/*/*_test.cpp fitstep_base)
 target_sources(torch_side_test PRIVATE fitstep_torch/profile/run_times.cpp)
 fitstep_test(report_test fitstep/report/*_test.cpp fitstep_report fitstep_test_support)
-fitstep_test(cli_test cli/*_test.cpp fitstep_cli fitstep_test_support)
+fitstep_test(cli_test "cli/*_test.cpp;cli/verbs/*_test.cpp" fitstep_cli fitstep_test_support)
 foreach(kind property stress contract golden)
   fitstep_test(${kind}_test tests/${kind}/*_test.cpp
     fitstep_cli fitstep_test_support)

@@ -11,9 +11,9 @@
 #include "fitstep/base/id.h"
 #include "fitstep/plan/plan.h"
 #include "fitstep/program/program.h"
+#include "tests/programs/pyramid.h"
 #include "tests/support/expect_plan.h"
 #include "tests/support/keep_all.h"
-#include "tests/support/pyramid.h"
 
 namespace fitstep {
 namespace {

@@ -11,8 +11,8 @@
 #include "fitstep/plan/plan.h"
 #include "fitstep/plan/verify.h"
 #include "fitstep/program/program.h"
-#include "tests/support/chain_program.h"
-#include "tests/support/random_program.h"
+#include "tests/programs/chain_program.h"
+#include "tests/programs/random_program.h"
 
 namespace fitstep {
 namespace {

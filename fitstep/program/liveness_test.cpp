@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "fitstep/program/text.h"
-#include "tests/support/pyramid.h"
+#include "tests/programs/pyramid.h"
 
 namespace fitstep {
 namespace {

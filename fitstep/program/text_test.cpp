@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "fitstep/program/program.h"
-#include "tests/support/pyramid.h"
+#include "tests/programs/pyramid.h"
 
 namespace fitstep {
 namespace {

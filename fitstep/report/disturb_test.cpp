@@ -8,8 +8,8 @@
 #include "fitstep/machine/machine.h"
 #include "fitstep/program/program.h"
 #include "fitstep/program/text.h"
+#include "tests/programs/pyramid.h"
 #include "tests/support/expect_plan.h"
-#include "tests/support/pyramid.h"
 
 namespace fitstep {
 namespace {

@@ -16,10 +16,10 @@
 #include "fitstep/plan/plan.h"
 #include "fitstep/program/program.h"
 #include "fitstep/simulate/simulator.h"
+#include "tests/programs/pyramid.h"
 #include "tests/support/expect_plan.h"
 #include "tests/support/keep_all.h"
 #include "tests/support/offload_gaps.h"
-#include "tests/support/pyramid.h"
 
 namespace fitstep {
 namespace {

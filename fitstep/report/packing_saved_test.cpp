@@ -9,9 +9,9 @@
 #include "fitstep/plan/plan.h"
 #include "fitstep/program/program.h"
 #include "fitstep/simulate/simulator.h"
+#include "tests/programs/with_packs.h"
 #include "tests/support/expect_plan.h"
 #include "tests/support/keep_all.h"
-#include "tests/support/with_packs.h"
 
 namespace fitstep {
 namespace {

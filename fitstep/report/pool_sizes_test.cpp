@@ -12,7 +12,7 @@
 #include "fitstep/report/device_lives.h"
 #include "fitstep/report/kind_bytes.h"
 #include "fitstep/simulate/simulator.h"
-#include "tests/support/chain_program.h"
+#include "tests/programs/chain_program.h"
 #include "tests/support/keep_all.h"
 
 namespace fitstep {

@@ -16,7 +16,7 @@
 
 #include "fitstep/base/result.h"
 #include "fitstep/plan/plan.h"
-#include "tests/support/faulty_files.h"
+#include "tests/fakes/faulty_files.h"
 
 namespace fitstep {
 namespace {

@@ -17,7 +17,7 @@
 #include "fitstep/run/arena.h"
 #include "fitstep/run/disk_file.h"
 #include "fitstep/run/host_device.h"
-#include "tests/support/faulty_files.h"
+#include "tests/fakes/faulty_files.h"
 
 namespace fitstep {
 namespace {

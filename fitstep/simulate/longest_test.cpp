@@ -7,7 +7,7 @@
 
 #include "fitstep/machine/machine.h"
 #include "fitstep/program/program.h"
-#include "tests/support/chain_program.h"
+#include "tests/programs/chain_program.h"
 
 namespace fitstep {
 namespace {

@@ -6,7 +6,7 @@
 #include "fitstep/machine/machine.h"
 #include "fitstep/run/answers.h"
 #include "fitstep/run/free_memory.h"
-#include "fitstep/run/measure_codecs.h"
+#include "fitstep/run/measure/measure_codecs.h"
 #include "fitstep_torch/bind/bindings.h"
 #include "fitstep_torch/device.h"
 #include "fitstep_torch/tensors.h"

@@ -17,7 +17,7 @@
 #include "fitstep/planner/search.h"
 #include "fitstep/run/host_copies.h"
 #include "fitstep/run/lane_copies.h"
-#include "fitstep/run/measure_disk.h"
+#include "fitstep/run/measure/measure_disk.h"
 #include "fitstep_torch/bind/bindings.h"
 #include "fitstep_torch/lower.h"
 

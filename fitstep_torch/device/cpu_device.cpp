@@ -7,7 +7,7 @@
 
 #include "fitstep/plan/plan.h"
 #include "fitstep/run/host_device.h"
-#include "fitstep/run/measure_link.h"
+#include "fitstep/run/measure/measure_link.h"
 #include "fitstep/run/touch_pages.h"
 #include "fitstep_torch/device/hashes.h"
 #include "fitstep_torch/device/torch_device.h"

@@ -1,4 +1,4 @@
-// The contract of every device. Add a new device to devices() in tests/support/device_subjects.cpp;
+// The contract of every device. Add a new device to devices() in tests/fakes/device_subjects.cpp;
 // it has to pass all tests here.
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 #include "fitstep/plan/plan.h"
 #include "fitstep/run/arena.h"
 #include "fitstep/run/device.h"
-#include "tests/support/device_subjects.h"
+#include "tests/fakes/device_subjects.h"
 
 namespace fitstep {
 namespace {

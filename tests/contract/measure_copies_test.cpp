@@ -11,7 +11,7 @@
 #include "fitstep/machine/machine.h"
 #include "fitstep/plan/plan.h"
 #include "fitstep_cuda/hash_words.h"
-#include "tests/support/fake_cuda.h"
+#include "tests/fakes/fake_cuda.h"
 
 namespace fitstep::cuda {
 namespace {

@@ -17,7 +17,7 @@
 #include "fitstep/run/host_device.h"
 #include "fitstep/run/tiered_device.h"
 #include "fitstep_cuda/cuda_device.h"
-#include "tests/support/fake_cuda.h"
+#include "tests/fakes/fake_cuda.h"
 
 namespace fitstep::cuda {
 namespace {

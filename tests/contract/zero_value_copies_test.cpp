@@ -18,7 +18,7 @@
 #include "fitstep/run/word_groups.h"
 #include "fitstep_cuda/cuda.h"
 #include "fitstep_cuda/zero_value_elements.h"
-#include "tests/support/device_subjects.h"
+#include "tests/fakes/device_subjects.h"
 
 namespace fitstep::cuda {
 namespace {

@@ -14,7 +14,7 @@
 #include "fitstep/program/program.h"
 #include "fitstep/program/text.h"
 #include "tests/fuzz/fuzz.h"
-#include "tests/support/pyramid.h"
+#include "tests/programs/pyramid.h"
 
 namespace fitstep {
 namespace {

@@ -19,10 +19,10 @@
 #include "fitstep/program/liveness.h"
 #include "fitstep/program/program.h"
 #include "fitstep/program/text.h"
+#include "tests/programs/pyramid.h"
+#include "tests/programs/random_program.h"
 #include "tests/support/expect_plan.h"
 #include "tests/support/keep_all.h"
-#include "tests/support/pyramid.h"
-#include "tests/support/random_program.h"
 
 namespace fitstep {
 namespace {

@@ -1,5 +1,5 @@
 // The calls of the CUDA runtime that fitstep makes, for a process without a GPU: streams run in
-// this process, in any order that their events allow (tests/support/fake_cuda.h).
+// this process, in any order that their events allow (tests/fakes/fake_cuda.h).
 //
 // To be loaded before the runtime's own library, whose calls these then replace. The environment
 // says by which dice, what fails and what a kernel's code takes: FITSTEP_STAND_IN_SEED,
@@ -19,8 +19,8 @@
 
 #include "fitstep/base/result.h"
 #include "fitstep_cuda/cuda.h"
+#include "tests/fakes/fake_cuda.h"
 #include "tests/gpu/stand_in_runtime.h"
-#include "tests/support/fake_cuda.h"
 
 namespace {
 

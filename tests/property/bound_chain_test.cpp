@@ -11,8 +11,8 @@
 #include "fitstep/planner/orders.h"
 #include "fitstep/planner/values.h"
 #include "fitstep/program/program.h"
+#include "tests/programs/chain_program.h"
 #include "tests/support/all_plans.h"
-#include "tests/support/chain_program.h"
 
 namespace fitstep {
 namespace {

@@ -15,9 +15,9 @@
 #include "fitstep/planner/planner.h"
 #include "fitstep/planner/values.h"
 #include "fitstep/program/program.h"
+#include "tests/programs/random_program.h"
+#include "tests/programs/tiny_program.h"
 #include "tests/support/all_plans.h"
-#include "tests/support/random_program.h"
-#include "tests/support/tiny_program.h"
 
 namespace fitstep {
 namespace {

@@ -17,13 +17,13 @@
 #include "fitstep/run/host_device.h"
 #include "fitstep/run/lane_copies.h"
 #include "fitstep/run/tiered_device.h"
-#include "tests/support/faulty_coders.h"
-#include "tests/support/faulty_files.h"
+#include "tests/fakes/faulty_coders.h"
+#include "tests/fakes/faulty_files.h"
+#include "tests/fakes/mock_device.h"
+#include "tests/programs/random_program.h"
 #include "tests/support/hash_step.h"
-#include "tests/support/mock_device.h"
 #include "tests/support/offload_gaps.h"
 #include "tests/support/plain_run.h"
-#include "tests/support/random_program.h"
 
 namespace fitstep {
 namespace {

@@ -21,6 +21,7 @@
 #include "fitstep/plan/plan.h"
 #include "fitstep/plan/verify.h"
 #include "fitstep/program/program.h"
+#include "tests/programs/random_program.h"
 #include "tests/support/byte_run.h"
 #include "tests/support/corruptions.h"
 #include "tests/support/expect_plan.h"
@@ -28,7 +29,6 @@
 #include "tests/support/good_plans.h"
 #include "tests/support/keep_all.h"
 #include "tests/support/offload_gaps.h"
-#include "tests/support/random_program.h"
 #include "tests/support/test_files.h"
 
 namespace fitstep {

@@ -20,11 +20,11 @@
 #include "fitstep/run/executor.h"
 #include "fitstep_cuda/cuda.h"
 #include "fitstep_cuda/cuda_device.h"
-#include "tests/support/fake_cuda.h"
+#include "tests/fakes/fake_cuda.h"
+#include "tests/programs/random_program.h"
 #include "tests/support/hash_step.h"
 #include "tests/support/offload_gaps.h"
 #include "tests/support/plain_run.h"
-#include "tests/support/random_program.h"
 
 namespace fitstep {
 namespace {

@@ -14,10 +14,10 @@
 #include "fitstep/planner/planner.h"
 #include "fitstep/program/program.h"
 #include "fitstep/simulate/simulator.h"
+#include "tests/programs/random_program.h"
 #include "tests/support/byte_run.h"
 #include "tests/support/expect_plan.h"
 #include "tests/support/explore.h"
-#include "tests/support/random_program.h"
 
 namespace fitstep {
 namespace {

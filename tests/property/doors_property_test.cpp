@@ -19,7 +19,7 @@
 #include "fitstep/planner/ask.h"
 #include "fitstep/program/program.h"
 #include "fitstep/program/text.h"
-#include "tests/support/random_program.h"
+#include "tests/programs/random_program.h"
 #include "tests/support/test_files.h"
 
 namespace fitstep {

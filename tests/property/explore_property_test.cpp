@@ -13,10 +13,10 @@
 #include "fitstep/plan/verify.h"
 #include "fitstep/planner/planner.h"
 #include "fitstep/program/program.h"
+#include "tests/programs/random_program.h"
 #include "tests/support/expect_plan.h"
 #include "tests/support/explore.h"
 #include "tests/support/offload_gaps.h"
-#include "tests/support/random_program.h"
 
 namespace fitstep {
 namespace {

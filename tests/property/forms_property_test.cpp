@@ -14,8 +14,8 @@
 #include "fitstep/machine/machine.h"
 #include "fitstep/planner/planner.h"
 #include "fitstep/program/program.h"
-#include "tests/support/chain_program.h"
-#include "tests/support/net_program.h"
+#include "tests/programs/chain_program.h"
+#include "tests/programs/net_program.h"
 
 namespace fitstep {
 namespace {

@@ -11,8 +11,8 @@
 #include "fitstep/planner/planner.h"
 #include "fitstep/program/program.h"
 #include "fitstep/program/text.h"
-#include "tests/support/chain_program.h"
-#include "tests/support/random_program.h"
+#include "tests/programs/chain_program.h"
+#include "tests/programs/random_program.h"
 
 namespace fitstep {
 namespace {

@@ -18,11 +18,11 @@
 #include "fitstep/run/device.h"
 #include "fitstep/run/executor.h"
 #include "fitstep/run/host_device.h"
+#include "tests/fakes/mock_device.h"
+#include "tests/programs/random_program.h"
 #include "tests/support/hash_step.h"
-#include "tests/support/mock_device.h"
 #include "tests/support/offload_gaps.h"
 #include "tests/support/plain_run.h"
-#include "tests/support/random_program.h"
 
 namespace fitstep {
 namespace {

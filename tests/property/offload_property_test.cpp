@@ -12,10 +12,10 @@
 #include "fitstep/plan/plan.h"
 #include "fitstep/planner/planner.h"
 #include "fitstep/program/program.h"
+#include "tests/programs/random_program.h"
 #include "tests/support/byte_run.h"
 #include "tests/support/expect_plan.h"
 #include "tests/support/keep_all.h"
-#include "tests/support/random_program.h"
 
 namespace fitstep {
 namespace {

@@ -21,11 +21,11 @@
 #include "fitstep/planner/values.h"
 #include "fitstep/program/program.h"
 #include "fitstep/run/host_device.h"
+#include "tests/programs/random_program.h"
+#include "tests/programs/tiny_program.h"
+#include "tests/programs/with_packs.h"
 #include "tests/support/expect_plan.h"
 #include "tests/support/plain_run.h"
-#include "tests/support/random_program.h"
-#include "tests/support/tiny_program.h"
-#include "tests/support/with_packs.h"
 
 namespace fitstep {
 namespace {

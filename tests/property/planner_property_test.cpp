@@ -11,8 +11,8 @@
 #include "fitstep/planner/orders.h"
 #include "fitstep/planner/planner.h"
 #include "fitstep/program/program.h"
+#include "tests/programs/random_program.h"
 #include "tests/support/expect_plan.h"
-#include "tests/support/random_program.h"
 
 namespace fitstep {
 namespace {

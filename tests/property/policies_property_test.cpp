@@ -22,13 +22,13 @@
 #include "fitstep/program/program.h"
 #include "fitstep/report/pool_sizes.h"
 #include "fitstep/simulate/simulator.h"
+#include "tests/fakes/mock_device.h"
+#include "tests/programs/layer_program.h"
+#include "tests/programs/random_program.h"
 #include "tests/support/byte_run.h"
 #include "tests/support/expect_plan.h"
 #include "tests/support/hash_step.h"
 #include "tests/support/keep_all.h"
-#include "tests/support/layer_program.h"
-#include "tests/support/mock_device.h"
-#include "tests/support/random_program.h"
 #include "tests/support/test_files.h"
 
 namespace fitstep {

@@ -9,7 +9,7 @@
 
 #include "fitstep/machine/machine.h"
 #include "fitstep/planner/planner.h"
-#include "tests/support/chain_program.h"
+#include "tests/programs/chain_program.h"
 
 namespace fitstep {
 namespace {

@@ -15,8 +15,8 @@
 #include "fitstep/program/liveness.h"
 #include "fitstep/program/program.h"
 #include "fitstep/program/text.h"
+#include "tests/programs/random_program.h"
 #include "tests/support/keep_all.h"
-#include "tests/support/random_program.h"
 
 namespace fitstep {
 namespace {

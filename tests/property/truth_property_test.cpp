@@ -10,7 +10,7 @@
 
 #include "fitstep/program/program.h"
 #include "fitstep/program/text.h"
-#include "tests/support/tiny_program.h"
+#include "tests/programs/tiny_program.h"
 #include "tests/support/truth.h"
 
 namespace fitstep {

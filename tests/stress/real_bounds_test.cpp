@@ -15,7 +15,7 @@
 #include "fitstep/planner/planner.h"
 #include "fitstep/planner/values.h"
 #include "fitstep/program/program.h"
-#include "tests/support/net_program.h"
+#include "tests/programs/net_program.h"
 
 namespace fitstep {
 namespace {

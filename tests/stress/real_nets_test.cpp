@@ -9,8 +9,8 @@
 #include "fitstep/plan/plan.h"
 #include "fitstep/planner/planner.h"
 #include "fitstep/program/program.h"
+#include "tests/programs/net_program.h"
 #include "tests/support/expect_plan.h"
-#include "tests/support/net_program.h"
 
 namespace fitstep {
 namespace {

@@ -14,9 +14,9 @@
 #include "fitstep/plan/plan.h"
 #include "fitstep/planner/planner.h"
 #include "fitstep/program/program.h"
-#include "tests/support/chain_program.h"
-#include "tests/support/random_program.h"
-#include "tests/support/tiny_program.h"
+#include "tests/programs/chain_program.h"
+#include "tests/programs/random_program.h"
+#include "tests/programs/tiny_program.h"
 
 namespace fitstep {
 namespace {

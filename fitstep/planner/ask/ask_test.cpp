@@ -15,8 +15,8 @@
 #include "fitstep/plan/budget.h"
 #include "fitstep/plan/plan.h"
 #include "fitstep/program/program.h"
+#include "tests/programs/random_program.h"
 #include "tests/support/expect_plan.h"
-#include "tests/support/random_program.h"
 
 namespace fitstep {
 namespace {

@@ -8,7 +8,7 @@
 #include "fitstep/machine/machine.h"
 #include "fitstep/planner/planner.h"
 #include "fitstep/program/program.h"
-#include "tests/support/random_program.h"
+#include "tests/programs/random_program.h"
 
 namespace fitstep {
 namespace {

@@ -13,7 +13,7 @@
 #include "fitstep/machine/machine.h"
 #include "fitstep/planner/values.h"
 #include "fitstep/program/program.h"
-#include "tests/support/chain_program.h"
+#include "tests/programs/chain_program.h"
 #include "tests/support/expect_plan.h"
 
 namespace fitstep {

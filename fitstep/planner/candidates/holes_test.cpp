@@ -12,8 +12,8 @@
 #include "fitstep/planner/schedule.h"
 #include "fitstep/planner/values.h"
 #include "fitstep/program/program.h"
-#include "tests/support/chain_program.h"
-#include "tests/support/net_program.h"
+#include "tests/programs/chain_program.h"
+#include "tests/programs/net_program.h"
 
 namespace fitstep {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "fitstep/base/id.h"
 #include "fitstep/program/program.h"
-#include "tests/support/chain_program.h"
+#include "tests/programs/chain_program.h"
 #include "tests/support/expect_plan.h"
 
 namespace fitstep {

@@ -17,8 +17,8 @@
 #include "fitstep/planner/packing/reduced.h"
 #include "fitstep/planner/planner.h"
 #include "fitstep/program/program.h"
+#include "tests/programs/with_packs.h"
 #include "tests/support/expect_plan.h"
-#include "tests/support/with_packs.h"
 
 namespace fitstep {
 namespace {

@@ -16,8 +16,8 @@
 #include "fitstep/planner/planner.h"
 #include "fitstep/program/program.h"
 #include "fitstep/simulate/simulator.h"
-#include "tests/support/chain_program.h"
-#include "tests/support/layer_program.h"
+#include "tests/programs/chain_program.h"
+#include "tests/programs/layer_program.h"
 
 namespace fitstep {
 namespace {

@@ -11,7 +11,7 @@
 #include "fitstep/planner/schedule.h"
 #include "fitstep/planner/values.h"
 #include "fitstep/program/program.h"
-#include "tests/support/chain_program.h"
+#include "tests/programs/chain_program.h"
 
 namespace fitstep {
 namespace {

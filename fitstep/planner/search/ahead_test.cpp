@@ -17,8 +17,8 @@
 #include "fitstep/planner/search/search.h"
 #include "fitstep/planner/values.h"
 #include "fitstep/program/program.h"
-#include "tests/support/chain_program.h"
-#include "tests/support/random_program.h"
+#include "tests/programs/chain_program.h"
+#include "tests/programs/random_program.h"
 
 namespace fitstep {
 namespace {

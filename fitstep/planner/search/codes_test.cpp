@@ -17,10 +17,10 @@
 #include "fitstep/program/program.h"
 #include "fitstep/simulate/coded_copies.h"
 #include "fitstep/simulate/simulator.h"
+#include "tests/programs/random_program.h"
 #include "tests/support/expect_plan.h"
 #include "tests/support/keep_all.h"
 #include "tests/support/offload_gaps.h"
-#include "tests/support/random_program.h"
 
 namespace fitstep {
 namespace {

@@ -15,7 +15,7 @@
 #include "fitstep/planner/planner.h"
 #include "fitstep/planner/values/values.h"
 #include "fitstep/program/program.h"
-#include "tests/support/chain_program.h"
+#include "tests/programs/chain_program.h"
 #include "tests/support/expect_plan.h"
 
 namespace fitstep {
