@@ -4,7 +4,7 @@ else()
   set(torch_has_cuda OFF)
 endif()
 
-# Lets a torch that knows no GPU capture steps for one (tests/torch/test_gpu_capture.py).
+# Lets a torch that knows no GPU capture steps for one (tests/torch/test_gpu_steps.py).
 if(FITSTEP_TESTS AND NOT torch_has_cuda)
   add_library(gpu_stand_in MODULE tests/gpu/stand_in_tool.cpp)
   set_target_properties(gpu_stand_in PROPERTIES PREFIX "" BUILD_RPATH ${torch_dir}/lib)

@@ -168,12 +168,16 @@ def test_rooms_of_the_package_import_those_in_front_of_them(
 ) -> None:
     files = {
         "python/fitstep/memory/a.py": "from ..steps.step import Step\n",
+        "python/fitstep/state/b.py": "from fitstep.steps.step import Step\n",
         "python/fitstep/steps/step.py": "from ..base import names\n",
     }
     make_repository(tmp_path, files)
     assert tidy.main([str(tmp_path)]) == 1
     out = capsys.readouterr().out.splitlines()
-    assert out == ["python/fitstep: memory.a may not import steps.step"]
+    assert out == [
+        "python/fitstep: memory.a may not import steps.step",
+        "python/fitstep: state.b may not import steps.step",
+    ]
 
 
 def test_a_name_in_a_document_must_exist(

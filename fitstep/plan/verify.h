@@ -1,7 +1,8 @@
 // The verifier: does this plan run this program correctly?
 //
-// It shares no code with the planner. fitstep verifies every plan before using it. A plan is valid
-// if:
+// The verifier shares no code with the planner, and every plan passes it before it is used. A plan
+// is valid if
+//
 //   1. Every read finds the version that the program had there. The verifier executes the plan on
 //      contents (storage, version, code) instead of bytes; a recompute must read the same versions,
 //      with the same generator state.
@@ -9,9 +10,8 @@
 //      happens-before (lane order and waits), never by predicted times.
 //   3. Every op first runs in its default form (or one with equal bits), later in pure or restoring
 //      forms; generator versions are drawn in program order. Only optional ops need not run.
-//   4. Capacities and alignment hold on every tier, waits have no cycle, every residency that is
-//   not
-//      a home is released, and the end state equals the start state.
+//   4. Capacities and alignment hold on every tier, and waits have no cycle. Every residency but
+//      the homes is released, and the end state equals the start state.
 //   5. Each copy lane copies only between its two tiers; homes lie on the device or the host.
 //
 // A kernel requests memory while its op runs. An input is live until the op ends, an output from

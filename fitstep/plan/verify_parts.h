@@ -4,8 +4,8 @@
 //   ids and    what       what every    who has    how much
 //   counts     precedes   read finds    a byte     at once
 //
-// Each part adds to Faults. A part may rely on the parts before it: verify() stops after a part
-// that found faults.
+// Each part adds to Faults. verify() stops after shape or order if they found faults, because the
+// parts behind rely on both.
 #pragma once
 
 #include <fmt/format.h>

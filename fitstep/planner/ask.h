@@ -3,7 +3,7 @@
 //
 //   1 homes   where the planner wants them; else all on the tier below; last of all on the disk
 //   2 plans   for every program, with the homes that the programs share
-//   3 none?   is_free: try a larger budget
+//   3 none?   may_grow: try a larger budget
 //             otherwise: find the least budget (least.h), and whether policy "auto" fits
 //
 // With a disk, the least budget is tried before the answer names it: a smaller budget means smaller

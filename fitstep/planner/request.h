@@ -36,8 +36,9 @@ struct PlanRequest {
   uint64_t seed = 1;
   // Rounds of selection and layout per target. Raise it for faster plans; planning takes longer.
   int32_t effort = kUsualEffort;
-  // Seconds; 0 for no limit. The search uses all of this time, so plans may differ from run to run.
-  // At the limit the answer is the best plan so far; without any, the next plan found.
+  // Seconds; 0 for no limit. The search goes on for at most this time, until it cannot find better
+  // plans, so plans may differ from run to run. At the limit the answer is the best plan so far;
+  // without any, the next plan found.
   double time_limit_s = 0;
   int32_t threads = 1;          // Of the search; the plan is the same with any number of threads.
   std::string policy = "auto";  // One of policy_names().

@@ -242,7 +242,7 @@ void bind_questions(py::module_& module) {
       .def_readwrite("alignment_bytes", &BudgetQuestion::alignment_bytes)
       .def_readwrite("machine_for", &BudgetQuestion::machine_for)
       .def_readwrite("may_have_homes_on_disk", &BudgetQuestion::may_have_homes_on_disk)
-      .def_readwrite("is_free", &BudgetQuestion::is_free)
+      .def_readwrite("may_grow", &BudgetQuestion::may_grow)
       .def_readwrite("arena_bytes", &BudgetQuestion::arena_bytes)
       .def("answer", &answer_to);
   py::class_<Fitting>(module, "Fitting")

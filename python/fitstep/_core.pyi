@@ -295,7 +295,7 @@ class BudgetQuestion:
     alignment_bytes: int
     machine_for: Callable[[int], Machine]
     may_have_homes_on_disk: bool
-    is_free: bool
+    may_grow: bool
     arena_bytes: int | None
     def __init__(
         self,

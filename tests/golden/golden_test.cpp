@@ -1,7 +1,7 @@
 // Golden programs: files in this folder, with their totals. A changed number is a reviewed diff.
 //
-// mlp, gpt, unet and lstm were captured by tools/golden_programs.py. A program's text here is also
-// a promise to users: files that this release wrote stay readable.
+// mlp, gpt, unet and lstm were captured by tests/torch/golden_programs.py. A program's text here is
+// also a promise to users: files that this release wrote stay readable.
 #include <gtest/gtest.h>
 
 #include <cstddef>

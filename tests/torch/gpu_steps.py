@@ -216,7 +216,7 @@ def coded() -> dict[str, Any]:
         try:
             fitstep.compile(training.step, data[0], "900%", plan=path, progress=False, **below)
         except fitstep.PlanFileError as error:
-            peak = re.search(r"the plan's (\d+)", str(error))
+            peak = re.search(r"the plan's peak is (\d+)", str(error))
             assert peak is not None, error
             path.write_text(with_peak(text, int(peak[1])))
         return train("sgd", "cuda", Still, budget="900%", plan=path, **below)

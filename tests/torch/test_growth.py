@@ -40,7 +40,7 @@ def no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_: Any) -> None:
         raise _core.CoreError("memory", "cannot reserve 1 TiB; lower the budget")
 
-    monkeypatch.setattr(sessions.Session, "_open_homes", refuse)
+    monkeypatch.setattr(sessions.Session, "_open_arena", refuse)
 
 
 def test_steps_go_on_where_there_is_no_room_for_a_larger_batch(

@@ -42,9 +42,10 @@ class Asking {
   BudgetAnswer run() {
     BudgetAnswer answer = plan_with_homes(LooksFor::Plan);
     while (auto* refusal = std::get_if<Refusal>(&answer)) {
-      if (question_.is_free && question_.arena_bytes) return answer;  // The caller grows the arena.
+      if (question_.may_grow && question_.arena_bytes)
+        return answer;  // The caller grows the arena.
       const std::optional<int64_t> larger_bytes = larger_than(*refusal);
-      if (!question_.is_free || !larger_bytes) {
+      if (!question_.may_grow || !larger_bytes) {
         find_least(*refusal);
         ask_auto(*refusal);
         return answer;
@@ -75,13 +76,13 @@ class Asking {
   // -- homes
 
   // Whether the planner may choose where homes are.
-  bool is_free() const {
+  bool may_move_homes() const {
     return last().given == nullptr && (last().policy == "auto" || last().policy == "offload");
   }
 
   bool may_choose_homes() const {
     const bool on_disk = has_disk(machine_) && question_.may_have_homes_on_disk;
-    return is_free() && !question_.arena_bytes && (has_host(machine_) || on_disk);
+    return may_move_homes() && !question_.arena_bytes && (has_host(machine_) || on_disk);
   }
 
   BudgetAnswer plan_with_homes(LooksFor looks_for) {
@@ -111,7 +112,7 @@ class Asking {
 
   BudgetAnswer plan_beside_host(LooksFor looks_for) {
     const Program& program = *last().program;
-    if (!is_free()) {
+    if (!may_move_homes()) {
       const Plan* given = last().given;
       put_below(given == nullptr ? Names() : homes_below(program, *given), false);
       return plan(looks_for);
@@ -143,7 +144,7 @@ class Asking {
     const Names given_below = given == nullptr ? Names() : homes_below(program, *given);
     if (given_below.empty()) {
       const bool has_room = size_on_disk(places_.homes) <= room_bytes(machine_, kDiskTier);
-      if (!is_free() || !has_room) return plan(looks_for);
+      if (!may_move_homes() || !has_room) return plan(looks_for);
       if (looks_for != LooksFor::Least) {
         BudgetAnswer answer = plan(looks_for);
         if (std::holds_alternative<Fitting>(answer)) return answer;
@@ -202,7 +203,7 @@ class Asking {
     request.capacity_bytes = capacity_bytes();
     request.policy = asked.policy;
     request.codes_on_host = request.codes_on_host && !places_.on_disk;
-    request.says_least = question_.is_free || !can_find_least(request);
+    request.says_least = question_.may_grow || !can_find_least(request);
     if (looks_for == LooksFor::Any) request.time_limit_s = kFirstPlan;
     if (question_.request.progress) {
       request.progress = [this, i, count](double share) {
@@ -239,7 +240,7 @@ class Asking {
     if (!refusal) return fitting(std::move(plans));
     // The budget for exactly this capacity.
     const int64_t next_budget_bytes = budget_for_height(next_bytes);
-    const bool may_grow = question_.is_free && !question_.arena_bytes && is_known;
+    const bool may_grow = question_.may_grow && !question_.arena_bytes && is_known;
     if (may_grow && next_budget_bytes > budget_bytes_) {
       take(next_budget_bytes);
       return plan(looks_for);

@@ -60,8 +60,8 @@ struct BudgetQuestion {
   // The machine for a budget less `outside_bytes`: the pieces of a disk's files depend on it.
   std::function<Machine(int64_t tensor_bytes)> machine_for;
   bool may_have_homes_on_disk = false;
-  // True: the budget may grow, `budget_bytes` is only where to begin.
-  bool is_free = false;
+  // True: `budget_bytes` is only where to begin.
+  bool may_grow = false;
   // The capacity of the open arena, in which homes cannot move. Nothing: no arena is open yet.
   std::optional<int64_t> arena_bytes;
   PlanRequest request;  // Homes, capacity and policy in it are not used.
@@ -71,7 +71,7 @@ struct Fitting {
   std::vector<Plan> plans;  // One per program, in their order.
   Places places;
   int64_t capacity_bytes = 0;  // The plans were made for this capacity.
-  int64_t budget_bytes = 0;    // The budget asked, or a larger one if `is_free`.
+  int64_t budget_bytes = 0;    // The budget asked, or a larger one if it may grow.
 };
 
 struct Refusal {

@@ -8,7 +8,7 @@
 // b needs one bit per element of y, so between w and b a plan may hold m. That costs one more op,
 // and saves the bytes of y less those of m, from the pack to b. The planner plans two programs
 // (reduced.h): one with no optional op, and one with all of them. It takes the faster plan, so
-// packing never makes a plan slower.
+// packing never makes a plan slower, unless a time limit ends both searches early.
 #pragma once
 
 #include "fitstep/machine/machine.h"

@@ -1,10 +1,7 @@
 #include "fitstep/planner/packing/packing.h"
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <variant>

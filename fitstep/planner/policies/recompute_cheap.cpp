@@ -52,7 +52,6 @@ Selection drop_cheap(const Values& values) {
   constexpr Tick kWindow = 2;  // A value used at most so many ticks ago is still there.
   const std::vector<Phase> phases = find_phases(values);
   Selection selection = keep_all(values);
-  selection.name = "cheap";
   selection.window = kWindow;
   selection.scopes.push_back(stretches(values, phases));
   std::vector<ValueId> made;

@@ -102,7 +102,6 @@ class Reversal {
 
   Selection make() const {
     Selection selection = keep_all(values_);
-    selection.name = "reversal";
     for (const ValueId id : droppable_) {
       std::vector<int32_t> part(static_cast<size_t>(values_.tick_count()));
       // All ticks of the forward part have one number. Values held from there on keep this number.

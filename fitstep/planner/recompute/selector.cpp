@@ -131,9 +131,8 @@ void Selector::add_prices(const Phase& phase) {
   }
 }
 
-Selection Selector::start(const char* name) const {
+Selection Selector::start() const {
   Selection selection = keep_all(values_);
-  selection.name = name;
   selection.window = kWindow;
   // All ticks outside of segments are one part: there a value counts as still in memory.
   selection.scopes.assign(kScopeCount,
@@ -143,7 +142,7 @@ Selection Selector::start(const char* name) const {
 }
 
 Selection Selector::by_segments(int64_t target_bytes) const {
-  Selection selection = start("segments");
+  Selection selection = start();
   for (size_t i = 0; i < tables_.size(); ++i) {
     const auto segments = tables_[i].choose(std::max(target_bytes, least_target_bytes_[i]));
     if (segments) apply(tables_[i], *segments, selection);
@@ -157,7 +156,7 @@ void Selector::apply(const SegmentTable& table, const std::vector<Segment>& segm
 }
 
 Selection Selector::by_price(double most_ps_per_byte) const {
-  Selection selection = start("price");
+  Selection selection = start();
   for (const SegmentTable& table : tables_) {
     const Phase& phase = table.phase();
     const Drops drops = find_drops(values_, phase, most_ps_per_byte);
@@ -173,7 +172,7 @@ Selection Selector::by_price(double most_ps_per_byte) const {
 }
 
 Selection Selector::every_sqrt_cut() const {
-  Selection selection = start("sqrt");
+  Selection selection = start();
   for (const SegmentTable& table : tables_) {
     const std::vector<int32_t> narrow = table.narrow_cuts();
     const auto stride = static_cast<size_t>(
@@ -202,10 +201,9 @@ std::vector<ValueId> Selector::droppable() const {
 }
 
 Selection Selector::flipped(Selection selection, ValueId value) const {
-  if (selection.scopes.empty()) selection = start("keep");
+  if (selection.scopes.empty()) selection = start();
   int8_t& scope = selection.scope_of[value.index()];
   scope = scope == Selection::kKeep ? kFineScope : Selection::kKeep;
-  selection.name = "flips";
   return selection;
 }
 

@@ -56,7 +56,7 @@ class Selector {
 
  private:
   void add_prices(const Phase& phase);
-  Selection start(const char* name) const;
+  Selection start() const;
   void apply(const SegmentTable& table, const std::vector<Segment>& segments,
              Selection& selection) const;
 

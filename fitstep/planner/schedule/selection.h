@@ -11,7 +11,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "fitstep/planner/values.h"
@@ -21,7 +20,6 @@ namespace fitstep {
 struct Selection {
   static constexpr int8_t kKeep = -1;
 
-  std::string name;  // For reports: how the selection was found.
   // By value: kKeep, or the index of its scope. Values with a place of their own are kept.
   std::vector<int8_t> scope_of;
   // By scope and tick: the number of the part. A dropped value that was touched in the same part is
@@ -37,9 +35,7 @@ struct Selection {
 };
 
 inline Selection keep_all(const Values& values) {
-  return {.name = "keep",
-          .scope_of = std::vector<int8_t>(values.size(), Selection::kKeep),
-          .scopes = {}};
+  return {.scope_of = std::vector<int8_t>(values.size(), Selection::kKeep), .scopes = {}};
 }
 
 }  // namespace fitstep

@@ -5,15 +5,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <iterator>
 #include <optional>
-#include <span>
 #include <utility>
 #include <vector>
 
-#include "fitstep/base/interval.h"
 #include "fitstep/base/parallel.h"
-#include "fitstep/planner/bounds.h"
 #include "fitstep/planner/candidates.h"
 #include "fitstep/planner/parts.h"
 #include "fitstep/planner/recompute.h"

@@ -3,8 +3,8 @@
 //   floor |--|--|---|---|----|----|-----|-----| height with all kept        each 1.04 x the last
 //                       ^ capacity
 //
-// The rungs do not depend on the capacity of the request; the capacity decides only where the
-// search begins and ends. So a request with a larger capacity walks down the same rungs.
+// Requests with a capacity have the same rungs, whatever the capacity is. Where copies may be made,
+// the capacity itself is one more target. The capacity decides where the search begins and ends.
 #pragma once
 
 #include <cstddef>

@@ -12,9 +12,8 @@
 //    down.
 // 3. Each is searched for (target_search.h), until one within the capacity is reached, or three in
 //    a row bring nothing.
-// 4. If the best is far from the bound, the next lower target is tried too: it may give a faster
-// plan
-//    by luck.
+// 4. If the best is far from the bound, the next lower target is tried too. By luck it may give a
+//    faster plan.
 // 5. If there is a deadline, targets above are tried until then, then this one with more effort.
 #pragma once
 

@@ -142,7 +142,7 @@ class Planning:
         """Sets the budget to the smallest that has plans for these programs. Returns the floor and
         this budget in bytes, the same numbers as in BudgetTooSmall."""
         question, nothing = self._question(external_bytes_of(planned)), 1
-        question.is_free, question.budget_bytes = False, nothing
+        question.may_grow, question.budget_bytes = False, nothing
         here = self.below.machine()  # For a budget of 1 byte no tier is measured.
         question.machine_for = lambda n: self._machine_for(n) if n > nothing else here
         for one in planned:
@@ -173,7 +173,7 @@ class Planning:
         question.budget_bytes, question.outside_bytes = self.budget_bytes, self.outside_bytes
         question.external_bytes = external_bytes
         question.alignment_bytes = self.device.alignment_bytes()
-        question.is_free, question.arena_bytes = self.is_free, self.arena_bytes
+        question.may_grow, question.arena_bytes = self.is_free, self.arena_bytes
         question.may_have_homes_on_disk = self.device.is_cpu()  # A GPU cannot reach mapped files.
         question.machine_for = self._machine_for
         return question

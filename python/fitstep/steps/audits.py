@@ -156,8 +156,9 @@ def _differs(variant: Variant, number: int, name: str) -> AuditError:
         f"an audit of this step ({variant.label}) found that {name}{text} has other bits than "
         "plain PyTorch computes from the same start",
         where=where,
-        todo="every tensor has plain PyTorch's bits now; please report the model, and until then "
-        "train with plain PyTorch",
+        todo="this call is now as plain PyTorch computes it, but earlier calls without an audit "
+        "may have computed other numbers: go back to a checkpoint, train with plain PyTorch, and "
+        "report the model",
     )
 
 

@@ -129,7 +129,7 @@ class Call:
             self._abandon(following, survivors)
             if self._ran and isinstance(error, FitstepError):
                 todo = None if error.todo == NOTHING_CHANGED else error.todo
-                todo = "later calls work" if isinstance(error, FoundTooLate) else todo
+                todo = "later calls know the operator" if isinstance(error, FoundTooLate) else todo
                 error.say_what_stays(changed_by(self._ran), todo)
             raise
         if ended.has_raised:  # In an audit a kernel raised: no program repeats half a write.

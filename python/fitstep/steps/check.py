@@ -37,7 +37,8 @@ class CheckResult:
     def __str__(self) -> str:
         text = f"{self.steps} steps: losses and {self.tensors} tensors equal plain PyTorch's bits"
         if self.unrepeatable:
-            text += f"; these differ from run to run by themselves: {', '.join(self.unrepeatable)}"
+            names = ", ".join(self.unrepeatable)
+            text += f"; operators that differ from run to run in plain PyTorch: {names}"
         return text
 
 

@@ -86,7 +86,7 @@ class VariantReport:
     moves: str = ""  # What the policy did, for example "recompute".
     graph_runs: int = 0  # Runs that the GPU got as one CUDA graph.
     graph_refusal: str = ""  # With cuda_graph=True: why other runs were not one graph.
-    left_out: list[str] = field(default_factory=list)  # Forms of ops whose test failed, and how.
+    left_out: list[str] = field(default_factory=list)  # Forms of ops that could not run, and why.
 
 
 @dataclass

@@ -112,7 +112,7 @@ def offloaded_plan(
     text = offloaded(str(step.plan), tiers=tiers, codes=codes)
     step.close()
     path.write_text(text)
-    peak = re.search(r"the plan's (\d+)", _refusal(make(), path, **below))
+    peak = re.search(r"the plan's peak is (\d+)", _refusal(make(), path, **below))
     assert peak is not None
     path.write_text(with_peak(text, int(peak[1])))
     return path
