@@ -36,6 +36,7 @@ _UNSTABLE = [
     (r"bound (\S+ m?s) \((?:[^()]|\([^()]*\))*\)", r"bound \1"),
     (r"\d[\d.]* (bytes|[KMG]iB|B)\b", "SIZE"),
     (r"SIZE \(SIZE\)", "SIZE"),
+    (r"\bbudget=\d+", "budget=N"),
     (r"[\d.]+(e[+-]?\d+)? (ms|s)\b", "TIME"),
     (r"\d+ (ops|kept|recomputed)\b", r"N \1"),
     (r"\d+ ?%", "N %"),
