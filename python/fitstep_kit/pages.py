@@ -37,6 +37,8 @@ _UNSTABLE = [
     (r"\d[\d.]* (bytes|[KMG]iB|B)\b", "SIZE"),
     (r"SIZE \(SIZE\)", "SIZE"),
     (r"\bbudget=\d+", "budget=N"),
+    (r"; operators that differ from run to run in plain PyTorch: [\w:., ]*", ""),
+    (r"\['aten::[^]]*\]", "[]"),  # What a busy machine takes for unrepeatable.
     (r"[\d.]+(e[+-]?\d+)? (ms|s)\b", "TIME"),
     (r"\d+ (ops|kept|recomputed)\b", r"N \1"),
     (r"\d+ ?%", "N %"),
