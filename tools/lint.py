@@ -2,10 +2,11 @@
 
     python tools/lint.py [--fix] [--thorough] [--jobs N] [STEP ...]
 
-Steps: format tidy ruff mypy headers commits clang-tidy. All run, even after one has failed, and
-each says how long it took. Needs build/dev/compile_commands.json for clang-tidy. A file that passed
-clang-tidy is not checked again until it, a header or the configuration changes. Its static analyzer
-takes three quarters of its time and is left for --thorough (`make test-long`), as is fitstep_torch.
+Steps: format tidy ruff mypy imports headers commits clang-tidy. All run, even after one has failed,
+and each says how long it took. Needs build/dev/compile_commands.json for clang-tidy. A file that
+passed clang-tidy is not checked again until it, a header or the configuration changes. Its static
+analyzer takes three quarters of its time and is left for --thorough (`make test-long`), as is
+fitstep_torch.
 """
 
 from __future__ import annotations
@@ -71,6 +72,11 @@ def mypy(_: Options) -> bool:
     return run(["mypy"])
 
 
+def imports(_: Options) -> bool:
+    """The order of the package's rooms, and cycles of its modules."""
+    return run(["lint-imports", "--no-logo", "--no-cache"])
+
+
 def headers(options: Options) -> bool:
     """Each header of the core compiles alone."""
     include = ["-I.", "-isystem", ".deps/usr/include"]
@@ -133,6 +139,7 @@ STEPS: dict[str, Callable[[Options], bool]] = {
     "tidy": tidy,
     "ruff": ruff,
     "mypy": mypy,
+    "imports": imports,
     "headers": headers,
     "commits": commits,
     "clang-tidy": clang_tidy,

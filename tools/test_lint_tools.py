@@ -89,3 +89,36 @@ def test_mypy(tmp_path: Path, source: str, status: int) -> None:
     cache = f"--cache-dir={tmp_path / 'cache'}"
     config = f"--config-file={ROOT / 'pyproject.toml'}"
     assert run("mypy", config, cache, str(path)).returncode == status
+
+
+@pytest.mark.parametrize(
+    ("module", "text", "found"),
+    [
+        ("memory/a.py", "from ..steps.step import Step\n", "memory is not allowed to import"),
+        ("state/a.py", "from fitstep.steps.step import Step\n", "state is not allowed to import"),
+        (
+            "base/names.py",
+            "from typing import TYPE_CHECKING\n\nif TYPE_CHECKING:\n    from .sources import S\n",
+            "cycle",
+        ),
+        ("alone.py", "", "alone"),  # In no room.
+    ],
+)
+def test_lint_imports_finds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, text: str, found: str
+) -> None:
+    for name in ("errors", "api", "base/names", "base/sources", "state/s", "memory/m", "follow/f"):
+        (tmp_path / "fitstep" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "fitstep" / f"{name}.py").touch()
+    (tmp_path / "fitstep" / "steps").mkdir()
+    (tmp_path / "fitstep" / "steps" / "step.py").write_text("from .. import _core\n")
+    (tmp_path / "fitstep" / "base" / "sources.py").write_text("from .names import N\n")
+    for folder in (tmp_path / "fitstep", *(tmp_path / "fitstep").glob("*/")):
+        (folder / "__init__.py").touch()
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    command = "lint-imports", "--no-logo", "--no-cache", str(ROOT / "pyproject.toml")
+    assert run(*command).returncode == 0
+    (tmp_path / "fitstep" / module).write_text(text)
+    answer = run(*command)
+    assert answer.returncode != 0
+    assert found in answer.stdout + answer.stderr

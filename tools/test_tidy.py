@@ -149,37 +149,6 @@ def test_a_folder_of_scripts_has_no_more_than_one_overlooks(
     assert "benchmarks/steps: 21 sources, at most 20" in capsys.readouterr().out
 
 
-def test_modules_may_not_import_each_other_even_for_types(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for_types = "from typing import TYPE_CHECKING\n\nif TYPE_CHECKING:\n    from .b import B\n"
-    files = {
-        "python/fitstep/a.py": for_types,
-        "python/fitstep/b.py": "from .state import kinds\n",
-        "python/fitstep/state/kinds.py": "from ..a import A\n",
-    }
-    make_repository(tmp_path, files)
-    assert tidy.main([str(tmp_path)]) == 1
-    assert "import each other" in capsys.readouterr().out
-
-
-def test_rooms_of_the_package_import_those_in_front_of_them(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    files = {
-        "python/fitstep/memory/a.py": "from ..steps.step import Step\n",
-        "python/fitstep/state/b.py": "from fitstep.steps.step import Step\n",
-        "python/fitstep/steps/step.py": "from ..base import names\n",
-    }
-    make_repository(tmp_path, files)
-    assert tidy.main([str(tmp_path)]) == 1
-    out = capsys.readouterr().out.splitlines()
-    assert out == [
-        "python/fitstep: memory.a may not import steps.step",
-        "python/fitstep: state.b may not import steps.step",
-    ]
-
-
 def test_a_name_in_a_document_must_exist(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -15,8 +15,6 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 
-from python_cycles import cycles
-
 Fault = tuple[int, str]
 Rule = Callable[[PurePosixPath, str], Iterator[Fault]]
 
@@ -381,7 +379,7 @@ def check_file(root: Path, path: PurePosixPath) -> Iterator[str]:
 def main(arguments: list[str]) -> int:
     root = Path(arguments[0]) if arguments else Path(__file__).resolve().parent.parent
     faults = [fault for path in tracked(root) for fault in check_file(root, path)]
-    faults += [*crowded(root), *cycles(root)]
+    faults += crowded(root)
     print("\n".join(faults) if faults else "tidy: nothing found")
     return 1 if faults else 0
 

@@ -44,11 +44,11 @@ void add_pack(Program& program, size_t position, size_t index, Random& random,
   Form form = reader.forms.front();
   form.name = "packed";
   form.reads[index] = {.storage = code, .version = 1};
-  const int64_t more_ps = seconds(-options.most_time_s, options.most_time_s);
+  const int64_t more_ps = seconds(-1, 1);  // Of an op that reads the code.
   form.time_ps = std::max(form.time_ps + more_ps, kPicosecondsPerSecond);
   reader.forms.push_back(std::move(form));
   Op pack{.name = "pack", .kind = OpKind::Copy, .is_optional = true};
-  pack.forms.push_back({.time_ps = seconds(1, options.most_time_s), .is_pure = true});
+  pack.forms.push_back({.time_ps = seconds(1, 1), .is_pure = true});
   pack.forms[0].reads = {{.storage = packed.storage, .version = packed.version}};
   pack.forms[0].writes = {{.storage = code, .version = 1, .may_take = {}}};
   program.ops.insert(program.ops.begin() + static_cast<std::ptrdiff_t>(position), std::move(pack));

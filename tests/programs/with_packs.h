@@ -37,9 +37,8 @@ end calls 0 storages 6 ops 5
 )";
 
 struct PackOptions {
-  int32_t most = 2;         // Optional ops.
-  int64_t unit_bytes = 1;   // Of a code; what is packed has at least two.
-  int64_t most_time_s = 1;  // Of a pack, and more or less of an op that reads its code.
+  int32_t most = 2;        // Optional ops.
+  int64_t unit_bytes = 1;  // Of a code; what is packed has at least two.
 };
 
 // The program with up to so many of its reads made optional to pack; the same for equal seeds.

@@ -49,18 +49,17 @@ Drafts::Drafts(const Task& task, const Selector& selector, int64_t kept_bytes)
       selector_(selector),
       may_drop_(task.request.policy != "offload"),
       estimate_bytes_(static_cast<double>(kept_bytes)),
-      has_choice_(selector.has_phases() && may_drop_) {
+      has_choice_((selector.has_phases() && may_drop_) || task.values.has_alternatives()) {
   const auto measure_these = [this](const std::vector<Selection>& selections) {
     measure_all(selections.size(), [&](size_t i) { return selections[i]; });
   };
   measure_these({keep_all(task.values)});
   // With more ops a selection of reversals is too large.
-  if (has("reversal") && has_choice_ && task.effort().is_medium()) {
+  if (has("reversal") && may_drop_ && task.effort().is_medium()) {
     for (const Phase& phase : find_phases(task.values)) {
       measure_these(reversals(task.values, phase));
     }
   }
-  has_choice_ = has_choice_ || drafts_.size() > 1 || task.values.has_alternatives();
 }
 
 int64_t Drafts::Draft::predicted_ps(int64_t aim_bytes) const {

@@ -53,7 +53,7 @@ class Drafts {
   const Selector& selector_;
   const bool may_drop_;
   double estimate_bytes_;  // The next estimate of the ladder; it falls.
-  bool has_choice_;
+  const bool has_choice_;
   bool has_prices_ = false;
   std::vector<Draft> drafts_;
 };

@@ -102,11 +102,6 @@ class Below:
         return self.disk_budget_bytes > 0
 
     @property
-    def may_have_homes(self) -> bool:
-        """Whether homes may be on the host tier or the disk."""
-        return self.host_budget_bytes > 0 or self.has_disk
-
-    @property
     def has_homes_on_disk(self) -> bool:
         return self.disk_homes_bytes > 0
 
