@@ -115,7 +115,7 @@ Plan assemble_plan(const Values& values, const Schedule& schedule, const Space& 
     if (stay.has_own_place || stay.last == kNone || stay.end != kNone) continue;
     lane[static_cast<size_t>(stay.last)].releases.push_back(ResidencyId(i));
   }
-  plan.certificate.peak_bytes = homes.size_bytes + space.peak_bytes;
+  plan.certificate.peak_bytes = homes.size_bytes + space.storages_peak_bytes;
   plan.certificate.height_bytes = std::max(layouts.device.height_bytes, homes.end_bytes);
   return plan;
 }

@@ -33,15 +33,10 @@ class SpaceMaker {
     add_stays();
     share_addresses();
     add_scratch();
-    measure(/*with_rests=*/true);
-    peak_of_blocks_bytes_ = space_.peak_bytes;
-    if (!rests_.empty()) measure(/*with_rests=*/false);
+    measure();
     space_.first_tick = pause_;
     return std::move(space_);
   }
-
-  // No layout of these blocks is lower. Counts unused upper bytes (Rest) as live.
-  int64_t peak_of_blocks_bytes() const { return peak_of_blocks_bytes_; }
 
   // Whether some output could take the address of a larger input.
   bool has_larger() const { return has_larger_; }
@@ -204,22 +199,29 @@ class SpaceMaker {
     space_.first_request.push_back(static_cast<int32_t>(space_.block_of_request.size()));
   }
 
-  void measure(bool with_rests) {
-    space_.live_bytes.clear();
-    space_.boundary_bytes.clear();
-    space_.peak_bytes = 0;
-    std::vector<int64_t> born(index(start_.back()) + 1, 0);
-    std::vector<int64_t> gone(index(start_.back()) + 1, 0);
+  // The bytes that change at each tick: blocks that begin or end, and the rests in them.
+  struct Changes {
+    std::vector<int64_t> born, gone, rest;
+  };
+
+  Changes changes() const {
+    const std::vector<int64_t> none(index(start_.back()) + 1, 0);
+    Changes result{.born = none, .gone = none, .rest = none};
     for (const Block& block : space_.blocks) {
-      born[index(block.live.begin)] += block.size_bytes;
-      gone[index(block.live.end)] += block.size_bytes;
+      result.born[index(block.live.begin)] += block.size_bytes;
+      result.gone[index(block.live.end)] += block.size_bytes;
     }
     for (const Rest& rest : rests_) {
-      if (with_rests) break;
-      gone[index(rest.begin)] += rest.size_bytes;
-      gone[index(space_.blocks[index(rest.block)].live.end)] -= rest.size_bytes;
+      result.rest[index(rest.begin)] += rest.size_bytes;
+      result.rest[index(space_.blocks[index(rest.block)].live.end)] -= rest.size_bytes;
     }
+    return result;
+  }
+
+  void measure() {
+    const auto [born, gone, rest] = changes();
     int64_t live_bytes = 0;
+    int64_t rest_bytes = 0;
     for (size_t i = 0; i < schedule_.instances.size(); ++i) {
       int64_t most_bytes = 0;
       for (Tick tick = pause_[i]; tick < pause_[i + 1]; ++tick) {
@@ -230,7 +232,10 @@ class SpaceMaker {
           space_.boundary_bytes.push_back(live_bytes + born_bytes);
         }
         live_bytes += born[index(tick)];
-        if (tick >= start_[i]) most_bytes = std::max(most_bytes, live_bytes);
+        rest_bytes += rest[index(tick)];
+        if (tick < start_[i]) continue;
+        most_bytes = std::max(most_bytes, live_bytes);
+        space_.storages_peak_bytes = std::max(space_.storages_peak_bytes, live_bytes - rest_bytes);
       }
       space_.live_bytes.push_back(most_bytes);
       space_.peak_bytes = std::max(space_.peak_bytes, most_bytes);
@@ -259,7 +264,6 @@ class SpaceMaker {
   mutable Taken taken_;
   bool takes_larger_ = false;
   mutable bool has_larger_ = false;
-  int64_t peak_of_blocks_bytes_ = 0;
   std::vector<Rest> rests_;
 };
 
@@ -285,8 +289,7 @@ Space make_space(const Values& values, const Schedule& schedule) {
   if (!maker.has_larger() || schedule.instances.size() > kQuick) return space;
   SpaceMaker other_maker(values, schedule, true);
   Space other = other_maker.run();
-  const bool is_lower = other_maker.peak_of_blocks_bytes() < space.peak_bytes;
-  return is_lower ? std::move(other) : std::move(space);
+  return other.peak_bytes < space.peak_bytes ? std::move(other) : std::move(space);
 }
 
 }  // namespace fitstep

@@ -13,7 +13,8 @@
 // With transfers, an instance has one more fine tick before it for each step of its pause.
 //
 // If an output may take the address of an input that ends in the same instance, the two stays are
-// one block. Homes are not blocks: they lie below all blocks.
+// one block; where the output is smaller, no storage uses the block's upper bytes from then on.
+// Homes are not blocks: they lie below all blocks.
 #pragma once
 
 #include <cstdint>
@@ -32,9 +33,10 @@ struct Space {
   std::vector<int32_t> first_request;     // By instance: index of its first request in ...
   std::vector<int32_t> block_of_request;  // ... this list; kNone for outputs and 0 bytes.
   std::vector<Tick> first_tick;           // By instance, and the end of the last one.
-  std::vector<int64_t> live_bytes;        // By instance: most bytes of storages live during it.
+  std::vector<int64_t> live_bytes;        // By instance: most bytes of blocks live during it.
   std::vector<int64_t> boundary_bytes;    // By instance: bytes live in the pause before it.
-  int64_t peak_bytes = 0;                 // Most bytes of storages live during an instance.
+  int64_t peak_bytes = 0;                 // The most of `live_bytes`: no layout is lower.
+  int64_t storages_peak_bytes = 0;        // Without the bytes of blocks that no storage uses.
 };
 
 Space make_space(const Values& values, const Schedule& schedule);
