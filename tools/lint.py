@@ -2,11 +2,11 @@
 
     python tools/lint.py [--fix] [--thorough] [--jobs N] [STEP ...]
 
-Steps: format tidy ruff mypy imports headers commits clang-tidy. All run, even after one has failed,
-and each says how long it took. Needs build/dev/compile_commands.json for clang-tidy. A file that
-passed clang-tidy is not checked again until it, a header or the configuration changes. Its static
-analyzer takes three quarters of its time and is left for --thorough (`make test-long`), as is
-fitstep_torch.
+Steps: format tidy functions ruff mypy imports headers commits clang-tidy. All run, even after one
+has failed, and each says how long it took. Needs build/dev/compile_commands.json for clang-tidy. A
+file that passed clang-tidy is not checked again until it, a header or the configuration changes.
+Its static analyzer takes three quarters of its time and is left for --thorough (`make test-long`),
+as is fitstep_torch.
 """
 
 from __future__ import annotations
@@ -62,6 +62,22 @@ def format_code(options: Options) -> bool:
 
 def tidy(_: Options) -> bool:
     return run([sys.executable, "tools/tidy.py"])
+
+
+# At most 70 lines in a function. The other two are limits that lizard has without being asked.
+LIZARD = (sys.executable, "-m", "lizard", "--warnings_only", "--length", "70",
+          "--CCN", "1000", "--arguments", "100")  # fmt: skip
+
+
+def functions(options: Options) -> bool:
+    """Their length. Tables of the C++ tests may be longer."""
+    python = ["python", "tests", "tools", "benchmarks", "examples"]
+    cpp = ["fitstep", "fitstep_cuda", "fitstep_torch", "fitstep_torch_cuda", "cli"]
+    commands = [
+        [*LIZARD, "--languages", "python", *python],
+        [*LIZARD, "--languages", "cpp", "--exclude", "*_test.cpp", *cpp],
+    ]
+    return all(run_all(commands, options.jobs))
 
 
 def ruff(options: Options) -> bool:
@@ -137,6 +153,7 @@ def clang_tidy(options: Options) -> bool:
 STEPS: dict[str, Callable[[Options], bool]] = {
     "format": format_code,
     "tidy": tidy,
+    "functions": functions,
     "ruff": ruff,
     "mypy": mypy,
     "imports": imports,

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import lint
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -122,3 +123,19 @@ def test_lint_imports_finds(
     answer = run(*command)
     assert answer.returncode != 0
     assert found in answer.stdout + answer.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "begin", "line", "end"),
+    [("a.py", "def f():\n", "    g()\n", ""), ("a.cpp", "void f() {\n", "  g();\n", "}\n")],
+)
+def test_lizard_finds_a_function_of_more_than_70_lines(
+    tmp_path: Path, name: str, begin: str, line: str, end: str
+) -> None:
+    pytest.importorskip("lizard")
+    others = len((begin + end).splitlines())
+    for count, is_found in [(70, False), (71, True)]:
+        (tmp_path / name).write_text(begin + line * (count - others) + end)
+        answer = run(*lint.LIZARD, str(tmp_path / name))
+        assert ("f has" in answer.stdout) == is_found
+        assert (answer.returncode != 0) == is_found

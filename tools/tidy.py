@@ -8,7 +8,6 @@ A rule is broken on purpose only by an entry in EXCEPTIONS, with the reason besi
 
 from __future__ import annotations
 
-import ast
 import re
 import subprocess
 import sys
@@ -251,17 +250,6 @@ def columns(path: PurePosixPath, text: str) -> Iterator[Fault]:
             yield number, f"{len(line)} columns, at most 100"
 
 
-def functions(path: PurePosixPath, text: str) -> Iterator[Fault]:
-    """Length of Python functions; clang-tidy knows that of C++ ones."""
-    if path.suffix != ".py":
-        return
-    for entry in ast.walk(ast.parse(text)):
-        if isinstance(entry, ast.FunctionDef | ast.AsyncFunctionDef):
-            count = (entry.end_lineno or entry.lineno) - entry.lineno + 1
-            if count > 70:
-                yield entry.lineno, f"{entry.name} has {count} lines, at most 70"
-
-
 def headers(path: PurePosixPath, text: str) -> Iterator[Fault]:
     if path.suffix != ".h":
         return
@@ -328,7 +316,6 @@ RULES: list[Rule] = [
     verifier,
     sizes,
     columns,
-    functions,
     headers,
     imports,
     core_habits,
