@@ -3,6 +3,7 @@
 #   make demo        train two models in 100 %, 60 % and 40 % of their memory (release build)
 #   make test        build with warnings as errors, all C++ and Python tests
 #   make test-core   the core alone, without torch
+#   make test-unit   its unit tests, without the sweeps over many programs
 #   make test-asan, make test-tsan     the core under sanitizers
 #   make test-long   sweeps, sanitizers and the second compiler; not in CI
 #   make lint        everything that formats or checks
@@ -39,7 +40,7 @@ configure = cmake --preset $(1) -DPython_EXECUTABLE=$(python) $(2) >build/$(1).l
 	|| { cat build/$(1).log; exit 1; }
 build = mkdir -p build && $(call configure,$(1),$(2)) && cmake --build --preset $(1) -j $(JOBS)
 
-.PHONY: demo test test-core test-asan test-tsan test-long lint fix bench bench-plan ablation \
+.PHONY: demo test test-core test-unit test-asan test-tsan test-long lint fix bench bench-plan ablation \
 	bench-verify breadth hunt reproduce gpu-check fuzz deps doctor clean
 
 demo: $(setup)
@@ -53,6 +54,9 @@ test: $(setup)
 
 test-core: $(setup)
 	$(call build,core) && ctest --preset core
+
+test-unit: $(setup)
+	$(call build,core) --target unit_tests && ctest --preset core --label-exclude sweep
 
 test-asan: $(setup)
 	$(call build,asan) && ctest --preset asan

@@ -1,4 +1,5 @@
-# One gtest binary per folder: unit tests beside their sources, and what crosses folders in tests/.
+# One gtest binary per folder: unit tests beside their sources, and sweeps over many programs, which
+# cross folders, in tests/. The target unit_tests builds the former alone.
 find_package(GTest REQUIRED)
 find_package(rapidcheck REQUIRED)
 include(CTest)
@@ -25,6 +26,8 @@ if(FITSTEP_SANITIZE)
   set(FITSTEP_TEST_TIMEOUT 3600)
 endif()
 
+add_custom_target(unit_tests)
+
 # fitstep_test(<name> <glob> <what it links>...): target and ctest entry <name>, if sources match.
 function(fitstep_test name pattern)
   file(GLOB sources CONFIGURE_DEPENDS ${pattern})
@@ -39,6 +42,11 @@ function(fitstep_test name pattern)
   target_link_libraries(${name} PRIVATE ${ARGN} rapidcheck GTest::gtest_main)
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES TIMEOUT ${FITSTEP_TEST_TIMEOUT})
+  if(pattern MATCHES "^tests/")
+    set_tests_properties(${name} PROPERTIES LABELS sweep)
+  else()
+    add_dependencies(unit_tests ${name})
+  endif()
 endfunction()
 
 fitstep_test(base_test fitstep/base/*_test.cpp fitstep_base)
