@@ -4,8 +4,11 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <functional>
+#include <memory>
 #include <sstream>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "cli/files.h"
@@ -32,7 +35,7 @@ Answer refuse_arguments(const CLI::App& app, const std::vector<std::string>& arg
                       fmt::format("{}; see fitstep {} --help", fault, verbs.front()->get_name())});
   }
   std::string known;
-  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
+  for (const CLI::App* verb : app.get_subcommands({})) {
     known += (known.empty() ? "" : ", ") + verb->get_name();
   }
   const std::string what =
@@ -40,30 +43,67 @@ Answer refuse_arguments(const CLI::App& app, const std::vector<std::string>& arg
   return bad_input({ErrorCode::BadInput, fmt::format("{}; the verbs are {}", what, known)});
 }
 
+// A verb of the command, with its own options.
+struct Verb {
+  const CLI::App* app = nullptr;
+  std::function<Answer()> run;
+};
+
+class Verbs {
+ public:
+  Verbs(CLI::App& app, const Progress& progress) : app_(app), progress_(progress) {
+    add(add_plan, run_plan);
+    add(add_compare, run_compare);
+    add(add_curve, run_curve);
+    add(add_simulate, run_simulate);
+    add(add_report, run_report);
+    add(add_show, run_show);
+    add(add_verify, run_verify);
+    add(add_machine, run_machine);
+    add(add_layout, run_layout);
+  }
+
+  // Of the verb that the user named.
+  Answer run() const {
+    const auto found =
+        std::ranges::find_if(verbs_, [](const Verb& verb) { return verb.app->parsed(); });
+    return found->run();
+  }
+
+ private:
+  template <class Options, class Run>
+  void add(CLI::App* (*add_verb)(CLI::App&, Options&), Run run_verb) {
+    const auto options = std::make_shared<Options>();
+    const CLI::App* const verb = add_verb(app_, *options);
+    if constexpr (std::is_invocable_v<Run, const Options&>) {
+      verbs_.push_back({verb, [options, run_verb] { return run_verb(*options); }});
+    } else {
+      verbs_.push_back({verb, [options, run_verb, progress = progress_] {
+                          return run_verb(*options, progress);
+                        }});
+    }
+  }
+
+  CLI::App& app_;
+  Progress progress_;
+  std::vector<Verb> verbs_;
+};
+
 }  // namespace
+
+std::vector<std::string> verb_names() {
+  CLI::App app;
+  const Verbs verbs(app, {});
+  std::vector<std::string> names;
+  for (const CLI::App* verb : app.get_subcommands({})) names.push_back(verb->get_name());
+  return names;
+}
 
 Answer run_command(const std::vector<std::string>& arguments, const Progress& progress) {
   CLI::App app("Plan, verify and simulate training steps inside a memory budget.", "fitstep");
   app.set_version_flag("--version", "fitstep " FITSTEP_VERSION);
   app.require_subcommand(1);
-  PlanOptions plan;
-  const CLI::App* plan_verb = add_plan(app, plan);
-  CompareOptions compare;
-  const CLI::App* compare_verb = add_compare(app, compare);
-  CurveOptions curve;
-  const CLI::App* curve_verb = add_curve(app, curve);
-  SimulateOptions simulate;
-  const CLI::App* simulate_verb = add_simulate(app, simulate);
-  ReportOptions report;
-  const CLI::App* report_verb = add_report(app, report);
-  ShowOptions show;
-  const CLI::App* show_verb = add_show(app, show);
-  VerifyOptions verify;
-  const CLI::App* verify_verb = add_verify(app, verify);
-  MachineVerbOptions machine;
-  const CLI::App* machine_verb = add_machine(app, machine);
-  LayoutOptions layout;
-  const CLI::App* layout_verb = add_layout(app, layout);
+  const Verbs verbs(app, progress);
 
   std::vector<std::string> reversed(arguments);  // CLI11 takes the last argument first.
   std::ranges::reverse(reversed);
@@ -75,16 +115,7 @@ Answer run_command(const std::vector<std::string>& arguments, const Progress& pr
     app.exit(error, text, text);
     return Answer{ExitCode::Yes, text.str(), ""};
   }
-  if (plan_verb->parsed()) return run_plan(plan, progress);
-  if (compare_verb->parsed()) return run_compare(compare, progress);
-  if (curve_verb->parsed()) return run_curve(curve, progress);
-  if (simulate_verb->parsed()) return run_simulate(simulate, progress);
-  if (report_verb->parsed()) return run_report(report);
-  if (show_verb->parsed()) return run_show(show);
-  if (verify_verb->parsed()) return run_verify(verify);
-  if (machine_verb->parsed()) return run_machine(machine);
-  if (layout_verb->parsed()) return run_layout(layout);
-  return Answer{ExitCode::BadInput, "", app.help()};
+  return verbs.run();
 }
 
 }  // namespace fitstep

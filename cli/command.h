@@ -1,7 +1,6 @@
 // The command `fitstep` as a function, so that tests can call it.
 //
-//   fitstep <verb> FILE...      verbs: plan, compare, curve, simulate, report, show, verify,
-//                               machine, layout
+//   fitstep <verb> FILE...      each verb is a file of cli/verbs/
 //
 // Every verb reads files and returns an answer, an error message and an exit code:
 // 0 yes; 1 no (no plan fits, the plan has faults, the blocks do not fit); 2 the input cannot be
@@ -27,5 +26,8 @@ using Progress = std::function<void(const std::string& what, double share)>;
 
 // `arguments`: without the word `fitstep`.
 Answer run_command(const std::vector<std::string>& arguments, const Progress& progress = {});
+
+// All verbs, in the order of the help.
+std::vector<std::string> verb_names();
 
 }  // namespace fitstep

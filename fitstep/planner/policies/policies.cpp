@@ -56,7 +56,7 @@ constexpr Maps kSecond = Maps::AlternateConvolutions;
 constexpr Waits kLayer = Waits::ByLayer;
 constexpr Waits kLate = Waits::Deferred;
 
-constexpr std::array<Policy, 19> kPolicies = {{
+constexpr auto kPolicies = std::to_array<Policy>({
     {"vdnn-none-m", true, maps_policy<kM, Maps::None, kLayer>},
     {"vdnn-none-p", true, maps_policy<kP, Maps::None, kLayer>},
     {"vdnn-conv-m", true, maps_policy<kM, kConv, kLayer>},
@@ -76,7 +76,7 @@ constexpr std::array<Policy, 19> kPolicies = {{
     {"layrub-inter", true, layrub_policy<Reuse::Inter>},
     {"layrub", true, layrub_policy<Reuse::Hybrid>},
     {"recompute-cheap", false, cheap_policy},
-}};
+});
 
 constexpr std::array kOurs = {"auto", "none", "recompute", "offload", "recompute-sqrt"};
 
