@@ -14,16 +14,15 @@
 namespace fitstep::torch_side {
 
 // Runs a call that matches the known segment. If its kernel raises, the call does not count.
-void Follower::match_audited(const TorchCall& call, const OperatorFacts& facts,
-                             c10::DispatchKeySet keys, torch::jit::Stack* stack) {
-  keep_starts(call, *stack);
-  const std::vector<bool> was_written = is_written_;
-  note_written(call, *stack);
+void Follower::match_audited(const TorchCall& call, const Called& called) {
+  keep_starts(call, *called.stack);
+  const std::vector<bool> was_written = met_.is_written;
+  note_written(call, *called.stack);
   try {
-    run_audited(call, facts, keys, stack);
-    take_results(call.handle, call.results, facts, *stack);
+    run_audited(call, called);
+    take_results(call.handle, call.results, called.facts, *called.stack);
   } catch (...) {
-    is_written_ = was_written;
+    met_.is_written = was_written;
     std::erase_if(changed_, [&](const ChangedNumber& one) {
       return static_cast<size_t>(one.op) >= position_;
     });
@@ -37,7 +36,7 @@ void Follower::check_not_resized(const TorchCall& call, const torch::jit::Stack&
   const torch::jit::Stack arguments(
       stack.end() - static_cast<std::ptrdiff_t>(call.arguments.size()), stack.end());
   try {
-    geometries_.of(call, arguments, size_bytes_, device_of(arguments));
+    geometries_.of(call, arguments, met_.size_bytes, device_of(arguments));
   } catch (const Resizes&) {
     python_.refuse(full_name(call.handle), kResizes);
   } catch (const std::exception&) {  // The kernel will raise it.
@@ -52,7 +51,7 @@ void Follower::keep_starts(const TorchCall& call, const torch::jit::Stack& stack
     if (!is_written(call, i)) continue;
     each_tensor(stack[first + i], [&](const at::Tensor& one) {
       if (!one.has_storage() || is_pending(storage_of(one))) return;
-      const int32_t number = numbers_.at(storage_of(one));
+      const int32_t number = met_.numbers.at(storage_of(one));
       const auto [start, is_first] = starts_.try_emplace(number, one);
       if (!where_.is_home(storage_of(one)->data())) {
         start->second.add(one);
@@ -64,14 +63,14 @@ void Follower::keep_starts(const TorchCall& call, const torch::jit::Stack& stack
 }
 
 // Runs the kernel, and gives each result a storage of its own of exactly its size, as in a program.
-void Follower::run_audited(const TorchCall& call, const OperatorFacts& facts,
-                           c10::DispatchKeySet keys, torch::jit::Stack* stack) {
-  const c10::OperatorHandle& op = call.handle;
-  const at::Generator generator = facts.is_random ? generator_of(op, *stack) : at::Generator();
-  const torch::jit::Stack arguments(
-      stack->end() - static_cast<std::ptrdiff_t>(call.arguments.size()), stack->end());
+void Follower::run_audited(const TorchCall& call, const Called& called) {
+  const OperatorFacts& facts = called.facts;
+  torch::jit::Stack& stack = *called.stack;
+  const at::Generator generator = facts.is_random ? generator_of(called) : at::Generator();
+  const torch::jit::Stack arguments(stack.end() - static_cast<std::ptrdiff_t>(called.count),
+                                    stack.end());
   try {
-    run(op, keys, stack);
+    run(called);
   } catch (...) {
     has_raised_ |= !facts.written.empty() || facts.is_random;
     throw;
@@ -79,21 +78,21 @@ void Follower::run_audited(const TorchCall& call, const OperatorFacts& facts,
   for (size_t i = 0; i < call.arguments.size(); ++i) {  // Our write, not numpy's.
     if (!is_written(call, i)) continue;
     each_tensor(arguments[i], [&](const at::Tensor& one) {
-      const auto found = numbers_.find(storage_of(one));
-      if (found == numbers_.end()) return;
-      std::optional<PartCopy>& held = held_[static_cast<size_t>(found->second)];
+      const auto found = met_.numbers.find(storage_of(one));
+      if (found == met_.numbers.end()) return;
+      std::optional<PartCopy>& held = met_.held[static_cast<size_t>(found->second)];
       if (held.has_value()) held->renew(one);
     });
   }
   for (Drawn& one : drawn_) {
     if (facts.is_random && one.generator == generator) one.seen = state_bytes(generator);
   }
-  const size_t count = op.schema().returns().size();
-  const size_t first = stack->size() - count;
+  const size_t count = called.op.schema().returns().size();
+  const size_t first = stack.size() - count;
   std::vector<at::Tensor> others;
   for (size_t i = 0; i < count; ++i) {
     if (facts.argument_of[i] >= 0) continue;
-    c10::IValue& result = (*stack)[first + i];
+    c10::IValue& result = stack[first + i];
     if (result.isTensor() && result.toTensor().defined()) {
       others.push_back(apart(result.toTensor(), others));
       result = others.back();
@@ -114,7 +113,7 @@ at::Tensor Follower::apart(const at::Tensor& made, const std::vector<at::Tensor>
   const bool is_whole = made.storage_offset() == 0 &&
                         static_cast<int64_t>(made.storage().nbytes()) == reach_bytes(ref);
   const bool is_alone =
-      numbers_.find(storage_of(made)) == numbers_.end() &&
+      met_.numbers.find(storage_of(made)) == met_.numbers.end() &&
       std::ranges::none_of(others, [&](const auto& one) { return one.is_alias_of(made); });
   if (is_whole && is_alone) return made;
   const BelowAutograd no_autograd;

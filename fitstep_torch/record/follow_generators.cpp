@@ -19,14 +19,12 @@ size_t Follower::generator_number(const at::Generator& generator) {
   return generators_.size() - 1;
 }
 
-at::Generator Follower::generator_of(const c10::OperatorHandle& op,
-                                     const torch::jit::Stack& stack) const {
-  const c10::Device device = device_of(stack);
+at::Generator Follower::generator_of(const Called& called) const {
+  const c10::Device device = device_of(*called.stack);
   at::Generator found = device.is_cpu() ? at::detail::getDefaultCPUGenerator()
                                         : at::globalContext().defaultGenerator(device);
-  const size_t count = op.schema().arguments().size();
-  for (size_t i = stack.size() - count; i < stack.size(); ++i) {
-    if (stack[i].isGenerator()) found = stack[i].toGenerator();
+  for (const c10::IValue& argument : torch::jit::last(*called.stack, called.count)) {
+    if (argument.isGenerator()) found = argument.toGenerator();
   }
   return found;
 }

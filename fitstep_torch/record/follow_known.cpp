@@ -16,9 +16,8 @@
 
 namespace fitstep::torch_side {
 
-bool Follower::match(const c10::OperatorHandle& op, const OperatorFacts& facts,
-                     c10::DispatchKeySet keys, torch::jit::Stack* stack) {
-  const auto fits = [&](const Segment& segment) { return match_with(segment, op, facts, *stack); };
+bool Follower::match(const Called& called) {
+  const auto fits = [&](const Segment& segment) { return match_with(segment, called); };
   // First only with the recorded homes. Then also with tensors that have replaced those at home;
   // and with two homes exchanged, if no more segments may be recorded.
   is_strict_ = true;
@@ -30,10 +29,10 @@ bool Follower::match(const c10::OperatorHandle& op, const OperatorFacts& facts,
   if (!is_found) return false;
   const TorchCall& call = followed_->tape.ops[position_].call;
   if (mode_ == Mode::Audit) {
-    match_audited(call, facts, keys, stack);
+    match_audited(call, called);
   } else {
-    note_written(call, *stack);
-    give_matched(call, facts, stack);
+    note_written(call, *called.stack);
+    give_matched(call, called.facts, called.stack);
   }
   ++position_;
   ++recorded_;
@@ -41,21 +40,20 @@ bool Follower::match(const c10::OperatorHandle& op, const OperatorFacts& facts,
 }
 
 // The call fits no known segment: ends this one (before a sparse result, say) or records a new one.
-void Follower::go_on_otherwise(const c10::OperatorHandle& op, const OperatorFacts& facts,
-                               c10::DispatchKeySet keys, torch::jit::Stack* stack) {
-  if (facts.written.empty() && !foresee(op, *stack).has_value()) {
-    dynamic(op, facts, keys, stack);
+void Follower::go_on_otherwise(const Called& called) {
+  if (called.facts.written.empty() && !foresee(called).has_value()) {
+    dynamic(called);
     return;
   }
   leave_known();
-  record(op, facts, keys, stack);
+  record(called);
 }
 
 // Switches to another segment with the same first `calls` calls for which `fits` holds. Asks `fits`
 // first: comparing the calls takes longer, and most segments do not fit.
 bool Follower::take_other(size_t calls, const std::function<bool(const Segment&)>& fits) {
   const std::vector<ChangedNumber> kept = changed_;
-  const size_t numbers = storages_.size();
+  const size_t numbers = met_.storages.size();
   for (const std::shared_ptr<Segment>& other : known_) {
     if (other == followed_ || !fits(*other)) continue;
     trim(numbers);
@@ -75,8 +73,8 @@ bool Follower::take_other(size_t calls, const std::function<bool(const Segment&)
 
 // Numbers in which the calls so far differ from `other`; none if tensors do not fit its storages.
 std::optional<std::vector<ChangedNumber>> Follower::changed_against(const Segment& other) const {
-  for (size_t i = 0; i < storages_.size(); ++i) {
-    const bool is_as_large = size_bytes_[i] == other.tape.storages[i].size_bytes;
+  for (size_t i = 0; i < met_.storages.size(); ++i) {
+    const bool is_as_large = met_.size_bytes[i] == other.tape.storages[i].size_bytes;
     if (other.is_fixed[i] && !is_as_large) return std::nullopt;
   }
   Tape now;
@@ -96,8 +94,8 @@ std::optional<std::vector<ChangedNumber>> Follower::changed_against(const Segmen
       for (size_t t = 0; t < was.tensors.size(); ++t) {
         if (!was.tensors[t].has_value()) continue;
         const auto of = static_cast<size_t>(was.tensors[t]->storage);
-        const int64_t moved = followed_->shift_bytes(of, met_at_bytes_[of]) -
-                              other.shift_bytes(of, met_at_bytes_[of]);
+        const int64_t moved = followed_->shift_bytes(of, met_.met_at_bytes[of]) -
+                              other.shift_bytes(of, met_.met_at_bytes[of]);
         const auto size = static_cast<int64_t>(c10::elementSize(was.tensors[t]->dtype));
         if (moved % size != 0) return std::nullopt;
         const int64_t offset = arguments[k].tensors[t]->offset + moved / size;
@@ -122,37 +120,27 @@ std::optional<std::vector<ChangedNumber>> Follower::changed_against(const Segmen
 }
 
 void Follower::trim(size_t count) {
-  for (size_t i = count; i < storages_.size(); ++i) {
-    if (externals_[i].defined()) numbers_.erase(storage_of(externals_[i]));
-  }
+  met_.cut_to(count);
   starts_.erase(starts_.lower_bound(static_cast<int32_t>(count)), starts_.end());
   watched_.erase(watched_.lower_bound({static_cast<int32_t>(count), 0, 0}), watched_.end());
-  if (storages_.size() > count)
-    storages_.erase(storages_.begin() + static_cast<std::ptrdiff_t>(count), storages_.end());
-  size_bytes_.resize(storages_.size());
-  devices_.resize(storages_.size(), c10::Device(c10::DeviceType::CPU));
-  met_at_bytes_.resize(storages_.size());
-  externals_.resize(storages_.size());
-  held_.resize(storages_.size());
-  is_written_.resize(storages_.size());
   fresh_.tape.storages.resize(std::min(count, fresh_.tape.storages.size()));
   fresh_.made.resize(std::min(count, fresh_.made.size()));
 }
 
-bool Follower::match_with(const Segment& segment, const c10::OperatorHandle& op,
-                          const OperatorFacts& facts, const torch::jit::Stack& stack) {
+bool Follower::match_with(const Segment& segment, const Called& called) {
+  const torch::jit::Stack& stack = *called.stack;
   if (position_ >= segment.tape.ops.size()) return false;
   const TapeOp& expected = segment.tape.ops[position_];
   const TorchCall& call = expected.call;
-  if (call.handle != op || call.grad_mode != at::GradMode::is_enabled()) return false;
+  if (call.handle != called.op || call.grad_mode != at::GradMode::is_enabled()) return false;
   if ((expected.region >= 0) != (region_ >= 0)) return false;
-  const size_t numbers = storages_.size();
+  const size_t numbers = met_.storages.size();
   const size_t changes = changed_.size();
   const size_t first = stack.size() - call.arguments.size();
   bool is_like = true;
   for (size_t i = 0; i < call.arguments.size() && is_like; ++i)
     is_like = is_same(segment, call.arguments[i], static_cast<int32_t>(i), stack[first + i]);
-  if (is_like && facts.numbers_are_sizes) {
+  if (is_like && called.facts.numbers_are_sizes) {
     is_like = std::none_of(changed_.begin() + static_cast<std::ptrdiff_t>(changes), changed_.end(),
                            [&](const ChangedNumber& one) {
                              const auto argument = static_cast<size_t>(one.place.argument);
@@ -234,8 +222,9 @@ bool Follower::is_same_tensor(const Segment& segment, const NumberPlace& place,
   const int32_t number = number_of(now, segment.is_fixed[of] || segment.is_state[of]);
   const auto at = static_cast<size_t>(number);
   if (number != expected->storage) return false;
-  if ((met_at_bytes_[at] < 0) != (segment.met_at_bytes[at] < 0)) return false;
-  if (segment.is_fixed[at] && size_bytes_[at] != segment.tape.storages[at].size_bytes) return false;
+  if ((met_.met_at_bytes[at] < 0) != (segment.met_at_bytes[at] < 0)) return false;
+  if (segment.is_fixed[at] && met_.size_bytes[at] != segment.tape.storages[at].size_bytes)
+    return false;
   if (segment.is_fixed[at]) {
     // Two equal layers differ only in the addresses of their parameters.
     const auto address = reinterpret_cast<uintptr_t>(storage_of(now)->data());
@@ -243,7 +232,7 @@ bool Follower::is_same_tensor(const Segment& segment, const NumberPlace& place,
     const bool may_not_move = may_add_ && where_.is_home(storage_of(now)->data());
     if (is_other && (is_strict_ || may_not_move)) return false;
   }
-  const int64_t bytes = first_byte(now) - segment.shift_bytes(at, met_at_bytes_[at]);
+  const int64_t bytes = first_byte(now) - segment.shift_bytes(at, met_.met_at_bytes[at]);
   const auto size = static_cast<int64_t>(now.itemsize());
   if (bytes == expected->offset * size) return true;
   if (bytes % size != 0 || !may_move(segment.tape.ops[position_].call, number)) return false;
@@ -259,7 +248,8 @@ void Follower::give_matched(const TorchCall& call, const OperatorFacts& facts,
   const auto make = [&](const std::optional<TensorRef>& ref) {
     if (!ref.has_value()) return at::Tensor();
     const TapeStorage& storage = followed_->tape.storages[static_cast<size_t>(ref->storage)];
-    FITSTEP_CHECK(static_cast<size_t>(ref->storage) == storages_.size(), "a result out of turn");
+    FITSTEP_CHECK(static_cast<size_t>(ref->storage) == met_.storages.size(),
+                  "a result out of turn");
     return make_result(*ref, storage.size_bytes, storage.device);
   };
   for (size_t i = 0; i < call.results.size(); ++i) {
@@ -292,15 +282,15 @@ void Follower::leave_known() {
     if (one.place.position >= 0) argument.constant = argument.constant.deepcopy();
     set_number(call, one.place, one.value);
   }
-  from.shift(tape.ops, met_at_bytes_);
+  from.shift(tape.ops, met_.met_at_bytes);
   fresh_.generators = from.generators;
   alive_.clear();
-  for (size_t i = 0; i < storages_.size(); ++i) {
+  for (size_t i = 0; i < met_.storages.size(); ++i) {
     TapeStorage storage;
-    storage.size_bytes = size_bytes_[i];
-    storage.device = devices_[i];
-    storage.has_content_at_start = met_at_bytes_[i] >= 0;
-    if (met_at_bytes_[i] < 0) {
+    storage.size_bytes = met_.size_bytes[i];
+    storage.device = met_.devices[i];
+    storage.has_content_at_start = met_.met_at_bytes[i] >= 0;
+    if (met_.met_at_bytes[i] < 0) {
       const TapeStorage& known = from.tape.storages[i];
       storage.born = known.born;
       if (known.dead >= 0 && known.dead <= static_cast<int64_t>(position_)) {
@@ -310,7 +300,7 @@ void Follower::leave_known() {
       }
     }
     tape.storages.push_back(std::move(storage));
-    fresh_.made.push_back(met_at_bytes_[i] < 0 ? from.made[i] : TensorRef());
+    fresh_.made.push_back(met_.met_at_bytes[i] < 0 ? from.made[i] : TensorRef());
   }
   followed_ = nullptr;
   changed_.clear();

@@ -11,7 +11,6 @@
 #pragma once
 
 #include <ATen/core/stack.h>
-#include <c10/util/flat_hash_map.h>
 
 #include <functional>
 #include <map>
@@ -23,9 +22,11 @@
 
 #include "fitstep_torch/operators.h"
 #include "fitstep_torch/record/at_once.h"
+#include "fitstep_torch/record/called.h"
 #include "fitstep_torch/record/following.h"
 #include "fitstep_torch/record/geometry.h"
 #include "fitstep_torch/record/guesses.h"
+#include "fitstep_torch/record/met_storages.h"
 #include "fitstep_torch/record/saved_writes.h"
 #include "fitstep_torch/record/segment.h"
 #include "fitstep_torch/tensors.h"
@@ -78,38 +79,38 @@ class Follower {
  private:
   enum class Bytes : uint8_t { Known, Readable, Hollow };
 
+  // Each returns whether it has handled the operator (handle.cpp).
+  bool handle_by_kind(const Called& called);
+  bool handle_by_memory(const Called& called);
+  bool handle_at_once(const Called& called);
+  void handle_computing(const Called& called);
+
   bool is_pending(const c10::StorageImpl* storage) const;
-  bool refuses_strangers(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
+  bool refuses_strangers(const Called& called);
   void watch(int32_t number, const at::Tensor& tensor);
   bool writes_lent(const std::vector<std::pair<size_t, at::Tensor>>& lent);
   at::Tensor overwritten() const;
   void part_from_refilled(const std::vector<std::pair<size_t, at::Tensor>>& lent);
   bool meets_twin(const torch::jit::Stack& stack, size_t count);
   std::vector<int32_t> twins_of(const at::Tensor& one) const;
-  bool has_guess(const torch::jit::Stack& stack, size_t count) const;
-  Bytes bytes_of(const torch::jit::Stack& stack, size_t count) const;
+  bool has_guess(const Called& called) const;
+  Bytes bytes_of(const Called& called) const;
   using Foreseen = std::optional<std::vector<Value>>;
-  Foreseen foresee(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
-  bool may_run(const c10::OperatorHandle& op, const OperatorFacts& facts,
-               const torch::jit::Stack& stack);
-  bool picks_from_lent(const c10::OperatorHandle& op, const OperatorFacts& facts,
-                       const torch::jit::Stack& stack);
-  void run(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
-  void resize(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
-  void run_and_note(const c10::OperatorHandle& op, const OperatorFacts& facts,
-                    c10::DispatchKeySet keys, torch::jit::Stack* stack);
+  Foreseen foresee(const Called& called);
+  bool may_run(const Called& called);
+  bool picks_from_lent(const Called& called);
+  void run(const Called& called);
+  void resize(const Called& called);
+  void run_and_note(const Called& called);
   void save_written(const at::Tensor& tensor);
-  void ask(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
-  void make_up(const c10::OperatorHandle& op, torch::jit::Stack* stack);
-  void dynamic(const c10::OperatorHandle& op, const OperatorFacts& facts, c10::DispatchKeySet keys,
-               torch::jit::Stack* stack);
-  void between(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
+  void ask(const Called& called);
+  void make_up(const Called& called);
+  void dynamic(const Called& called);
+  void between(const Called& called);
 
   // Follows a known segment.
-  bool match(const c10::OperatorHandle& op, const OperatorFacts& facts, c10::DispatchKeySet keys,
-             torch::jit::Stack* stack);
-  bool match_with(const Segment& segment, const c10::OperatorHandle& op, const OperatorFacts& facts,
-                  const torch::jit::Stack& stack);
+  bool match(const Called& called);
+  bool match_with(const Segment& segment, const Called& called);
   bool is_same(const Segment& segment, const Value& expected, int32_t argument,
                const c10::IValue& now);
   bool is_same_tensor(const Segment& segment, const NumberPlace& place,
@@ -118,15 +119,18 @@ class Follower {
   void trim(size_t count);
   void give_matched(const TorchCall& call, const OperatorFacts& facts, torch::jit::Stack* stack);
   void leave_known();
-  void go_on_otherwise(const c10::OperatorHandle& op, const OperatorFacts& facts,
-                       c10::DispatchKeySet keys, torch::jit::Stack* stack);
+  void go_on_otherwise(const Called& called);
   bool take_other(size_t calls, const std::function<bool(const Segment&)>& fits);
   std::vector<std::pair<int32_t, at::Tensor>> survivors() const;
 
+  // Ends a segment.
+  void decide_on_segment();
+  void note_met(EndedSegment& ended);
+  std::shared_ptr<Segment> finish_new();
+
   // Records a new segment.
-  void record(const c10::OperatorHandle& op, const OperatorFacts& facts, c10::DispatchKeySet keys,
-              torch::jit::Stack* stack);
-  TorchCall call_of(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
+  void record(const Called& called);
+  TorchCall call_of(const Called& called);
   Value value_of(const c10::IValue& value);
   TensorRef reference(const at::Tensor& tensor);
   int32_t number_of(const at::Tensor& tensor, bool is_home = false);
@@ -137,16 +141,14 @@ class Follower {
   c10::Device whole(c10::Device device) const;
   c10::Device device_of(const torch::jit::Stack& stack) const;
   size_t generator_number(const at::Generator& generator);
-  at::Generator generator_of(const c10::OperatorHandle& op, const torch::jit::Stack& stack) const;
+  at::Generator generator_of(const Called& called) const;
   bool was_seeded(const at::Generator& generator);
   void put_generators_back();
 
   // In an audit.
-  void run_audited(const TorchCall& call, const OperatorFacts& facts, c10::DispatchKeySet keys,
-                   torch::jit::Stack* stack);
+  void run_audited(const TorchCall& call, const Called& called);
   void keep_starts(const TorchCall& call, const torch::jit::Stack& stack);
-  void match_audited(const TorchCall& call, const OperatorFacts& facts, c10::DispatchKeySet keys,
-                     torch::jit::Stack* stack);
+  void match_audited(const TorchCall& call, const Called& called);
   void check_not_resized(const TorchCall& call, const torch::jit::Stack& stack);
   at::Tensor apart(const at::Tensor& made, const std::vector<at::Tensor>& others) const;
   void take_result(const c10::OperatorHandle& op, const std::optional<TensorRef>& expected,
@@ -175,15 +177,8 @@ class Follower {
   bool is_strict_ = true;              // Homes must be the recorded homes.
   std::vector<ChangedNumber> changed_;
   Segment fresh_;
-  ska::flat_hash_map<const c10::StorageImpl*, int32_t> numbers_;
-  std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> storages_;  // By number.
-  std::vector<int64_t> size_bytes_;                                  // By number.
-  std::vector<c10::Device> devices_;                                 // By number.
-  std::vector<int64_t> met_at_bytes_;                                // By number; -1: made here.
-  std::vector<at::Tensor> externals_;                                // By number; else undefined.
-  std::vector<std::optional<PartCopy>> held_;  // By number: copies of memory that numpy shares.
-  std::vector<at::Tensor> lent_writes_;        // Written by the last call, and shared with numpy.
-  std::vector<bool> is_written_;               // By number: a recorded operator writes it.
+  MetStorages met_;
+  std::vector<at::Tensor> lent_writes_;  // Written by the last call, and shared with numpy.
   // Shared with numpy, but at home, so not copied: hashes of bytes; none if they have changed.
   std::map<std::tuple<int32_t, int64_t, int64_t>, std::optional<uint64_t>> watched_;
   bool has_lent_ = false, is_sized_by_data_ = false, is_trial_ = false, has_raised_ = false;

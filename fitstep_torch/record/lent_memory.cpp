@@ -28,7 +28,7 @@ bool Follower::meets_twin(const torch::jit::Stack& stack, size_t count) {
   bool found = false;
   each_argument(stack, count, [&](const at::Tensor& one) {
     for (const int32_t number : twins_of(one)) {
-      const at::Tensor& met = externals_[static_cast<size_t>(number)];
+      const at::Tensor& met = met_.externals[static_cast<size_t>(number)];
       saved_.mark_lent(one.unsafeGetTensorImpl()->unsafe_storage());
       saved_.mark_lent(met.storage());
       found = true;
@@ -43,13 +43,13 @@ std::vector<int32_t> Follower::twins_of(const at::Tensor& one) const {
   if (!one.has_storage() || is_hollow(*storage_of(one))) return found;
   const c10::Storage& storage = one.unsafeGetTensorImpl()->unsafe_storage();
   if (!is_lent(storage) && !has_lent_) return found;
-  if (numbers_.find(storage_of(one)) != numbers_.end()) return found;
+  if (met_.numbers.find(storage_of(one)) != met_.numbers.end()) return found;
   const auto* const begin = static_cast<const char*>(storage.data());
-  for (size_t i = 0; i < externals_.size(); ++i) {
-    const at::Tensor& met = externals_[i];
+  for (size_t i = 0; i < met_.externals.size(); ++i) {
+    const at::Tensor& met = met_.externals[i];
     const auto* const at = static_cast<const char*>(met.defined() ? met.storage().data() : nullptr);
     if (at == nullptr || !(is_lent(storage) || is_lent(met.storage()))) continue;
-    if (is_lent(storage) && held_[i].has_value()) continue;  // Compared at each use.
+    if (is_lent(storage) && met_.held[i].has_value()) continue;  // Compared at each use.
     if (begin >= at + met.storage().nbytes() || at >= begin + storage.nbytes()) continue;
     found.push_back(static_cast<int32_t>(i));
   }
@@ -59,12 +59,12 @@ std::vector<int32_t> Follower::twins_of(const at::Tensor& one) const {
 // If numpy has written an argument since its last use, it becomes a new external.
 void Follower::part_from_refilled(const std::vector<std::pair<size_t, at::Tensor>>& lent) {
   for (const auto& [argument, one] : lent) {
-    const auto found = numbers_.find(storage_of(one));
-    if (found == numbers_.end()) continue;
-    const std::optional<PartCopy>& held = held_[static_cast<size_t>(found->second)];
+    const auto found = met_.numbers.find(storage_of(one));
+    if (found == met_.numbers.end()) continue;
+    const std::optional<PartCopy>& held = met_.held[static_cast<size_t>(found->second)];
     if (!held.has_value()) continue;
     const bool is_preview = mode_ == Mode::Preview;
-    if (is_preview ? !held->is_as(one) : refilled_.is_new(one, *held)) numbers_.erase(found);
+    if (is_preview ? !held->is_as(one) : refilled_.is_new(one, *held)) met_.numbers.erase(found);
   }
 }
 
@@ -82,23 +82,22 @@ bool Follower::writes_lent(const std::vector<std::pair<size_t, at::Tensor>>& len
 // Whether the call picks little from much lent memory, like `data[indices]` of a data set. Running
 // it at once costs less than copying all that it may read. Only indices may be unknown yet;
 // otherwise a weight's gradient would cut the step in two.
-bool Follower::picks_from_lent(const c10::OperatorHandle& op, const OperatorFacts& facts,
-                               const torch::jit::Stack& stack) {
-  const size_t count = op.schema().arguments().size();
+bool Follower::picks_from_lent(const Called& called) {
+  const OperatorFacts& facts = called.facts;
   int64_t most_bytes = 0;
-  for (const auto& [argument, tensor] : lent_among(stack, count))
+  for (const auto& [argument, tensor] : lent_among(*called.stack, called.count))
     most_bytes = std::max(most_bytes, behind_last_byte(tensor) - first_byte(tensor));
   if (most_bytes < kLeastPickedFromBytes) return false;
   if (!facts.written.empty() || facts.writes_unsaid || facts.is_random) return false;
-  bool is_apart = device_of(stack).is_cpu();
-  each_argument(stack, count, [&](const at::Tensor& one) {
+  bool is_apart = device_of(*called.stack).is_cpu();
+  each_argument(*called.stack, called.count, [&](const at::Tensor& one) {
     const bool is_there = is_lent(one.storage()) || !where_.is_home(storage_of(one)->data());
     const bool is_index = c10::isIntegralType(one.scalar_type(), /*includeBool=*/false);
     is_apart &= one.is_cpu() && (!at::GradMode::is_enabled() || !one.requires_grad()) && is_there &&
                 (is_index || is_readable(one));
   });
   if (!is_apart) return false;
-  const auto results = foresee(op, stack);
+  const auto results = foresee(called);
   if (!results.has_value()) return false;
   int64_t made_bytes = 0;
   for (const TensorRef& one : tensors_of(*results)) made_bytes += reach_bytes(one);
@@ -120,11 +119,11 @@ at::Tensor Follower::overwritten() const {
   if (mode_ == Mode::Audit) return {};
   const auto found = std::ranges::find_if(watched_, [&](const auto& one) {
     const auto& [number, from, to] = one.first;
-    const c10::Storage& storage = externals_[static_cast<size_t>(number)].storage();
+    const c10::Storage& storage = met_.externals[static_cast<size_t>(number)].storage();
     return hash_bytes(static_cast<const char*>(storage.data()) + from, to - from) != one.second;
   });
   if (found == watched_.end()) return {};
-  return externals_[static_cast<size_t>(std::get<0>(found->first))];
+  return met_.externals[static_cast<size_t>(std::get<0>(found->first))];
 }
 
 }  // namespace fitstep::torch_side

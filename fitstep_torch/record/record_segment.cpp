@@ -20,16 +20,16 @@ void Follower::sweep_dead() {
   const auto now = static_cast<int64_t>(fresh_.tape.ops.size());
   std::erase_if(alive_, [&](int32_t number) {
     const auto at = static_cast<size_t>(number);
-    if (!storages_[at].expired()) return false;
+    if (!met_.storages[at].expired()) return false;
     fresh_.tape.storages[at].dead = now;
     return true;
   });
 }
 
 int32_t Follower::number_of(const at::Tensor& tensor, bool is_home) {
-  const auto found = numbers_.find(storage_of(tensor));
-  if (found == numbers_.end()) return add_external(tensor, is_home);
-  std::optional<PartCopy>& held = held_[static_cast<size_t>(found->second)];
+  const auto found = met_.numbers.find(storage_of(tensor));
+  if (found == met_.numbers.end()) return add_external(tensor, is_home);
+  std::optional<PartCopy>& held = met_.held[static_cast<size_t>(found->second)];
   if (is_trial_) return found->second;
   if (!held.has_value()) {
     const auto watched = watched_.lower_bound({found->second, 0, 0});
@@ -42,28 +42,19 @@ int32_t Follower::number_of(const at::Tensor& tensor, bool is_home) {
 }
 
 int32_t Follower::add_external(const at::Tensor& tensor, bool is_home) {
-  const auto number = static_cast<int32_t>(storages_.size());
   const c10::Storage& storage = tensor.unsafeGetTensorImpl()->unsafe_storage();
-  numbers_.emplace(storage.unsafeGetStorageImpl(), number);
-  storages_.push_back(storage.getWeakStorageImpl());
-  size_bytes_.push_back(static_cast<int64_t>(storage.nbytes()));
-  devices_.push_back(tensor.device());
-  met_at_bytes_.push_back(first_byte(tensor));
-  // Not the tensor itself, because user code may give it another storage (`.data =`).
-  externals_.push_back(tensor_over(storage, geometry_in(tensor)));
-  held_.emplace_back();
+  const int32_t number = met_.add_external(tensor);
   if (!is_trial_ && !is_hollow(*storage.unsafeGetStorageImpl()) && is_lent(storage)) {
     has_lent_ = true;
     if (is_home || where_.is_home(storage.data())) {
       watch(number, tensor);
     } else {
-      held_.back().emplace(tensor).add(tensor);
+      met_.held.back().emplace(tensor).add(tensor);
     }
   }
-  is_written_.push_back(false);
   if (followed_ == nullptr) {
     TapeStorage made;
-    made.size_bytes = size_bytes_.back();
+    made.size_bytes = met_.size_bytes.back();
     made.device = tensor.device();
     made.has_content_at_start = true;
     fresh_.tape.storages.push_back(std::move(made));
@@ -117,29 +108,29 @@ Value Follower::value_of(const c10::IValue& value) {
   return made;
 }
 
-TorchCall Follower::call_of(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
-  TorchCall call{.handle = op, .arguments = {}, .results = {}};
-  const size_t count = op.schema().arguments().size();
-  for (size_t i = stack.size() - count; i < stack.size(); ++i)
-    call.arguments.push_back(value_of(stack[i]));
+TorchCall Follower::call_of(const Called& called) {
+  TorchCall call{.handle = called.op, .arguments = {}, .results = {}};
+  for (const c10::IValue& argument : torch::jit::last(*called.stack, called.count))
+    call.arguments.push_back(value_of(argument));
   call.grad_mode = at::GradMode::is_enabled();
   call.has_host_numbers = region_ >= 0;
   return call;
 }
 
 // Geometry of the call's results; none if unknown. Records nothing.
-Follower::Foreseen Follower::foresee(const c10::OperatorHandle& op,
-                                     const torch::jit::Stack& stack) {
-  const auto count = static_cast<std::ptrdiff_t>(op.schema().arguments().size());
-  const size_t numbers = storages_.size();
+Follower::Foreseen Follower::foresee(const Called& called) {
+  const torch::jit::Stack& stack = *called.stack;
+  const auto count = static_cast<std::ptrdiff_t>(called.count);
+  const size_t numbers = met_.storages.size();
   is_trial_ = true;
   const auto at_the_end = c10::make_scope_exit([&] {
     is_trial_ = false;
     trim(numbers);
   });
-  const TorchCall call = call_of(op, stack);
+  const TorchCall call = call_of(called);
   try {
-    return geometries_.of(call, {stack.end() - count, stack.end()}, size_bytes_, device_of(stack));
+    return geometries_.of(call, {stack.end() - count, stack.end()}, met_.size_bytes,
+                          device_of(stack));
   } catch (const NotForeseen&) {
     return std::nullopt;
   }
@@ -169,15 +160,7 @@ at::Tensor Follower::make_result(const TensorRef& ref, int64_t size_bytes, c10::
 }
 
 void Follower::note_storage(const at::Tensor& made, int64_t size_bytes, c10::Device device) {
-  const c10::Storage& storage = made.unsafeGetTensorImpl()->unsafe_storage();
-  numbers_.emplace(storage.unsafeGetStorageImpl(), static_cast<int32_t>(storages_.size()));
-  storages_.push_back(storage.getWeakStorageImpl());
-  size_bytes_.push_back(size_bytes);
-  devices_.push_back(device);
-  met_at_bytes_.push_back(-1);
-  externals_.emplace_back();
-  held_.emplace_back();
-  is_written_.push_back(false);
+  met_.add_made(made.unsafeGetTensorImpl()->unsafe_storage(), size_bytes, device);
 }
 
 void Follower::note_written(const TorchCall& call, const torch::jit::Stack& stack) {
@@ -185,53 +168,53 @@ void Follower::note_written(const TorchCall& call, const torch::jit::Stack& stac
   for (size_t i = 0; i < call.arguments.size(); ++i) {
     if (!is_written(call, i)) continue;
     each_tensor(stack[first + i], [&](const at::Tensor& one) {
-      const auto found = numbers_.find(storage_of(one));
-      if (found != numbers_.end()) is_written_[static_cast<size_t>(found->second)] = true;
+      const auto found = met_.numbers.find(storage_of(one));
+      if (found != met_.numbers.end()) met_.is_written[static_cast<size_t>(found->second)] = true;
     });
   }
 }
 
-void Follower::record(const c10::OperatorHandle& op, const OperatorFacts& facts,
-                      c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+void Follower::record(const Called& called) {
   sweep_dead();
-  const size_t numbers = storages_.size();
-  TorchCall call = call_of(op, *stack);
-  const size_t count = call.arguments.size();
-  const size_t below = stack->size() - count;
+  const size_t numbers = met_.storages.size();
+  const OperatorFacts& facts = called.facts;
+  torch::jit::Stack* const stack = called.stack;
+  TorchCall call = call_of(called);
+  const size_t below = stack->size() - called.count;
   Source source = python_.source();
   torch::jit::Stack guessed;
   if (mode_ == Mode::Preview && !facts.is_random)
-    guessed = guesses_.arguments(*stack, count, facts.written);
+    guessed = guesses_.arguments(*stack, called.count, facts.written);
   if (mode_ == Mode::Audit) {
     check_not_resized(call, *stack);
     keep_starts(call, *stack);
-    run_audited(call, facts, keys, stack);
+    run_audited(call, called);
     if (has_other_layout(*stack, stack->size() - below)) {  // As dynamic() in other calls.
       trim(numbers);
-      python_.flush(full_name(op));
+      python_.flush(full_name(called.op));
       return;
     }
     call.results = values_of(*stack, device_of(*stack).type());
     give_recorded(call, facts, stack);
   } else {
-    const torch::jit::Stack arguments(stack->end() - static_cast<std::ptrdiff_t>(count),
+    const torch::jit::Stack arguments(stack->end() - static_cast<std::ptrdiff_t>(called.count),
                                       stack->end());
     try {
-      call.results = geometries_.of(call, arguments, size_bytes_, device_of(arguments));
+      call.results = geometries_.of(call, arguments, met_.size_bytes, device_of(arguments));
     } catch (const NotForeseen&) {
       trim(numbers);
-      dynamic(op, facts, keys, stack);
+      dynamic(called);
       return;
     } catch (const Resizes&) {
-      python_.refuse(full_name(op), kResizes);
+      python_.refuse(full_name(called.op), kResizes);
     }
     give_recorded(call, facts, stack);
   }
-  if (mode_ == Mode::Preview) guesses_.follow(op, std::move(guessed), *stack);
-  for (size_t i = 0; i < count; ++i) {
+  if (mode_ == Mode::Preview) guesses_.follow(called.op, std::move(guessed), *stack);
+  for (size_t i = 0; i < called.count; ++i) {
     if (!is_written(call, i)) continue;
     for (const auto& tensor : call.arguments[i].tensors) {
-      if (tensor.has_value()) is_written_[static_cast<size_t>(tensor->storage)] = true;
+      if (tensor.has_value()) met_.is_written[static_cast<size_t>(tensor->storage)] = true;
     }
   }
   fresh_.tape.ops.push_back(
@@ -243,7 +226,7 @@ void Follower::record(const c10::OperatorHandle& op, const OperatorFacts& facts,
 // Adds a storage that the call makes to the tape.
 void Follower::note_made(TensorRef& ref, c10::Device device) {
   ref.device = device.type();
-  ref.storage = static_cast<int32_t>(storages_.size());
+  ref.storage = static_cast<int32_t>(met_.storages.size());
   TapeStorage storage;
   storage.size_bytes = reach_bytes(ref);
   storage.device = device;
@@ -303,9 +286,9 @@ void Follower::give_recorded(TorchCall& call, const OperatorFacts& facts,
 std::vector<std::pair<int32_t, at::Tensor>> Follower::survivors() const {
   const std::vector<TensorRef>& made = followed_ != nullptr ? followed_->made : fresh_.made;
   std::vector<std::pair<int32_t, at::Tensor>> found;
-  for (size_t i = 0; i < storages_.size(); ++i) {
-    if (met_at_bytes_[i] >= 0) continue;
-    auto storage = storages_[i].lock();
+  for (size_t i = 0; i < met_.storages.size(); ++i) {
+    if (met_.met_at_bytes[i] >= 0) continue;
+    auto storage = met_.storages[i].lock();
     if (!storage) continue;
     found.emplace_back(static_cast<int32_t>(i),
                        tensor_over(c10::Storage(std::move(storage)), made[i]));
@@ -313,13 +296,9 @@ std::vector<std::pair<int32_t, at::Tensor>> Follower::survivors() const {
   return found;
 }
 
-EndedSegment Follower::end_segment() {
-  const c10::impl::ExcludeDispatchKeyGuard not_here(c10::DispatchKey::Fake);
-  EndedSegment ended;
-  if (position_ == 0) {
-    reset();
-    return ended;
-  }
+// Whether the segment's calls and surviving results are those of a known one, which is followed
+// then. If not, a new segment begins with the calls so far.
+void Follower::decide_on_segment() {
   const auto keeps_all = [&](const Segment& segment) {
     if (segment.tape.ops.size() != position_) return false;
     const auto alive = survivors();
@@ -329,57 +308,77 @@ EndedSegment Follower::end_segment() {
     });
   };
   const auto is_known = [&] { return keeps_all(*followed_) || take_other(position_, keeps_all); };
-  if (followed_ != nullptr && !is_known()) {
-    // Most garbage is young, so the young generation is collected first.
-    for (const bool is_young : {true, false}) {
-      if (followed_->tape.ops.size() == position_ && !keeps_all(*followed_))
-        python_.collect(is_young);
-    }
-    if (!is_known()) leave_known();
+  if (followed_ == nullptr || is_known()) return;
+  // Most garbage is young, so the young generation is collected first.
+  for (const bool is_young : {true, false}) {
+    if (followed_->tape.ops.size() == position_ && !keeps_all(*followed_))
+      python_.collect(is_young);
   }
-  ended.survivors = survivors();
-  if (mode_ == Mode::Preview)
-    for (const auto& one : ended.survivors) guesses_.fill(one.second);
-  ended.overwritten = overwritten();
+  if (!is_known()) leave_known();
+}
+
+// What the segment has met: its externals with their copies, and generators.
+void Follower::note_met(EndedSegment& ended) {
   for (Drawn& one : drawn_) {
     std::vector<char> now = state_bytes(one.generator);
     if (now != one.seen) ended.seeded.emplace_back(one.generator, one.before, std::move(now));
     if (mode_ == Mode::Audit)
       ended.drawn.emplace_back(one.generator, std::move(one.before), std::move(one.seen));
   }
-  ended.has_raised = has_raised_;
   ended.generators = generators_;
-  for (size_t i = 0; i < externals_.size(); ++i) {
-    if (!externals_[i].defined()) continue;
-    ended.externals.push_back(externals_[i]);
-    ended.held.push_back(held_[i].has_value() ? std::optional(held_[i]->at(externals_[i]))
-                                              : std::nullopt);
+  for (size_t i = 0; i < met_.externals.size(); ++i) {
+    const at::Tensor& external = met_.externals[i];
+    if (!external.defined()) continue;
+    ended.externals.push_back(external);
+    ended.held.push_back(met_.held[i].has_value() ? std::optional(met_.held[i]->at(external))
+                                                  : std::nullopt);
     const auto start = starts_.find(static_cast<int32_t>(i));
     ended.starts.push_back(start != starts_.end() ? std::optional(start->second) : std::nullopt);
   }
   for (const at::Tensor& one : lent_writes_) {
-    const auto& held = held_[static_cast<size_t>(numbers_.at(storage_of(one)))];
+    const auto& held = met_.held[static_cast<size_t>(met_.numbers.at(storage_of(one)))];
     if (held.has_value())
       ended.lent_writes.emplace_back(tensor_over(one.storage(), geometry_in(one)), held->at(one));
   }
-  if (followed_ != nullptr) {
+}
+
+std::shared_ptr<Segment> Follower::finish_new() {
+  sweep_dead();
+  const size_t count = met_.storages.size();
+  fresh_.met_at_bytes = met_.met_at_bytes;
+  fresh_.is_kept.assign(count, false);
+  fresh_.is_fixed.assign(count, false);
+  fresh_.is_state.assign(count, false);
+  fresh_.is_whole.assign(count, false);
+  fresh_.home_address.assign(count, 0);
+  fresh_.at_once_bytes = at_once_.take_peak(met_.externals);
+  for (const std::optional<PartCopy>& one : met_.held) {
+    if (one.has_value() && where_.device != nullptr && where_.device->device().is_cpu())
+      fresh_.at_once_bytes += one->size_bytes();
+  }
+  return std::make_shared<Segment>(std::move(fresh_));
+}
+
+EndedSegment Follower::end_segment() {
+  const c10::impl::ExcludeDispatchKeyGuard not_here(c10::DispatchKey::Fake);
+  EndedSegment ended;
+  if (position_ == 0) {
+    reset();
+    return ended;
+  }
+  decide_on_segment();
+  ended.survivors = survivors();
+  if (mode_ == Mode::Preview)
+    for (const auto& one : ended.survivors) guesses_.fill(one.second);
+  ended.overwritten = overwritten();
+  ended.has_raised = has_raised_;
+  note_met(ended);
+  ended.is_new = followed_ == nullptr;
+  if (ended.is_new) {
+    ended.segment = finish_new();
+  } else {
     ended.segment = followed_;
     ended.changed = std::move(changed_);
-  } else {
-    sweep_dead();
-    fresh_.met_at_bytes = met_at_bytes_;
-    fresh_.is_kept.assign(storages_.size(), false);
-    fresh_.is_fixed.assign(storages_.size(), false);
-    fresh_.is_state.assign(storages_.size(), false);
-    fresh_.is_whole.assign(storages_.size(), false);
-    fresh_.home_address.assign(storages_.size(), 0);
-    fresh_.at_once_bytes = at_once_.take_peak(externals_);
-    for (const std::optional<PartCopy>& one : held_) {
-      if (one.has_value() && where_.device != nullptr && where_.device->device().is_cpu())
-        fresh_.at_once_bytes += one->size_bytes();
-    }
-    ended.segment = std::make_shared<Segment>(std::move(fresh_));
-    ended.is_new = true;
   }
   reset();
   return ended;

@@ -33,21 +33,19 @@ void clear(const at::Tensor& tensor) {
 
 // Runs at once if no recorded operator uses the arguments, as when a tensor is being loaded. A
 // preview refuses a tensor that has memory, because it could not undo the change.
-void Follower::resize(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
-                      torch::jit::Stack* stack) {
-  const std::string& name = op.operator_name().name;
-  const size_t count = op.schema().arguments().size();
-  const auto arguments = std::span(*stack).last(count);
+void Follower::resize(const Called& called) {
+  const std::string& name = called.op.operator_name().name;
+  const auto arguments = std::span(*called.stack).last(called.count);
   if (changes_nothing(name, arguments)) {  // Returns the tensor.
-    torch::jit::drop(*stack, count - 1);
+    torch::jit::drop(*called.stack, called.count - 1);
     return;
   }
-  if (full_name(op) == "aten::set_.source_Tensor") {  // Like `.data =`, which is no operator.
-    run(op, keys, stack);
+  if (full_name(called.op) == "aten::set_.source_Tensor") {  // Like `.data =`: no operator.
+    run(called);
     return;
   }
   bool is_apart = true;
-  each_argument(*stack, count, [&](const at::Tensor& one) {
+  each_argument(*called.stack, called.count, [&](const at::Tensor& one) {
     is_apart &= is_untouched(one) && !where_.is_home(storage_of(one)->data());
     is_apart &= mode_ != Mode::Preview || one.storage().nbytes() == 0;
   });
@@ -55,15 +53,15 @@ void Follower::resize(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
     if (!argument.isStorage()) continue;
     const c10::Storage storage = argument.toStorage();
     const c10::StorageImpl* const impl = storage.unsafeGetStorageImpl();
-    is_apart &= !is_hollow(*impl) && numbers_.find(impl) == numbers_.end();
+    is_apart &= !is_hollow(*impl) && met_.numbers.find(impl) == met_.numbers.end();
   }
   if (!is_apart) {
-    python_.refuse(full_name(op), "changes which memory a tensor uses");
+    python_.refuse(full_name(called.op), "changes which memory a tensor uses");
     return;
   }
   const bool is_first = gets_first_memory(name, arguments[0]);
-  run(op, keys, stack);
-  if (is_first) clear(stack->back().toTensor());
+  run(called);
+  if (is_first) clear(called.stack->back().toTensor());
 }
 
 }  // namespace fitstep::torch_side
