@@ -220,9 +220,7 @@ int64_t last_writer(const Segment& segment, int32_t number) {
   return -1;
 }
 
-}  // namespace
-
-void bind_following(py::module_& module) {
+void bind_segments(py::module_& module) {
   py::class_<ChangedNumber>(module, "ChangedNumber")
       .def_readonly("op", &ChangedNumber::op)
       .def_property_readonly("value",
@@ -273,6 +271,9 @@ void bind_following(py::module_& module) {
         return py::make_tuple(signature_of(of.call, sizes), of.source.module, of.source.file,
                               of.source.line);
       });
+}
+
+void bind_followers(py::module_& module) {
   // False inside kernels and inside not_followed().
   module.def("is_followed", [] {
     return c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::Fake) &&
@@ -319,6 +320,13 @@ void bind_following(py::module_& module) {
            })
       .def("recorded", of_follower(&Follower::recorded))
       .def("ran", of_follower(&Follower::ran));
+}
+
+}  // namespace
+
+void bind_following(py::module_& module) {
+  bind_segments(module);
+  bind_followers(module);
 }
 
 }  // namespace fitstep::torch_side

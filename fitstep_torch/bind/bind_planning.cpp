@@ -245,6 +245,9 @@ void bind_questions(py::module_& module) {
       .def_readwrite("may_grow", &BudgetQuestion::may_grow)
       .def_readwrite("arena_bytes", &BudgetQuestion::arena_bytes)
       .def("answer", &answer_to);
+}
+
+void bind_answers(py::module_& module) {
   py::class_<Fitting>(module, "Fitting")
       .def_property_readonly("plans",
                              [](const Fitting& fitting) {
@@ -298,6 +301,7 @@ void bind_budgets(py::module_& module) {
 void bind_planning(py::module_& module) {
   bind_budgets(module);
   bind_questions(module);
+  bind_answers(module);
   py::class_<Plan, std::shared_ptr<Plan>>(module, "Plan")
       .def("certificate", &certificate)
       .def("run_counts", &run_counts)

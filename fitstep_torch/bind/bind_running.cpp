@@ -99,7 +99,9 @@ DiskFileOptions disk_options(const py::object& from) {
           .has_checksums = from["has_checksums"].cast<bool>()};
 }
 
-void bind_running(py::module_& module) {
+namespace {
+
+void bind_homes(py::module_& module) {
   module.def("generator_state", [](const at::Generator& generator) {
     std::string state(kGeneratorStateBytes, '\0');
     save_generator(generator, state.data());
@@ -166,6 +168,9 @@ void bind_running(py::module_& module) {
            [](const Homes& homes) { return homes.host() ? homes.host()->size_bytes() : 0; })
       .def("forsake", &Homes::forsake)
       .def("close", &Homes::close);
+}
+
+void bind_variants(py::module_& module) {
   py::class_<Variant>(module, "Variant")
       .def(py::init([](std::shared_ptr<StepProgram> step, const Plan& plan,
                        std::shared_ptr<Homes> homes, int64_t bottom_bytes, bool has_graph) {
@@ -185,6 +190,13 @@ void bind_running(py::module_& module) {
       .def("sample_codes", &Variant::sample_codes)
       .def("sampled_program", &Variant::sampled_program)
       .def("coded_copies", &coded_copies);
+}
+
+}  // namespace
+
+void bind_running(py::module_& module) {
+  bind_homes(module);
+  bind_variants(module);
 }
 
 }  // namespace fitstep::torch_side
