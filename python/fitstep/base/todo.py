@@ -15,9 +15,14 @@ _TODO = {
     "changes the size of the tensor that it writes into (out=)": "pass out= a tensor of the right "
     "size, or leave out= away",
     "needs the bytes of a tensor": "return the tensor and convert it after the step",
+    "makes a tensor of another shape or other strides than recorded": "call .contiguous() on what "
+    "the operator reads, or use another operator",
+    "asks without end for values that are not computed yet": "end the loop after a number of "
+    "rounds that does not depend on tensors, or call it after the step",
+    "has no fake kernel": "register one with torch.library.register_fake, or use another operator",
 }
 
 
 def todo_for(why: str) -> str:
     """The last line of the CaptureError; `why` is the reason that the follower gave."""
-    return _TODO.get(why, "use another operator")
+    return _TODO[why]
