@@ -4,7 +4,7 @@ else()
   set(torch_has_cuda OFF)
 endif()
 
-# Lets a torch that knows no GPU capture steps for one (tests/torch/test_gpu_steps.py).
+# Lets a torch that knows no GPU capture steps for one (tests/torch/operators/test_gpu_steps.py).
 if(FITSTEP_TESTS AND NOT torch_has_cuda)
   add_library(gpu_stand_in MODULE tests/gpu/stand_in_tool.cpp)
   set_target_properties(gpu_stand_in PROPERTIES PREFIX "" BUILD_RPATH ${torch_dir}/lib)
@@ -35,7 +35,7 @@ if(NOT EXISTS ${torch_dir}/include/c10/cuda/impl/cuda_cmake_macros.h)
   target_compile_definitions(fitstep_torch_cuda PUBLIC C10_CUDA_NO_CMAKE_CONFIGURE_FILE)
 endif()
 
-# With the toolkit it runs steps as well (tests/torch/test_gpu_steps.py).
+# With the toolkit it runs steps as well (tests/torch/operators/test_gpu_steps.py).
 if(TARGET gpu_stand_in)
   target_sources(gpu_stand_in PRIVATE
     tests/gpu/stand_in_runtime_tool.cpp tests/gpu/stand_in_torch_tool.cpp

@@ -142,9 +142,14 @@ def test_a_room_has_a_face_and_no_more_sources_than_one_overlooks(
 def test_a_folder_of_scripts_has_no_more_than_one_overlooks(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    make_repository(tmp_path, {f"benchmarks/steps/a{i}.py": "a = 1\n" for i in range(21)})
+    files = {f"benchmarks/steps/a{i}.py": "a = 1\n" for i in range(21)}
+    files |= {f"tests/property/a{i}_test.cpp": "int a;\n" for i in range(21)}
+    make_repository(tmp_path, {**files, "benchmarks/a.py": "a = 1\n"})
     assert tidy.main([str(tmp_path)]) == 1
-    assert "benchmarks/steps: 21 sources, at most 20" in capsys.readouterr().out
+    assert capsys.readouterr().out.splitlines() == [
+        "benchmarks/steps: 21 sources, at most 20",
+        "tests/property: 21 sources, at most 20",
+    ]
 
 
 def test_a_name_in_a_document_must_exist(

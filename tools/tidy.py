@@ -11,13 +11,14 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 
 Fault = tuple[int, str]
 Rule = Callable[[PurePosixPath, str], Iterator[Fault]]
 
-# Folder -> folders of the core that it may include (the table of ARCHITECTURE.md).
+# Folder -> folders of the core that it may include (as in ARCHITECTURE.md).
 LAYERS: dict[str, set[str]] = {"base": {"base"}}
 LAYERS["program"] = LAYERS["base"] | {"program"}
 LAYERS["machine"] = LAYERS["program"] | {"machine"}
@@ -106,7 +107,7 @@ HARDWARE_WORDS = r"(?<![a-z0-9])(d2h|h2d)(?![a-z0-9])"  # Only below run/device.
 # (path, name of the rule) -> why it may be broken there.
 EXCEPTIONS: dict[tuple[str, str], str] = {
     ("fitstep/planner/parts.cpp", "core_habits"): "asks in a build for the ablation alone",
-    ("tests/hunt/cases_installed.py", "imports"): "finds packages that are not installed",
+    ("tests/hunt/cases/models/installed.py", "imports"): "finds packages that are not installed",
     ("tools/tidy.py", "words"): "lists the words",
     ("tools/test_tidy.py", "words"): "shows that they are found",
     ("tools/tidy.py", "todo"): "looks for the word",
@@ -203,18 +204,18 @@ def rooms(path: PurePosixPath, text: str) -> Iterator[Fault]:
             yield number, f"{room[1]} may not include {target}, which is not in front of it"
 
 
-def crowded(root: Path) -> Iterator[str]:
-    """Rooms without a face; rooms, and folders of scripts, with more than one overlooks."""
-    for house in ("benchmarks", "python/fitstep_kit"):
-        for folder in sorted((root / house).glob("*/")):
-            if (count := len(list(folder.glob("*.py")))) > MOST_SOURCES:
-                yield f"{folder.relative_to(root)}: {count} sources, at most {MOST_SOURCES}"
-    for folder in sorted(one for house in ROOMS for one in (root / house).glob("*/")):
-        sources = [one for one in folder.glob("*.cpp") if not one.name.endswith("_test.cpp")]
-        if len(sources) > MOST_SOURCES:
-            yield f"{folder.relative_to(root)}: {len(sources)} sources, at most {MOST_SOURCES}"
-        if not folder.with_suffix(".h").exists():
-            yield f"{folder.relative_to(root)}: no header of the same name beside it"
+def crowded(root: Path, paths: list[PurePosixPath]) -> Iterator[str]:
+    """Rooms without a face; folders with more sources than one overlooks. A unit test belongs to
+    the source beside it."""
+    sources: Counter[PurePosixPath] = Counter()
+    for path in paths:
+        is_unit_test = path.name.endswith("_test.cpp") and path.parts[0] != "tests"
+        sources[path.parent] += path.suffix in {".cpp", ".py"} and not is_unit_test
+    for folder, count in sorted(sources.items()):
+        if count > MOST_SOURCES:
+            yield f"{folder}: {count} sources, at most {MOST_SOURCES}"
+        if folder.parent.as_posix() in ROOMS and not (root / folder).with_suffix(".h").exists():
+            yield f"{folder}: no header of the same name beside it"
 
 
 def verifier(path: PurePosixPath, text: str) -> Iterator[Fault]:
@@ -365,8 +366,9 @@ def check_file(root: Path, path: PurePosixPath) -> Iterator[str]:
 
 def main(arguments: list[str]) -> int:
     root = Path(arguments[0]) if arguments else Path(__file__).resolve().parent.parent
-    faults = [fault for path in tracked(root) for fault in check_file(root, path)]
-    faults += crowded(root)
+    paths = tracked(root)
+    faults = [fault for path in paths for fault in check_file(root, path)]
+    faults += crowded(root, paths)
     print("\n".join(faults) if faults else "tidy: nothing found")
     return 1 if faults else 0
 

@@ -230,7 +230,7 @@ def fragmentation(_: bool) -> Iterator[Row]:
 
 def same_bits(full: bool) -> Iterator[Row]:
     """21: each policy trains a small net, with --full nets of all kinds, with PyTorch's bits."""
-    tests = "tests/torch/test_policies.py"
+    tests = "tests/torch/papers/test_policies.py"
     options = ["-q", "-p", "no:cacheprovider", *(["--every-pair"] if full else [])]
     command = [sys.executable, "-m", "pytest", *options, tests]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

@@ -127,9 +127,9 @@ def case(kind: str, **options: Any) -> Callable[[Callable[[], Any]], Callable[[]
 
 
 def load_cases() -> dict[str, Case]:
-    """All cases of the files cases_*.py beside this one."""
-    for path in sorted(Path(__file__).parent.glob("cases_*.py")):
-        importlib.import_module(path.stem)
+    """All cases of the files in the folders of cases/."""
+    for path in sorted(Path(__file__).parent.glob("cases/*/*.py")):
+        importlib.import_module(f"cases.{path.parent.name}.{path.stem}")
     return CASES
 
 

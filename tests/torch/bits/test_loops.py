@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 LOOPS = ROOT / "examples" / "loops"
 MOST_SECONDS = (
     60  # Of the processor. Three times what a loop takes alone: two workers share a core.

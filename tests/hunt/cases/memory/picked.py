@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from cases_lent import CALLS, place, rows
+from cases.memory.lent import CALLS, place, rows
 from kit import add
 from torch import Tensor
 from worlds import Bench, sgd

@@ -24,7 +24,7 @@ from typing import Any
 import torch
 import torch.ao.quantization
 import torch.nn.functional as F
-from cases_hidden import Holder, counting
+from cases.python.hidden import Holder, counting
 from kit import Later, case
 from torch import Tensor, nn
 from worlds import Bench, mlp

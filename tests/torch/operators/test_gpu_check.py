@@ -10,7 +10,7 @@ import torch
 
 from benchmarks.gpu import check as gpu_check
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 CONTRACT = """[ RUN      ] Devices/DeviceContract.HasAName/gpu
 [       OK ] Devices/DeviceContract.HasAName/gpu (0 ms)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from cases_hidden import Holder, counting
+from cases.python.hidden import Holder, counting
 from kit import Call, Do, case
 from torch import Tensor, nn
 from worlds import Bench, batches, sgd

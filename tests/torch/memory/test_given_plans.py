@@ -9,7 +9,7 @@ from torch import nn
 
 import fitstep
 
-COMMAND = Path(__file__).resolve().parents[2] / "build" / "dev" / "fitstep"
+COMMAND = Path(__file__).resolve().parents[3] / "build" / "dev" / "fitstep"
 
 
 class Job:

@@ -65,7 +65,7 @@ def test_steps_go_on_where_there_is_no_room_for_a_larger_batch(
 
 
 def test_nobody_elses_memory_is_in_the_arena_where_measuring_is_refused_memory() -> None:
-    script = Path(__file__).parent / "little_memory.py"
+    script = Path(__file__).parents[1] / "little_memory.py"
     ended = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr[-2000:]
     refused, *others = ended.stdout.splitlines()

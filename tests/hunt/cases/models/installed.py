@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from cases_hidden import Holder
-from cases_scripted import scripted
+from cases.python.hidden import Holder
+from cases.python.scripted import scripted
 from kit import add, case
 from torch import Tensor, nn
 from worlds import Bench, mlp

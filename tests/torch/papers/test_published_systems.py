@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 PAGE = ROOT / "docs" / "explanation" / "published-systems.md"
 CAPABILITIES = {"V": 19, "P": 15, "T": 11, "L": 14}
 ROW = re.compile(
@@ -72,7 +72,7 @@ def test_the_page_counts_both_kinds() -> None:
 
 
 def test_a_test_that_is_gone_is_noticed() -> None:
-    assert exists("tests/torch/test_published_systems.py::test_every_capability_has_one_row")
-    assert not exists("tests/torch/test_published_systems.py::test_every_capability")
+    assert exists("tests/torch/papers/test_published_systems.py::test_every_capability_has_one_row")
+    assert not exists("tests/torch/papers/test_published_systems.py::test_every_capability")
     assert not exists("tests/torch/nowhere.py::test_every_capability_has_one_row")
     assert not exists("fitstep/planner/policies/policies_test.cpp::Vdnn.EndsALayer")

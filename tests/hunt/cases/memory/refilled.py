@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from cases_lent import rows
+from cases.memory.lent import rows
 from kit import add, case
 from torch import Tensor
 from worlds import FEATURES, Bench, sgd

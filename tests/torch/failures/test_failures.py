@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 import fitstep
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 inside: list[object] = []  # What the op below calls, once.
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 BUILD = ROOT / "build" / "dev"
 STAND_IN = BUILD / "gpu_stand_in.so"
 
@@ -26,7 +26,7 @@ def run(*wanted: str, cache: Path | None = None, **of_stand_in: int) -> Any:
     env |= {f"FITSTEP_STAND_IN_{name.upper()}": str(n) for name, n in of_stand_in.items()}
     if cache is not None:
         env["FITSTEP_CACHE"] = str(cache)
-    script = str(Path(__file__).with_name("gpu_steps.py"))
+    script = str(Path(__file__).parents[1] / "gpu_steps.py")
     done = subprocess.run(
         [sys.executable, script, str(BUILD), *wanted],
         env=env, capture_output=True, text=True, check=False,
