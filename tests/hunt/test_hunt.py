@@ -9,6 +9,7 @@ import random
 
 import kit
 import pytest
+from fitstep.errors import AuditError, FitstepError, overwritten
 
 SAMPLE = 40
 CASES = kit.load_cases()
@@ -23,6 +24,12 @@ def chosen() -> list[str]:
 
 def test_the_hunt_is_large() -> None:
     assert len(CASES) >= 260
+
+
+def test_what_finds_a_difference_is_known_by_its_text() -> None:
+    assert kit.FOUND.search(str(overwritten("weight")))
+    assert kit.FOUND.search(str(AuditError("an audit of this step found a difference")))
+    assert not kit.FOUND.search(str(FitstepError("the step talks to other processes")))
 
 
 @pytest.mark.parametrize("name", chosen())
