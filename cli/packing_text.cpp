@@ -24,8 +24,9 @@ std::string print_packed(const Program& program, const std::vector<PackedValue>&
   std::ranges::stable_sort(largest, std::greater(), &PackedValue::saved_bytes);
   int64_t saved_bytes = 0;
   for (const PackedValue& one : packed) saved_bytes += one.saved_bytes();
-  std::string text = fmt::format("\npacked: {} values, which saves {} between their uses\n",
-                                 packed.size(), format_bytes(saved_bytes));
+  std::string text =
+      fmt::format("\npacked: {}, which saves {} between uses\n",
+                  format_count(packed.size(), "value", "values"), format_bytes(saved_bytes));
   for (size_t i = 0; i < std::min(largest.size(), kMostListed); ++i) {
     const PackedValue& one = largest[i];
     text += fmt::format("  {:>11}  {}: {} packed to {} for {}; packing takes {}\n",

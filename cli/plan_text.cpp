@@ -47,9 +47,9 @@ std::string print_question(const Question& question) {
 std::string print_budget(const Question& question) {
   const Budget& budget = question.budget;
   std::string beside =
-      fmt::format("the budget less inputs and outputs {}, reserve {}; small Python tensors {}",
+      fmt::format("the budget less inputs and outputs {}, reserve {}; small tensors {}",
                   format_bytes(budget.external_bytes), format_bytes(budget.reserve_bytes),
-                  format_bytes(budget.host_bytes));
+                  format_bytes(budget.small_tensor_bytes));
   if (budget.staging_bytes > 0) beside += ", staging " + format_bytes(budget.staging_bytes);
   return line("budget", budget.budget_bytes, "everything that the step holds in memory") +
          line("arena", std::max<int64_t>(budget.capacity_bytes, 0), beside);
@@ -166,7 +166,7 @@ Json to_json(const Question& question) {
           {"plain_peak_bytes", question.plain_peak_bytes},
           {"external_bytes", budget.external_bytes},
           {"reserve_bytes", budget.reserve_bytes},
-          {"host_bytes", budget.host_bytes},
+          {"small_tensor_bytes", budget.small_tensor_bytes},
           {"staging_bytes", budget.staging_bytes},
           {"capacity_bytes", budget.capacity_bytes}};
 }

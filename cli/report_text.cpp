@@ -58,7 +58,7 @@ std::string print_time(const Proven& proven, const ReportFacts& facts) {
   put("launches", use.launch_ps, "starting the ops");
   put("slowed", use.slowed_ps, "extra time of ops while copies run");
   put("stalls", use.stall_ps, "compute waits for a copy");
-  put("tail", use.tail_ps, "the last copies, after the last op");
+  put("last copies", use.tail_ps, "that end after the last op");
   return text + fmt::format("  {:<24}{}\n", "bound", hang_bound(bound.name, 26));
 }
 

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "fitstep/plan/plan.h"
 #include "fitstep/program/program.h"
@@ -36,6 +37,10 @@ std::string format_share(int64_t part, int64_t whole) {
 std::string format_ratio(int64_t number, int64_t base) {
   if (base == 0) return "-";
   return fmt::format("{:.3f}x", static_cast<double>(number) / static_cast<double>(base));
+}
+
+std::string format_count(size_t count, std::string_view one, std::string_view many) {
+  return fmt::format("{} {}", count, count == 1 ? one : many);
 }
 
 std::string place_of(const Op& op) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 
 #include "fitstep/plan/plan.h"
 #include "fitstep/program/program.h"
@@ -21,6 +22,9 @@ std::string format_share(int64_t part, int64_t whole);
 
 // "1.030x"; "-" if `base` is 0.
 std::string format_ratio(int64_t number, int64_t base);
+
+// "1 copy", "4 copies".
+std::string format_count(size_t count, std::string_view one, std::string_view many);
 
 // "aten::addmm in layers.0"; if the module is not known, "aten::addmm (net.py:12)".
 std::string place_of(const Op& op);

@@ -48,8 +48,15 @@ TEST(Text, HangsWhatFollowsASemicolon) {
   EXPECT_EQ(hang("a; b; c", 2), "a\n  b\n  c");
   EXPECT_EQ(hang("a", 2), "a");
   EXPECT_EQ(hang("", 2), "");
-  EXPECT_EQ(hang_bound("cut (this order); times", 1), "cut\n (this order)\n times");
-  EXPECT_EQ(hang_bound("all ops", 1), "all ops");
+  EXPECT_EQ(hang_bound("every op once (any order); times", 1),
+            "every op once\n (any order)\n times");
+  EXPECT_EQ(hang_bound("every op once", 1), "every op once");
+}
+
+TEST(Text, CountsOneAndMany) {
+  EXPECT_EQ(format_count(0, "copy", "copies"), "0 copies");
+  EXPECT_EQ(format_count(1, "copy", "copies"), "1 copy");
+  EXPECT_EQ(format_count(2, "copy", "copies"), "2 copies");
 }
 
 }  // namespace

@@ -161,7 +161,7 @@ def measure(case: str, calls: int) -> Row:
         "case": case,
         "recorded_calls": step.recorded_calls,
         "recording_seconds": recording.seconds,
-        "profile_seconds": step.compile_seconds["capture"] - recording.seconds,
+        "profile_seconds": step.compile_seconds["preview"] - recording.seconds,
         "plan_seconds": step.compile_seconds["plan"],
         "compile_seconds": compiled - start,
     }

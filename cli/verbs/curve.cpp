@@ -108,8 +108,8 @@ std::string draw(const Curve& curve) {
 
 std::string print_text(const Curve& curve, const std::vector<CurvePoint>& shown) {
   std::string text = fmt::format(
-      "{} on machine {}, {}, policy {}\nplain peak {}, floor {} ({} of plain), compute bound "
-      "{}\n\n",
+      "{} on machine {}, {}, policy {}\nplain peak {}, floor {} ({} of plain), bound {} "
+      "(every op once)\n\n",
       curve.program_path, curve.machine, curve.times, curve.policy,
       format_bytes(curve.plain_peak_bytes),
       format_bytes(budget_for(curve.floor_bytes, curve.beside)),

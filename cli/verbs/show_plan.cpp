@@ -134,18 +134,21 @@ std::string print_certificate(const Plan& plan) {
 }
 
 std::string print_actions(const Plan& plan, const Facts& facts) {
-  std::string text =
-      fmt::format("\n{} op runs, {} of them recompute\n", facts.runs, facts.recomputes);
+  std::string text = fmt::format("\n{}, {} of them recompute\n",
+                                 format_count(static_cast<size_t>(facts.runs), "op run", "op runs"),
+                                 facts.recomputes);
   const int64_t copies = std::accumulate(facts.copies, facts.copies + kLaneCount, int64_t{0});
-  text += fmt::format("{} copies, {} in all", copies, format_bytes(facts.copied_bytes));
+  text += fmt::format("{}, {} in all", format_count(static_cast<size_t>(copies), "copy", "copies"),
+                      format_bytes(facts.copied_bytes));
   for (size_t lane = 0; lane < kLaneCount; ++lane) {
     if (!is_listed(plan, lane)) continue;
     text +=
         fmt::format("{}{} {}", lane == 0 ? ": " : ", ", facts.copies[lane], kLaneNames.at(lane));
   }
-  text += fmt::format("\n{} residencies: {} homes ({}), {} outside the arena\n",
-                      plan.residencies.size(), facts.homes, format_bytes(facts.home_bytes),
-                      facts.external);
+  text += fmt::format("\n{}: {} ({}), {} outside the arena\n",
+                      format_count(plan.residencies.size(), "residency", "residencies"),
+                      format_count(static_cast<size_t>(facts.homes), "home", "homes"),
+                      format_bytes(facts.home_bytes), facts.external);
   return text;
 }
 

@@ -148,9 +148,10 @@ std::string print_json(const Program& program, const Facts& facts) {
 }
 
 std::string print_text(const Program& program, const Facts& facts) {
-  std::string text =
-      fmt::format("program \"{}\", hash {}\n{} ops, {} storages, {} calls\n\n", program.name,
-                  facts.hash, program.ops.size(), program.storages.size(), program.calls.size());
+  std::string text = fmt::format("program \"{}\", hash {}\n{}, {}, {}\n\n", program.name,
+                                 facts.hash, format_count(program.ops.size(), "op", "ops"),
+                                 format_count(program.storages.size(), "storage", "storages"),
+                                 format_count(program.calls.size(), "call", "calls"));
   const auto put_bytes = [&text](const char* what, int64_t bytes, const std::string& meaning) {
     text += fmt::format("{:<16}{:>12}  {}\n", what, format_bytes(bytes), meaning);
   };

@@ -22,16 +22,17 @@ int64_t whole_units(int64_t bytes, int64_t unit_bytes) { return bytes / unit_byt
 
 // split_budget() without rounding the arena to whole blocks.
 Budget split(int64_t budget_bytes, const BesideArena& beside) {
-  constexpr int64_t kLeastHostBytes = 256;
-  constexpr int64_t kMostHostBytes = int64_t{64} << 10;
-  const int64_t host_bytes = whole_units(budget_bytes / 1000, kAlignmentBytes);
-  Budget parts{.budget_bytes = budget_bytes,
-               .external_bytes = beside.external_bytes,
-               .reserve_bytes = whole_units(budget_bytes / 100, beside.alignment_bytes),
-               .host_bytes = std::clamp(host_bytes, kLeastHostBytes, kMostHostBytes),
-               .staging_bytes = beside.pieces * piece_bytes(budget_bytes)};
+  constexpr int64_t kLeastSmallBytes = 256;
+  constexpr int64_t kMostSmallBytes = int64_t{64} << 10;
+  const int64_t small_tensor_bytes = whole_units(budget_bytes / 1000, kAlignmentBytes);
+  Budget parts{
+      .budget_bytes = budget_bytes,
+      .external_bytes = beside.external_bytes,
+      .reserve_bytes = whole_units(budget_bytes / 100, beside.alignment_bytes),
+      .small_tensor_bytes = std::clamp(small_tensor_bytes, kLeastSmallBytes, kMostSmallBytes),
+      .staging_bytes = beside.pieces * piece_bytes(budget_bytes)};
   parts.capacity_bytes = budget_bytes - parts.external_bytes - parts.reserve_bytes -
-                         parts.host_bytes - parts.staging_bytes;
+                         parts.small_tensor_bytes - parts.staging_bytes;
   return parts;
 }
 

@@ -1,7 +1,7 @@
 // Reads budgets, and computes the arena's share of a budget. compile() and the command line both
 // use this arithmetic, so a plan that fits in one fits in the other.
 //
-//   budget   | inputs, outputs, constants |  arena  | reserve 1 % | host 0.1 % | staging 1 % |
+//  budget | inputs, outputs, constants | arena | reserve 1 % | small tensors 0.1 % | staging 1 % |
 //
 // Staging: memory for pieces of storages on their way to files and back.
 #pragma once
@@ -40,8 +40,8 @@ struct BesideArena {
 struct Budget {
   int64_t budget_bytes = 0;
   int64_t external_bytes = 0;
-  int64_t reserve_bytes = 0;  // For requests of kernels that no plan foresaw.
-  int64_t host_bytes = 0;     // For small tensors that Python computes during a step.
+  int64_t reserve_bytes = 0;       // For requests of kernels that no plan foresaw.
+  int64_t small_tensor_bytes = 0;  // For optimizers' own numbers, which Python computes.
   int64_t staging_bytes = 0;
   int64_t capacity_bytes = 0;  // Of the arena; negative if the other parts exceed the budget.
 };

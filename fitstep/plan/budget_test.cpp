@@ -15,10 +15,10 @@ namespace {
 TEST(Budget, LeavesToTheArenaWhatIsNotForSomethingElse) {
   const Budget budget = split_budget(200'000, {.external_bytes = 1000});
   EXPECT_EQ(budget.reserve_bytes, 1984);      // 2000, aligned to 64.
-  EXPECT_EQ(budget.host_bytes, 256);          // 200, but at least 256.
+  EXPECT_EQ(budget.small_tensor_bytes, 256);  // 200, but at least 256.
   EXPECT_EQ(budget.staging_bytes, 0);         // No files.
   EXPECT_EQ(budget.capacity_bytes, 196'736);  // 200,000 - 1000 - 1984 - 256 = 196,760, aligned.
-  EXPECT_EQ(split_budget(int64_t{1} << 30, {}).host_bytes, 65'536);  // At most.
+  EXPECT_EQ(split_budget(int64_t{1} << 30, {}).small_tensor_bytes, 65'536);  // At most.
   const Budget with_disk = split_budget(200'000, {.pieces = kStagingOfEvicted});
   EXPECT_EQ(with_disk.staging_bytes, 4 * 4096);  // 500 bytes each, but a block at least.
 }

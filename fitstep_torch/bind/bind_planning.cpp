@@ -285,7 +285,7 @@ void bind_budgets(py::module_& module) {
            py::arg("alignment_bytes") = kAlignmentBytes);
   py::class_<Budget>(module, "Budget")
       .def_readonly("reserve_bytes", &Budget::reserve_bytes)
-      .def_readonly("host_bytes", &Budget::host_bytes)
+      .def_readonly("small_tensor_bytes", &Budget::small_tensor_bytes)
       .def_readonly("staging_bytes", &Budget::staging_bytes)
       .def_readonly("capacity_bytes", &Budget::capacity_bytes);
   module.def("split_budget", &split_budget);

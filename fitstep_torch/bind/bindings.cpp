@@ -35,7 +35,7 @@ PYBIND11_MODULE(_core, module) {
       PyErr_NewException("fitstep._core.CoreError", PyExc_RuntimeError, nullptr));
   module.attr("CoreError") = core_error();
   bind_devices(module);
-  bind_capture(module);
+  bind_profile(module);
   bind_entered(module);
   bind_following(module);
   bind_tensors(module);

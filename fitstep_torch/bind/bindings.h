@@ -10,7 +10,7 @@
 namespace fitstep::torch_side {
 
 void bind_devices(py::module_& module);    // Device, allocator
-void bind_capture(py::module_& module);    // Profile, StepProgram
+void bind_profile(py::module_& module);    // Profile, StepProgram
 void bind_entered(py::module_& module);    // Watch
 void bind_following(py::module_& module);  // Follower, Segment
 void bind_tensors(py::module_& module);    // Questions about a tensor and its memory

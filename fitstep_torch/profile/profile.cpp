@@ -95,7 +95,7 @@ std::set<std::string> Profile::corrected() const {
   return found;
 }
 
-void Profile::begin_capture() {
+void Profile::begin_preview() {
   for (const auto& [geometry, measured] : corrections_) applied_.insert(geometry);
 }
 
@@ -158,7 +158,7 @@ class Profile::Applying {
     Form& form = op.forms[f];
     const TorchCall& call = step_.calls[form.call.index()];
     const std::string& signature = step_.program.calls[form.call.index()].text;
-    if (wrong_.are_read_by(call)) {  // The next capture corrects it.
+    if (wrong_.are_read_by(call)) {  // The next preview corrects it.
       wrong_.add_results(call);
       return Done{};
     }
@@ -189,7 +189,7 @@ class Profile::Applying {
       if (profile_.applied_.contains(geometry)) {
         return with_source({ErrorCode::Unsupported,
                             fmt::format("{} makes a tensor with other strides than recorded, also "
-                                        "after a second capture; use another operator",
+                                        "after a second preview; use another operator",
                                         full_name(call.handle))},
                            op);
       }
@@ -299,7 +299,7 @@ class Profile::Applying {
     const std::string key = fmt::format("{} {}{}", claim, signature, how);
     if (!profile_.known_.contains(key)) {
       const Result<bool> same = has_same_bits();
-      if (!same) {  // Perhaps out of memory: the next capture tests again.
+      if (!same) {  // Perhaps out of memory: the next preview tests again.
         leave_out(signature, claim, same.error().message);
         return Done{};
       }

@@ -58,17 +58,17 @@ class Profile {
   Status add_less_scratch(StepProgram& step, TorchDevice& device, std::span<char> room);
 
   // By geometry_text(): calls whose real results had another geometry than the recorded one. Filled
-  // by apply(); if it is not empty, capture again.
+  // by apply(); if it is not empty, preview again.
   const std::map<std::string, Measurement>& corrections() const { return corrections_; }
 
   // Operators that could not be measured because their kernels refuse all made-up data. Steps run
-  // them between segments; capture again.
+  // them between segments; preview again.
   bool is_unmeasured(const std::string& name) const { return unmeasured_.contains(name); }
   bool has_unmeasured() const { return !unmeasured_.empty(); }
   std::set<std::string> corrected() const;  // Keys of both: geometry_text(), operator names.
 
-  // Call when a capture begins: it uses all corrections known by now.
-  void begin_capture();
+  // Call when a preview begins: it uses all corrections known by now.
+  void begin_preview();
 
   // All measurements as text by signature, for the file that the caller writes.
   std::map<std::string, std::string> save() const;
@@ -82,7 +82,7 @@ class Profile {
   std::set<std::string> ran_;  // Signatures that have run in this process.
   std::map<std::string, Measurement> corrections_;
   std::set<std::string> unmeasured_;
-  std::set<std::string> applied_;  // Corrections known when the capture began.
+  std::set<std::string> applied_;  // Corrections known when the preview began.
 };
 
 // Lowers and measures the tape, again without refuted claims, until no new claim is refuted.

@@ -83,7 +83,7 @@ def compile(  # noqa: A001 - the word that PyTorch's users know.
 
     Raises (nothing has changed then):
         SettingError, BudgetError: an argument is not possible; names what is.
-        CaptureError: fitstep cannot capture the step; says where and what to write instead.
+        CaptureError: fitstep cannot record the step; says where and what to write instead.
         BudgetTooSmall: no plan was found; names the smallest budget with a plan, and the floor.
         DiskError, PlanFileError: `disk_dir` has no room; `plan` is damaged or for another step.
     """
@@ -219,12 +219,12 @@ def curve(
         cache.progress = show
         session.settings.progress = show
         maker = Maker(function, find_reach, session, cache, keep_grads=False)
-        capture = maker.preview(args, {})
+        found = maker.preview(args, {})
         cache.write()
-        variant = capture.variants[-1]
-        add_homes(capture.variants, session)
+        variant = found.variants[-1]
+        add_homes(found.variants, session)
         planning.set_budget(variant.step.plain_peak_bytes(), cache)
-        every = [Planned(v.step, external_bytes=v.step.external_bytes()) for v in capture.variants]
+        every = [Planned(v.step, external_bytes=v.step.external_bytes()) for v in found.variants]
         plans = planning.frontier(every[-1])
         floor, least = planning.take_least(every)
     outside = max(one.external_bytes for one in every)

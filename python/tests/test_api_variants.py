@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from copy import deepcopy
 from types import SimpleNamespace
 from typing import Any
@@ -376,3 +377,12 @@ def test_a_loop_that_no_made_up_value_ends_is_left() -> None:
 
     with compiled(lambda: halvings(job), ()) as step:
         assert step() == halvings(plain)
+
+
+def test_variants_print_their_names_ops_and_runs() -> None:
+    job = Job()
+    with compiled(job.step, (job.x, job.y)) as step:
+        step(job.x, job.y)
+        shown = [repr(variant) for variant in step.variants]
+    assert re.fullmatch(r"<first step .*: \d+ ops, 1 run>", shown[0])
+    assert re.fullmatch(r"<steady step .*: \d+ ops, 0 runs>", shown[-1])

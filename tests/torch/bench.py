@@ -1,6 +1,6 @@
 """A small model in the middle of its training, for tests that disturb it.
 
-It has what an interrupted capture could damage: momentum, running statistics, dropout (which draws
+It has what an interrupted preview could damage: momentum, running statistics, dropout (which draws
 from the global generator), gradients left over from the last step, and Python objects whose
 identity user code may hold.
 """

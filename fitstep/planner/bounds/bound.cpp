@@ -21,14 +21,6 @@
 namespace fitstep {
 namespace {
 
-std::string describe(const Moves& moves, const Away& away) {
-  if (away.is_possible) {
-    const char* start = moves.is_mobile.empty() ? "cold start" : "as steps follow each other";
-    return fmt::format("{}offload, {}", moves.recompute ? "recompute + " : "", start);
-  }
-  return moves.recompute ? "recompute, warm start" : "none, warm start";
-}
-
 std::span<const char> mobile_ones(const Moves& moves, const Away& away) {
   return away.is_possible ? std::span<const char>(moves.is_mobile) : std::span<const char>();
 }
@@ -42,6 +34,12 @@ int64_t mobile_bytes(const Values& values, std::span<const char> is_mobile) {
 }
 
 }  // namespace
+
+std::string describe(const Moves& moves) {
+  if (!moves.offload) return moves.recompute ? "recompute" : "keep";
+  const char* homes = moves.is_mobile.empty() ? "" : " + homes off the device";
+  return fmt::format("{}offload{}", moves.recompute ? "recompute + " : "", homes);
+}
 
 TimeBounds::TimeBounds(const Values& values, const Machine& machine, const Homes& homes,
                        const Moves& moves, std::string order_name)
@@ -65,9 +63,10 @@ TimeBound TimeBounds::at(int64_t capacity_bytes) const {
 }
 
 TimeBound TimeBounds::best_of(const Needs& needs, const CutBounds& cuts, int64_t room_bytes) const {
-  const std::string which = describe(moves_, away_);
+  const std::string which = describe(
+      {.recompute = moves_.recompute, .offload = away_.is_possible, .is_mobile = moves_.is_mobile});
   TimeBound best{.ps = needs.time_ps(0, needs.tick_count()) + needs.optional_ps(),
-                 .name = fmt::format("compute (any order, moves: {})", which)};
+                 .name = fmt::format("every op once (any order of ops, moves: {})", which)};
   const auto raise = [&](int64_t ps, const std::string& name, Tick tick) {
     if (ps <= best.ps) return;
     best = {.ps = ps,
@@ -75,10 +74,9 @@ TimeBound TimeBounds::best_of(const Needs& needs, const CutBounds& cuts, int64_t
             .tick = tick};
   };
   const CutBounds::Best cut = cuts.at(room_bytes, away_);
-  const char* kind = away_.is_possible && moves_.recompute ? "joint cut" : "cut";
-  raise(cut.ps, fmt::format("{} at tick {}", kind, cut.tick), cut.tick);
+  raise(cut.ps, fmt::format("memory at tick {}", cut.tick), cut.tick);
   if (has("path bound") && away_.is_possible && !moves_.recompute) {
-    raise(path_bound_ps(needs, room_bytes, away_), "path", -1);
+    raise(path_bound_ps(needs, room_bytes, away_), "waits for copies", -1);
   }
   return best;
 }

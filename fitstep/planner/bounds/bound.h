@@ -1,11 +1,14 @@
 // Time bounds: no plan with this order of ops is faster.
 //
-//   compute   every op once, one after another, in the fastest form that fits by itself
-//   cut       at one tick, or one per micro-batch: bytes that do not fit are away or recomputed
-//   path      how early each op can start if bytes have to leave and come back in time
+//   every op once      one after another, in the fastest form that fits by itself
+//   memory at tick 16  the cut bound: at that tick, or at one per micro-batch, bytes that do not
+//                      fit are away or recomputed
+//   waits for copies   the path bound: how early each op can start if bytes have to leave and come
+//                      back in time
 //
-// Each bound says for which moves and from which start it holds, and at which tick it binds. It
-// does not hold for other orders of ops, nor for a machine with faster links.
+// Each bound says for which moves and orders of ops it holds. It does not hold for other orders, or
+// for a machine with faster links. With homes off the device, a bound is for steps that follow each
+// other: what is on the host when one ends is there when the next begins.
 #pragma once
 
 #include <cstdint>
@@ -29,9 +32,12 @@ struct Moves {
   std::vector<char> is_mobile = {};
 };
 
+// As certificates say it: "recompute + offload + homes off the device".
+std::string describe(const Moves& moves);
+
 struct TimeBound {
   int64_t ps = 0;
-  std::string name;  // Which bound, for which moves, from which start.
+  std::string name;  // Which bound, for which orders and moves.
   Tick tick = -1;    // Where it binds; -1 if it does not bind at one tick.
 };
 
@@ -41,7 +47,7 @@ struct TimeBound {
 class TimeBounds {
  public:
   TimeBounds(const Values& values, const Machine& machine, const Homes& homes, const Moves& moves,
-             std::string order_name = "this order");
+             std::string order_name = "this order of ops");
 
   // For plans of at most `capacity_bytes`, homes included. With a smaller capacity the bound never
   // falls, except for rounding: a picosecond in a hundred seconds.

@@ -86,7 +86,7 @@ end calls 0 storages 2 ops 2
   EXPECT_EQ(time_bound(values, test_machine(), homes, 10).ps, 2 * kSecond);
   EXPECT_EQ(time_bound(values, test_machine(), homes, 9).ps, 4 * kSecond);
   EXPECT_EQ(time_bound(values, test_machine(), homes, 9).name,
-            "compute (any order, moves: recompute, warm start)");
+            "every op once (any order of ops, moves: recompute)");
 }
 
 TEST(TimeBound, CountsCopiesOnBothSidesOfACut) {
@@ -99,7 +99,7 @@ TEST(TimeBound, CountsCopiesOnBothSidesOfACut) {
   // 1 s for a, 2 s of evict, 1 s for wide, 2 s of prefetch, 1 s for the end.
   const TimeBound bound = time_bound(values, unit_machine(), homes, 8, offload);
   EXPECT_EQ(bound.ps, 7 * kSecond);
-  EXPECT_EQ(bound.name, "path (this order, moves: offload, cold start)");
+  EXPECT_EQ(bound.name, "waits for copies (this order of ops, moves: offload)");
   // Recomputing a costs 1 s; half of a does not fit.
   EXPECT_EQ(time_bound(values, unit_machine(), homes, 8).ps, kSecond * 7 / 2);
 }
@@ -112,7 +112,7 @@ TEST(TimeBound, TakesTheCheaperOfCopyingAndRecomputing) {
   const TimeBound bound = time_bound(values, unit_machine(), homes, 8, both);
   // y bytes away: max(1, y) + 1 + max((2 - y) / 4, y) + 1, least where y is 0.4.
   EXPECT_NEAR(static_cast<double>(bound.ps), 3.4e12, 2);
-  EXPECT_EQ(bound.name, "joint cut at tick 1 (this order, moves: recompute + offload, cold start)");
+  EXPECT_EQ(bound.name, "memory at tick 1 (this order of ops, moves: recompute + offload)");
   EXPECT_EQ(bound.tick, 1);
 }
 
@@ -198,8 +198,8 @@ TEST(TimeBound, KnowsWhatTheHostCannotHold) {
   EXPECT_NEAR(bound_ps(), 3.25e12, 3);
 }
 
-// Ten ops of 1 s; op 0 needs all 6 bytes, op 5 alone a weight of 4. From a cold start the weight
-// has to leave and to come back; step after step it may stay on the host until op 5.
+// Ten ops of 1 s; op 0 needs all 6 bytes, op 5 alone a weight of 4. If its home is on the device
+// the weight has to leave and to come back; with its home on the host it may stay there until op 5.
 TEST(TimeBound, LetsMobileStoragesWaitWhereTheyAreNext) {
   std::string text = "fitstep program 1\nstorage 0 \"w\" 4 parameter persistent start\n";
   for (int i = 0; i < 10; ++i) {
@@ -218,7 +218,7 @@ TEST(TimeBound, LetsMobileStoragesWaitWhereTheyAreNext) {
   moves.is_mobile[0] = 1;
   EXPECT_EQ(time_bound(values, unit_machine(), homes, 6, moves).ps, 10 * kPicosecondsPerSecond);
   EXPECT_EQ(time_bound(values, unit_machine(), homes, 6, moves).name,
-            "compute (any order, moves: offload, as steps follow each other)");
+            "every op once (any order of ops, moves: offload + homes off the device)");
 }
 
 TEST(TimeBound, NeedsALinkForOffload) {

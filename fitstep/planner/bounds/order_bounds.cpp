@@ -20,7 +20,7 @@ namespace fitstep {
 OrderBounds::OrderBounds(const Program& program, std::span<const std::vector<OpId>> orders,
                          const Machine& machine, const Homes& homes, const Moves& moves) {
   const std::string name =
-      orders.size() == 1 ? "this order" : fmt::format("{} orders", orders.size());
+      orders.size() == 1 ? "this order of ops" : fmt::format("{} orders of ops", orders.size());
   for (const std::vector<OpId>& order : orders) {
     values_.emplace_back(program, order);
     bounds_.emplace_back(values_.back(), machine, homes, moves, name);

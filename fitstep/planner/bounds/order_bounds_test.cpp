@@ -47,8 +47,8 @@ TEST(OrderBounds, AreTheLeastOfAllOrders) {
   EXPECT_EQ(bound({given}).ps, 9 * kPicosecondsPerSecond);  // `late` twice.
   EXPECT_EQ(bound({better}).ps, 6 * kPicosecondsPerSecond);
   EXPECT_EQ(bound({given, better}).ps, 6 * kPicosecondsPerSecond);
-  EXPECT_NE(bound({given}).name.find("(this order, "), std::string::npos);
-  EXPECT_NE(bound({given, given}).name.find("(2 orders, "), std::string::npos);
+  EXPECT_NE(bound({given}).name.find("(this order of ops, "), std::string::npos);
+  EXPECT_NE(bound({given, given}).name.find("(2 orders of ops, "), std::string::npos);
 }
 
 }  // namespace

@@ -102,10 +102,10 @@ void lower_bound(const Program& program, const Machine& machine, TierId lower,
       static_cast<int64_t>(static_cast<double>(certificate.bound_ps) / most * (1 - 1e-9));
   const int64_t ops_ps = least_ops_ps(program, machine);
   if (ops_ps >= scaled_ps) {
-    certificate.bound = "compute";
+    certificate.bound = "every op once";
     certificate.bound_ps = std::min(certificate.bound_ps, ops_ps);
   } else {
-    certificate.bound = fmt::format("{} / {:.2f}", certificate.bound, most);
+    certificate.bound = fmt::format("{}, divided by {:.2f} for codes", certificate.bound, most);
     certificate.bound_ps = scaled_ps;
   }
 }

@@ -1,7 +1,5 @@
 #include "fitstep/planner/search/moves.h"
 
-#include <fmt/format.h>
-
 #include <string>
 #include <vector>
 
@@ -46,12 +44,6 @@ Moves moves_of(const Program& program, const Machine& machine, const PlanRequest
   moves.is_mobile.assign(program.storages.size(), 0);
   for (const StorageId storage : mobile) moves.is_mobile[storage.index()] = 1;
   return moves;
-}
-
-std::string describe(const Moves& moves) {
-  if (!moves.offload) return moves.recompute ? "recompute" : "keep";
-  const char* homes = moves.is_mobile.empty() ? "" : " + homes below";
-  return fmt::format("{}offload{}", moves.recompute ? "recompute + " : "", homes);
 }
 
 }  // namespace fitstep

@@ -1,8 +1,6 @@
 // Moves: which moves a policy may use on a machine. The bounds of its plans hold for these moves.
 #pragma once
 
-#include <string>
-
 #include "fitstep/machine/machine.h"
 #include "fitstep/planner/bounds.h"
 #include "fitstep/planner/request.h"
@@ -12,8 +10,5 @@ namespace fitstep {
 
 // The moves that plans for this request may use.
 Moves moves_of(const Program& program, const Machine& machine, const PlanRequest& request);
-
-// As certificates say it: "recompute + offload + homes below".
-std::string describe(const Moves& moves);
 
 }  // namespace fitstep

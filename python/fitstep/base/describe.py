@@ -1,4 +1,4 @@
-"""Ops of a program as text for messages: name, module, file and line."""
+"""Ops and counts as text for messages."""
 
 from __future__ import annotations
 
@@ -11,6 +11,11 @@ def describe(step: Any, culprit: tuple[int, int]) -> str:
     """One line for an op that sets the floor; `culprit` is (op, bytes)."""
     op, size = culprit
     return f"{describe_op(step, op)}: {_core.format_bytes(size)}"
+
+
+def counted(number: int, noun: str) -> str:
+    """A count with its noun: "1 run", "4 runs"."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def describe_op(step: Any, op: int) -> str:

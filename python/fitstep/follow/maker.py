@@ -110,7 +110,7 @@ class Maker:
     ) -> tuple[list[Recorded], int, Recordings]:
         """Records previews until one imports no module for the first time."""
         while True:
-            self.cache.profile.begin_capture()
+            self.cache.profile.begin_preview()
             recordings = Recordings(self._previewed(), args, kwargs)
             try:
                 recorded, calls = recordings.run()

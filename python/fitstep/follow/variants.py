@@ -19,6 +19,7 @@ import torch
 
 from .. import _core
 from ..base.ambient import ambient
+from ..base.describe import counted
 from ..memory.homes import check_own_memory
 from ..memory.planned import Planned
 from ..memory.seen_memory import stays_where_it_is
@@ -76,7 +77,7 @@ class Recorded:
     ambient: tuple[object, ...] = field(default_factory=ambient)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Variant:
     """One program of a step function: a segment, its plan, and where its tensors are."""
 
@@ -95,6 +96,10 @@ class Variant:
     last_used: int = 0
     measured: Measured | None = None  # None before the first run.
     ambient: tuple[object, ...] = field(default_factory=ambient)
+
+    def __repr__(self) -> str:
+        runs = self.measured.runs if self.measured else 0
+        return f"<{self.label}: {counted(self.step.op_count(), 'op')}, {counted(runs, 'run')}>"
 
     def note_run(self, seconds: float) -> None:
         self.measured = self.measured or Measured()

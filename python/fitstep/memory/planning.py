@@ -52,7 +52,7 @@ class Planning:
     def around_bytes(self) -> int:
         """Bytes of the budget that are neither in the arena nor inputs, outputs or constants."""
         parts = self.split()
-        around = parts.reserve_bytes + parts.host_bytes + parts.staging_bytes
+        around = parts.reserve_bytes + parts.small_tensor_bytes + parts.staging_bytes
         return around + self.outside_bytes
 
     def split(self, external_bytes: int = 0) -> _core.Budget:

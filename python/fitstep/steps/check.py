@@ -18,6 +18,7 @@ import torch
 from torch.utils._pytree import tree_flatten
 
 from .. import _core
+from ..base.describe import counted
 from ..errors import FitstepError
 from ..follow.recordings import tensors_in
 from ..follow.undo import Undo
@@ -35,7 +36,8 @@ class CheckResult:
     unrepeatable: tuple[str, ...]  # Operators whose bits differ from run to run in plain PyTorch.
 
     def __str__(self) -> str:
-        text = f"{self.steps} steps: losses and {self.tensors} tensors equal plain PyTorch's bits"
+        tensors = counted(self.tensors, "tensor")
+        text = f"{counted(self.steps, 'step')}: losses and {tensors} equal plain PyTorch's bits"
         if self.unrepeatable:
             names = ", ".join(self.unrepeatable)
             text += f"; operators that differ from run to run in plain PyTorch: {names}"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .. import _core
+from ..base.describe import counted
 
 if TYPE_CHECKING:
     from ..follow.variants import Variant
@@ -77,7 +78,7 @@ class VariantReport:
     peak_bytes: int  # The most that live storages of the arena have at once.
     height_bytes: int  # The arena that the plan needs; above the peak where gaps stay free.
     external_bytes: int  # Inputs, outputs and constants, which are outside the arena.
-    total_bytes: int  # All that the step holds: height, external, reserve, host, staging, GPU.
+    total_bytes: int  # Held by the step: height, external, reserve, small tensors, staging, GPU.
     predicted_s: float
     bound_s: float  # Proven: no plan with the same moves is predicted faster.
     bound: str  # Which bound `bound_s` is.
@@ -98,7 +99,7 @@ class Report:
     home_bytes: int  # In the arena: parameters, buffers and optimizer state, between steps too.
     reserve_bytes: int  # In the arena: for requests of kernels that the profile did not see.
     outside_bytes: int  # Part of the budget: what a GPU holds beside tensors.
-    host_bytes: int  # Part of the budget, beside the arena: for optimizers' own small tensors.
+    small_tensor_bytes: int  # Part of the budget, beside the arena: for optimizers' own numbers.
     host_budget_bytes: int  # The host tier, beside the budget; 0 without one.
     evicted_bytes: int  # Copied to the host tier in all steps.
     prefetched_bytes: int  # Copied back from there in all steps.
@@ -114,7 +115,7 @@ class Report:
     unforeseen_requests: int  # Requests of kernels that the profile did not see.
     unforeseen_bytes: int
     violations: int  # Requests of kernels that ordinary memory served.
-    misplaced_results: int  # Results of kernels that were copied to their planned address.
+    misplaced_results: int  # Results of kernels that were copied to their planned addresses.
     audited_calls: int  # Calls that plain PyTorch computed too, with equal bits.
     audit_s: float  # Seconds that audits took beside these calls.
     audit_left_out: str  # Why the last audit that was due was skipped; "" if it was not.
@@ -129,15 +130,17 @@ class Report:
         lines = [
             f"budget {size(self.budget_bytes)} ({share:.0f} % of the plain peak "
             f"{size(self.plain_peak_bytes)}), floor {size(self.floor_bytes)}",
-            f"homes {size(self.home_bytes)}, reserve {size(self.reserve_bytes)}, host "
-            f"{size(self.host_bytes)}; unforeseen requests {self.unforeseen_requests}, violations "
-            f"{self.violations}, results copied into place {self.misplaced_results}",
+            f"homes {size(self.home_bytes)}, reserve {size(self.reserve_bytes)}, small "
+            f"tensors {size(self.small_tensor_bytes)}; unforeseen requests "
+            f"{self.unforeseen_requests}, violations {self.violations}, results copied to their "
+            f"planned addresses {self.misplaced_results}",
         ]
         if self.audited_calls or self.audit_left_out:
             why = f"; left out: {self.audit_left_out}" if self.audit_left_out else ""
+            have = "has" if self.audited_calls == 1 else "have"
             lines.append(
-                f"audits {self.audited_calls} calls have plain PyTorch's bits, checked in "
-                f"{self.audit_s:.3g} s{why}"
+                f"audits {counted(self.audited_calls, 'call')} {have} plain PyTorch's bits, "
+                f"checked in {self.audit_s:.3g} s{why}"
             )
         if self.outside_bytes:
             lines.append(f"GPU    holds {size(self.outside_bytes)} beside tensors, in the budget")
@@ -159,7 +162,7 @@ class Report:
             measured = "not run" if one.measured_s is None else f"{one.measured_s * 1e3:.3g} ms"
             lines.append(
                 f"{one.label}: {one.ops} ops, {one.kept_ops} kept, "
-                f"{one.recomputed_ops} recomputed; {one.runs} runs"
+                f"{one.recomputed_ops} recomputed; {counted(one.runs, 'run')}"
             )
             if one.moves:
                 lines.append(f"  plan   {one.moves}")
@@ -179,7 +182,7 @@ class Report:
             lines += _coded_lines(one.coded_copies)
             if one.graph_runs or one.graph_refusal:
                 why = f"; the others op by op: {one.graph_refusal}" if one.graph_refusal else ""
-                lines.append(f"  graph  {one.graph_runs} runs as one CUDA graph{why}")
+                lines.append(f"  graph  {counted(one.graph_runs, 'run')} as one CUDA graph{why}")
             lines += [f"  unused {why}" for why in one.left_out]
             lines += [
                 f"  bytes  peak {size(one.peak_bytes)}, height {size(one.height_bytes)}, "
@@ -198,7 +201,8 @@ def _coded_lines(copies: list[CodedCopy]) -> list[str]:
     whole, written = sum(c.size_bytes for c in copies), sum(c.written_bytes for c in copies)
     tiers = " and ".join(sorted({f"the {c.tier}" for c in copies}))
     return [
-        f"  codes  {len(copies)} values, {size(written)} written to {tiers} of {size(whole)}",
+        f"  codes  {counted(len(copies), 'value')}, {size(written)} written to {tiers} of "
+        f"{size(whole)}",
         *_most_saved([(c.name, c.code, c.size_bytes, c.written_bytes) for c in copies]),
     ]
 
@@ -209,7 +213,7 @@ def _packed_lines(values: list[PackedValue]) -> list[str]:
         return []
     saved = _core.format_bytes(sum(v.size_bytes - v.packed_bytes for v in values))
     return [
-        f"  packed {len(values)} values, {saved} less until they are read",
+        f"  packed {counted(len(values), 'value')}, {saved} less until they are read",
         *_most_saved([(v.name, v.code, v.size_bytes, v.packed_bytes) for v in values]),
     ]
 
@@ -291,7 +295,7 @@ def make_report(programs: Programs) -> Report:
         home_bytes=session.bottom_bytes,
         reserve_bytes=parts.reserve_bytes,
         outside_bytes=planning.outside_bytes,
-        host_bytes=parts.host_bytes,
+        small_tensor_bytes=parts.small_tensor_bytes,
         host_budget_bytes=below.host_budget_bytes,
         evicted_bytes=below.evicted_bytes,
         prefetched_bytes=below.prefetched_bytes,

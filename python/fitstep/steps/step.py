@@ -12,6 +12,7 @@ from pickle import PicklingError
 from typing import Any
 
 from .. import _core
+from ..base.describe import counted
 from ..base.uninterrupted import uninterrupted
 from ..errors import BudgetTooSmall, FitstepError
 from ..follow.following import Following, current
@@ -97,7 +98,7 @@ class Step:
             fill_hollow_tensors(ghosts())
             raise
         self._maker.cache.write()
-        captured = time.perf_counter()
+        previewed = time.perf_counter()
         self.recorded_calls = found.recorded_calls
         self._session.grads_in_use |= found.grads_in_use
         self._programs.dropping = found.dropping
@@ -109,7 +110,7 @@ class Step:
             raise
         self._programs.previewed = len(self._programs.variants)
         planned = time.perf_counter()
-        self.compile_seconds = {"capture": captured - began, "plan": planned - captured}
+        self.compile_seconds = {"preview": previewed - began, "plan": planned - previewed}
 
     # -- running -----------------------------------------------------------------------------
 
@@ -231,5 +232,7 @@ class Step:
         self._session.close()
 
     def __repr__(self) -> str:
-        state = "closed" if self._session.access.is_closed else f"{len(self.variants)} variants"
+        state = (
+            "closed" if self._session.access.is_closed else counted(len(self.variants), "variant")
+        )
         return f"<fitstep step: budget {_core.format_bytes(self.budget_bytes)}, {state}>"

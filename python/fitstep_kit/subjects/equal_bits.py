@@ -107,7 +107,7 @@ class Watched:
     def held_bytes(self) -> int:
         """The most that any call so far held."""
         report = self.step.report()
-        return certified_bytes(report) + max(0, self.excess_bytes - int(report.host_bytes))
+        return certified_bytes(report) + max(0, self.excess_bytes - int(report.small_tensor_bytes))
 
 
 def external_bytes(report: Any) -> int:

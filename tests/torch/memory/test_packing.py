@@ -297,7 +297,7 @@ class Failing:
 def test_a_way_whose_test_fails_is_left_out_and_reported(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, is_alone: bool
 ) -> None:
-    """What no longer fails is tested again by the next capture."""
+    """What no longer fails is tested again by the next preview."""
     monkeypatch.setenv("FITSTEP_CACHE", str(tmp_path))
     plain = Job(perceptron)
     expected = plain.train(plain.step)

@@ -105,13 +105,13 @@ StepProgram lower_without_gil(const Tape& tape, Profile& profile, TorchDevice& d
 
 }  // namespace
 
-void bind_capture(py::module_& module) {
+void bind_profile(py::module_& module) {
   py::class_<Profile>(module, "Profile")
       .def(py::init<>())
       .def("save", &Profile::save)
       .def("load", &Profile::load)
       .def("corrected", &Profile::corrected)
-      .def("begin_capture", &Profile::begin_capture);
+      .def("begin_preview", &Profile::begin_preview);
   py::class_<StepProgram, std::shared_ptr<StepProgram>>(module, "StepProgram")
       .def("storages", &storages)
       .def("text", [](const StepProgram& step) { return print_program(step.program); })
