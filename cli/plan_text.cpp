@@ -125,18 +125,20 @@ std::string print_advice(const Question& question, const Refusal& refusal) {
 }
 
 std::string print(const Question& question, const Refusal& refusal) {
-  const auto budget = [](int64_t bytes) { return "that is a budget of " + format_bytes(bytes); };
   std::string text = refusal.is_proven() ? "too small: " : "gave up: ";
   text += print_question(question) + "\n" + print_budget(question);
   if (refusal.least_bytes) {
     text += line("found", *refusal.least_bytes,
-                 "least arena with a plan; " + budget(refusal.least_budget_bytes.value_or(0)));
+                 fmt::format("least arena with a plan; write --budget {} ({})",
+                             refusal.least_budget_bytes.value_or(0),
+                             format_bytes(refusal.least_budget_bytes.value_or(0))));
   }
   const std::string& policy = question.request.policy;
   const bool is_usual = policy == PlanRequest{}.policy;
-  text += line("floor", refusal.floor_bytes,
-               fmt::format("proven: every plan{} needs at least this arena; {}",
-                           is_usual ? "" : " of " + policy, budget(refusal.floor_budget_bytes)));
+  text +=
+      line("floor", refusal.floor_bytes,
+           fmt::format("proven: every plan{} needs at least this arena; that is a budget of {}",
+                       is_usual ? "" : " of " + policy, format_bytes(refusal.floor_budget_bytes)));
   return text + "\n" + print_culprits(question, refusal.culprits) + print_advice(question, refusal);
 }
 

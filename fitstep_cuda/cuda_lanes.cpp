@@ -97,8 +97,11 @@ Status CudaLanes::start_thread(DiskLane& disk) {
   disk.lanes = this;
   const int failure = pthread_create(&disk.thread, nullptr, &run_thread, &disk);
   if (failure != 0) {
-    return Error{ErrorCode::Device,
-                 fmt::format("cannot start a thread for a disk lane ({})", std::strerror(failure))};
+    return Error{
+        ErrorCode::Device,
+        fmt::format("cannot start a thread for a disk lane ({}); raise the limit of threads "
+                    "(ulimit -u), or give no disk tier",
+                    std::strerror(failure))};
   }
   disk.is_started = true;
   return Done{};

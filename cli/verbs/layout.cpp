@@ -7,12 +7,9 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <fstream>
-#include <ios>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <ostream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -131,13 +128,6 @@ std::string print_text(const BlockFile& file, const Found& found) {
   return text + fmt::format("{:<10}{:.3f}\n", "seconds", found.seconds);
 }
 
-Status write_file(const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text << std::flush;
-  if (file) return Done{};
-  return Error{ErrorCode::BadInput, fmt::format("cannot write the offsets to {}", path)};
-}
-
 }  // namespace
 
 CLI::App* add_layout(CLI::App& app, LayoutOptions& options) {
@@ -190,10 +180,12 @@ Answer run_layout(const LayoutOptions& options) {
   }
   const Result<BlockFile> file = load_blocks(options.path);
   if (!file.has_value()) return bad_input(file.error());
+  const Status checked = check_folder(options.output);  // Ask before searching for seconds.
+  if (!checked.has_value()) return bad_input(checked.error());
   const Found found = find_layout(*file, capacity_bytes, options);
   if (!options.output.empty()) {
     const Status written =
-        write_file(options.output, print_offsets(*file, found.layout.offset_bytes));
+        save_text(options.output, print_offsets(*file, found.layout.offset_bytes));
     if (!written.has_value()) return bad_input(written.error());
   }
   return Answer{found.fits() ? ExitCode::Yes : ExitCode::No,

@@ -95,6 +95,18 @@ TEST(PlanVerb, SaysThatItGaveUpWithBothNumbers) {
   EXPECT_EQ(json.at("culprits").at(0).at("file"), "net.py");
 }
 
+TEST(PlanVerb, FitsInTheBudgetThatItSaysToWriteAndInNoByteLess) {
+  const auto with = [](const std::string& option, const std::string& bytes) {
+    return run_command({"plan", program_file(), "--policy", "none", option, bytes});
+  };
+  const std::string text = with("--capacity", "20KiB").text;
+  const std::string said = "write --budget ";
+  ASSERT_TRUE(contains(text, said)) << text;
+  const int64_t bytes = std::stoll(text.substr(text.find(said) + said.size()));
+  EXPECT_EQ(with("--budget", std::to_string(bytes)).code, ExitCode::Yes);
+  EXPECT_EQ(with("--budget", std::to_string(bytes - 1)).code, ExitCode::No);
+}
+
 TEST(PlanVerb, PrintsTheSameNumbersAsJson) {
   const Answer answer = run_command({"plan", program_file(), "--budget", "300%", "--json"});
   ASSERT_EQ(answer.code, ExitCode::Yes);

@@ -36,6 +36,11 @@ int64_t whole_blocks(int64_t size_bytes) {
   return (size_bytes + kDiskBlockBytes - 1) / kDiskBlockBytes * kDiskBlockBytes;
 }
 
+template <class... Parts>
+Error device_error(fmt::format_string<Parts...> text, Parts&&... parts) {
+  return {ErrorCode::Device, fmt::format(text, std::forward<Parts>(parts)...)};
+}
+
 }  // namespace
 
 // One storage in transfer. Threads take piece after piece until all are done or one has failed.
@@ -147,10 +152,10 @@ class DiskFile::Transfer {
     }
     const std::span<const char> coded(hand.staging.get(), static_cast<size_t>(it.size_bytes));
     if (hand.coder->decode(place_.code, coded, part.bytes)) return Done{};
-    return Error{ErrorCode::Device,
-                 fmt::format("{} at byte {} of the file in {} cannot be decoded; they are damaged, "
-                             "or there is no memory left",
-                             format_bytes(size), part.offset_bytes, file_.options_.folder)};
+    return device_error(
+        "{} at byte {} of the file in {} cannot be decoded; free memory, or give a folder on "
+        "another drive",
+        format_bytes(size), part.offset_bytes, file_.options_.folder);
   }
 
   uint64_t checksum(const char* staging, int64_t size_bytes, uint64_t seed) const {
@@ -202,9 +207,8 @@ Status DiskFile::make() {
     if (failure == 0) failure = options_.calls->unlink(path.c_str());
   }
   if (failure == 0) return Done{};
-  return Error{ErrorCode::Device, fmt::format("cannot make a file in {} ({}); give a folder that "
-                                              "can be written to",
-                                              options_.folder, std::strerror(-failure))};
+  return device_error("cannot make a file in {} ({}); give a folder that can be written to",
+                      options_.folder, std::strerror(-failure));
 }
 
 int DiskFile::open_at(const std::string& path, int flags) {
@@ -230,8 +234,9 @@ Status DiskFile::make_staging() {
       hand.coder = options_.make_coder();
       hand.staging.reset(static_cast<char*>(std::aligned_alloc(kDiskBlockBytes, size)));
       if (hand.staging == nullptr) {
-        return Error{ErrorCode::Device, fmt::format("no memory for {} that copies to a file take",
-                                                    format_bytes(options_.piece_bytes))};
+        return device_error(
+            "cannot allocate {} for copies to the file in {}; lower the budget or free memory",
+            format_bytes(options_.piece_bytes), options_.folder);
       }
     }
   }
@@ -242,9 +247,8 @@ Status DiskFile::reserve(int64_t size_bytes) {
   const int64_t blocks_bytes = whole_blocks(size_bytes);
   if (blocks_bytes <= size_bytes_) return Done{};
   if (getpid() != process_) {
-    return Error{
-        ErrorCode::Device,
-        fmt::format("the file in {} belongs to the process that forked this one", options_.folder)};
+    return device_error("the file in {} belongs to the process that forked this one; train there",
+                        options_.folder);
   }
   int failure = 0;
   do {
@@ -279,20 +283,17 @@ Error DiskFile::no_room(int64_t size_bytes, int failure) const {
   const auto space = std::filesystem::space(options_.folder, unknown);
   const std::string free =
       unknown ? "" : ", which has " + format_bytes(static_cast<int64_t>(space.available)) + " free";
-  return Error{
-      ErrorCode::Device,
-      fmt::format("cannot take {} for a file in {}{} ({}); make room there or give "
-                  "another folder",
-                  format_bytes(size_bytes), options_.folder, free, std::strerror(-failure))};
+  return device_error(
+      "cannot take {} for a file in {}{} ({}); make room there or give another folder",
+      format_bytes(size_bytes), options_.folder, free, std::strerror(-failure));
 }
 
 Error DiskFile::error(const Way& way, int64_t offset_bytes, int64_t size_bytes,
                       int64_t failure) const {
-  return Error{
-      ErrorCode::Device,
-      fmt::format("cannot {} {} at byte {} of the file in {} ({})", way.verb,
-                  format_bytes(size_bytes), offset_bytes, options_.folder,
-                  failure >= 0 ? "no more bytes came" : std::strerror(static_cast<int>(-failure)))};
+  return device_error(
+      "cannot {} {} at byte {} of the file in {} ({}); check that drive or give another folder",
+      way.verb, format_bytes(size_bytes), offset_bytes, options_.folder,
+      failure >= 0 ? "no more bytes came" : std::strerror(static_cast<int>(-failure)));
 }
 
 // Moves all blocks of a piece with as many calls as needed. Direct calls continue at whole blocks.
@@ -345,10 +346,10 @@ Status DiskFile::read(char* target, int64_t offset_bytes, int64_t size_bytes, ui
 }
 
 Error DiskFile::other_bytes(int64_t offset_bytes, int64_t size_bytes) const {
-  return Error{ErrorCode::Device,
-               fmt::format("{} at byte {} of the file in {} are not what was written there; the "
-                           "drive or its file system is damaged",
-                           format_bytes(size_bytes), offset_bytes, options_.folder)};
+  return device_error(
+      "{} at byte {} of the file in {} are not what was written there; the drive or its file "
+      "system is damaged; give a folder on another drive",
+      format_bytes(size_bytes), offset_bytes, options_.folder);
 }
 
 Status DiskFile::write_coded(Code code, const char* source, int64_t offset_bytes,
@@ -377,9 +378,10 @@ Result<char*> DiskFile::map() const {
   void* base =
       mmap(nullptr, static_cast<size_t>(size_bytes_), PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
   if (base == MAP_FAILED) {
-    return Error{ErrorCode::Device,
-                 fmt::format("cannot map {} of the file in {} ({})", format_bytes(size_bytes_),
-                             options_.folder, std::strerror(errno))};
+    return device_error(
+        "cannot map {} of the file in {} ({}); give a folder on another file system, or raise the "
+        "limit of address space (ulimit -v)",
+        format_bytes(size_bytes_), options_.folder, std::strerror(errno));
   }
   return static_cast<char*>(base);
 }

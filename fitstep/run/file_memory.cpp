@@ -62,7 +62,8 @@ void FileMemory::set_in_forks(char* begin, int64_t /*size_bytes*/, bool is_in_fo
 }
 
 Result<std::unique_ptr<CopyLanes>> FileMemory::open_lanes(LaneCopies /*copies*/) {
-  return Error{ErrorCode::Unsupported, "memory of a file has no lanes of its own"};
+  FITSTEP_CHECK(false, "a host device opens the lanes to a file's memory");
+  return std::unique_ptr<CopyLanes>();
 }
 
 bool FileMemory::holds(const char* begin, int64_t size_bytes) const {

@@ -41,7 +41,7 @@ class FileMemory final : public Device {
   // see each other's changes.
   void set_in_forks(char* begin, int64_t size_bytes, bool is_in_forks) override;
 
-  // Always an error: HostDevice makes lanes.
+  // Never called: a HostDevice opens the lanes to a file's memory.
   Result<std::unique_ptr<CopyLanes>> open_lanes(LaneCopies copies) override;
 
   // True if all bytes lie in this memory and begin at a block of the file.

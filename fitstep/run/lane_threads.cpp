@@ -33,7 +33,8 @@ Status LaneThreads::start(const LaneCopies& copies) {
     const int failure = pthread_create(&of(lane).thread, nullptr, &run_thread, &entry);
     if (failure != 0) {
       return Error{ErrorCode::Device,
-                   fmt::format("cannot start a thread for copies between tiers ({})",
+                   fmt::format("cannot start a thread for copies between tiers ({}); raise the "
+                               "limit of threads (ulimit -u), or give no host or disk tier",
                                std::strerror(failure))};
     }
     of(lane).is_started = true;

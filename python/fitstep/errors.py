@@ -3,9 +3,9 @@
 A message has three parts in this order: what is wrong, where in the user's code, what to do.
 `FitstepError` joins the three, for example:
 
-    cannot read a number out of a tensor while the step is captured
+    aten::resize_ changes which memory a tensor uses
       at train.py:31 in train_step
-      return the tensor and call .item() outside the step
+      make a new tensor instead of set_() or resize_()
 """
 
 from __future__ import annotations
@@ -41,6 +41,11 @@ class FitstepError(Exception):
         lines = [self.problem, f"at {self.where}" if self.where else "", self.todo or ""]
         self.args = ("\n  ".join(line for line in lines if line),)
 
+    def say_nothing_changed(self) -> None:
+        """Adds that tensors, optimizers and generators are as before `compile`."""
+        self.todo = f"{self.todo}\n  {NOTHING_CHANGED}" if self.todo else NOTHING_CHANGED
+        self._join()
+
     def say_what_stays(self, changed: Sequence[str], todo: str | None) -> None:
         """Adds that an earlier part of the call has happened; `todo` replaces the old one. A second
         call does nothing."""
@@ -58,7 +63,7 @@ class FitstepError(Exception):
 
 
 class CaptureError(FitstepError):
-    """The step function does something that fitstep cannot capture as a program.
+    """The step function does something that fitstep cannot record in a program.
 
     Nothing has changed: modules, optimizers, gradients and random generators are as before the
     call. Training with plain PyTorch goes on with the same bits.
@@ -100,7 +105,8 @@ class BudgetTooSmall(FitstepError):
     `floor_bytes`: proven, no budget below it works. `least_found_bytes`: the smallest budget for
     which fitstep found a plan, or None. `culprits`: the ops that set the floor, one line of text
     with file and line each. `policy`: the `policy=` of compile. `auto_fits`: whether
-    `policy="auto"` has a plan within the budget; None if `policy` is "auto".
+    `policy="auto"` has a plan within the budget; None if `policy` is "auto". `unrepeatable`: the
+    operators that no plan recomputes, because their bits differ from run to run.
     """
 
     def __init__(
@@ -111,6 +117,7 @@ class BudgetTooSmall(FitstepError):
         culprits: Sequence[str] = (),
         policy: str = "auto",
         auto_fits: bool | None = None,
+        unrepeatable: Sequence[str] = (),
     ) -> None:
         self.budget_bytes = budget_bytes
         self.floor_bytes = floor_bytes
@@ -118,6 +125,7 @@ class BudgetTooSmall(FitstepError):
         self.culprits = tuple(culprits)
         self.policy = policy
         self.auto_fits = auto_fits
+        self.unrepeatable = tuple(unrepeatable)
         problem = f"the step does not fit in {format_bytes(budget_bytes)}"
         if auto_fits is not None:
             problem += f' with policy="{policy}"'
@@ -127,6 +135,11 @@ class BudgetTooSmall(FitstepError):
             problem += f": no plan was found; below {format_bytes(floor_bytes)} none is possible"
         if self.culprits:
             problem += "; most is needed by" + "".join(f"\n    {line}" for line in self.culprits)
+        if self.unrepeatable:
+            problem += "\n  operators that differ from run to run in plain PyTorch are never "
+            problem += f"recomputed: {', '.join(self.unrepeatable[:NAMED])}"
+        if len(self.unrepeatable) > NAMED:
+            problem += f" and {len(self.unrepeatable) - NAMED} more"
         if least_found_bytes is None:
             above = f" above {format_bytes(floor_bytes)}" if floor_bytes > budget_bytes else ""
             todo = f"raise the budget{above} or make the batch smaller"

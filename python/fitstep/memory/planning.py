@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from .. import _core
-from ..base.describe import describe
+from ..base.describe import describe, describe_op
 from ..errors import BudgetTooSmall, PlanFileError
 from .below import Below, Links
 from .budget import asked_bytes, written
@@ -136,6 +136,9 @@ class Planning:
             [describe(binding, culprit) for culprit in refusal.culprits],
             self.settings.policy,
             auto_fits=refusal.does_auto_fit,
+            unrepeatable=sorted(
+                {describe_op(one.step, op) for one in todo for op in one.step.unrepeatable()}
+            ),
         )
 
     def take_least(self, planned: list[Planned]) -> tuple[int, int]:

@@ -105,6 +105,7 @@ class Step:
         try:
             self._programs.add(found.variants, plan)
         except BudgetTooSmall as error:
+            error.say_nothing_changed()
             if found.between and hasattr(error, "add_note"):  # Python 3.10 has none.
                 error.add_note(unplanned(found.between))
             raise

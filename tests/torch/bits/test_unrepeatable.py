@@ -57,6 +57,8 @@ def test_it_is_named_and_runs_once_in_any_budget(moody: torch.library.CustomOpDe
     example = torch.randn(512, 64)
     with pytest.raises(fitstep.BudgetTooSmall) as refused:
         fitstep.compile(step, example=(example,), budget=1)
+    assert all("fitstep_test::moody" in name for name in refused.value.unrepeatable)
+    assert "in plain PyTorch are never recomputed: fitstep_test::moody" in str(refused.value)
     compiled = fitstep.compile(step, example=(example,), budget=refused.value.least_found_bytes)
     assert all("fitstep_test::moody" in name for name in compiled.unrepeatable)
     assert any(f"{__file__}:" in name for name in compiled.unrepeatable)

@@ -42,3 +42,28 @@ def test_what_is_not_known_is_not_named() -> None:
     """A loop that takes the named budget would ask for the same for ever."""
     assert "raise the budget above" in str(BudgetTooSmall(100, 200))
     assert "raise the budget or make" in str(BudgetTooSmall(200, 100))
+
+
+def test_at_most_four_operators_that_are_never_recomputed_are_in_the_message() -> None:
+    names = [f"mylib::draw{i}" for i in range(6)]
+    error = BudgetTooSmall(100, 200, unrepeatable=names)
+    assert "never recomputed: mylib::draw0, mylib::draw1, mylib::draw2, mylib::draw3 and 2" in str(
+        error
+    )
+    assert error.unrepeatable == tuple(names)
+    assert "never recomputed" not in str(BudgetTooSmall(100, 200))
+
+
+def test_a_compile_that_finds_no_plan_says_that_nothing_was_changed() -> None:
+    model = nn.Linear(8, 4)
+    before = model.weight.detach().clone()
+
+    def train(x: torch.Tensor) -> torch.Tensor:
+        loss = model(x).square().mean()
+        loss.backward()
+        return loss
+
+    with pytest.raises(BudgetTooSmall) as raised:
+        fitstep.compile(train, (torch.randn(4, 8),), budget=1, progress=False)
+    assert str(raised.value).endswith("\n  nothing was changed")
+    assert torch.equal(model.weight, before) and model.weight.grad is None
