@@ -55,7 +55,7 @@ def compile(  # noqa: A001 - the word that PyTorch's users know.
 ) -> Step:
     """Makes a training step that fits into a memory budget, with plain PyTorch's bits.
 
-    Args (`help(fitstep)` says when to change which):
+    Args (docs/reference/settings.md says when to change which):
         function: one training step, as for plain PyTorch. fitstep finds the model and the optimizer
             in its closure, globals and attributes. The step detaches the tensors that it returns.
         example: the positional arguments of one call, as a tuple; a single argument needs no tuple.
