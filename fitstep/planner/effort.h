@@ -1,7 +1,7 @@
 // Effort: how much the planner tries. Here are the limits that depend on the number of ops, on the
 // effort of the request, and on how far the best plan is from the bound.
 //
-//   tiny    at most 16 ops      the cut bound tries every section
+//   tiny    at most 16 ops      the cut bound tries every stretch
 //   small   at most 200         plans in other orders of the ops, too
 //   medium  at most 1,000       reversals; moves single homes even when a plan is near the bound
 //   large   more than 50,000    every try takes long, so there are fewer tries
@@ -51,7 +51,7 @@ class Effort {
   static bool is_enough_of_homes(int64_t work) { return work > 20'000'000; }
   // When no plan fits a capacity, the next capacity to try is this many times as large.
   double climb() const { return is_large() ? 1.2 : 1.04; }
-  // Steps of the binary search for the least capacity; each step makes a plan.
+  // Of the range in which the least capacity lies; each halving makes a plan.
   int64_t halvings() const { return std::min<int64_t>(sum(20'000), 6); }
 
   // -- of targets: a frontier has fewer of them in a large program, but at least 12
@@ -65,7 +65,7 @@ class Effort {
   int64_t drafts_tried() const { return at_most_usual(sum(300'000)) * times_; }
   int32_t drafts_placed() const { return 6 * times_; }
   int32_t prices() const { return is_large() ? 7 : 20; }
-  double estimate_step() const { return is_large() ? 0.93 : 0.975; }  // Next bytes / last bytes.
+  double estimate_ratio() const { return is_large() ? 0.93 : 0.975; }  // Next bytes / last bytes.
 
   // -- of schedules: a chain of n ops that keeps nothing needs n^2 / 8 instances. Large programs
   // get 8 per op

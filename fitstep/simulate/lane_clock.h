@@ -2,7 +2,7 @@
 //
 //   compute   |--- op ---------|              a copy slows ops down,
 //   evict         |--- copy ---|-----|        two directions of one link share it,
-//   prefetch                   |- copy -|     and the clock steps from end to end
+//   prefetch                   |- copy -|     and the clock jumps from end to end
 //
 // A copy between device and disk passes through the host in small pieces, on both links at once. It
 // takes as long as the slower link, not the sum. If another copy crosses the device's link in the

@@ -30,10 +30,10 @@ class LeastSearch {
   // Searches between `low_bytes`, which has no plan, and `high_bytes`, which has one.
   int64_t run(int64_t low_bytes, int64_t high_bytes) {
     constexpr int64_t kNear = 100;  // Exact to 1/100 of the answer.
-    int64_t step_bytes = low_bytes / (2 * kNear) + 1;
-    while (high_bytes - low_bytes > step_bytes) {
-      step_bytes *= 2;
-      const int64_t next_bytes = low_bytes + std::min(step_bytes, high_bytes - low_bytes - 1);
+    int64_t stride_bytes = low_bytes / (2 * kNear) + 1;
+    while (high_bytes - low_bytes > stride_bytes) {
+      stride_bytes *= 2;
+      const int64_t next_bytes = low_bytes + std::min(stride_bytes, high_bytes - low_bytes - 1);
       (is_quickly_found(next_bytes) ? high_bytes : low_bytes) = next_bytes;
       if (high_bytes == next_bytes || low_bytes > kUnknown / 4) break;
     }

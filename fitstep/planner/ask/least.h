@@ -1,6 +1,6 @@
 // Least: if a request finds no plan, searches for the least capacity for which it finds one.
 //
-//   floor .. asked, no .. no ...... no ................ fits        each step is twice the last
+//   floor .. asked, no .. no ...... no ................ fits        each stride is twice the last
 //                                    |------- half -------|
 //                                      no: more, fits: less
 #pragma once

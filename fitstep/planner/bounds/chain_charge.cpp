@@ -37,18 +37,18 @@ double price_up(double ps_per_byte, double bytes) {
 
 // Which values cost nothing more after the cut, and which ops can run there.
 struct ChainCharge::Behind {
-  Behind(const Needs& all, const Section& section, bool may_recompute)
+  Behind(const Needs& all, const Stretch& stretch, bool may_recompute)
       : needs(all),
-        begin(section.begin),
-        cut(section.cut),
+        begin(stretch.begin),
+        cut(stretch.cut),
         may_run(may_recompute),
         is_paid(all.values().size(), 0) {
     for (const IdleSpan& span : all.spans()) {
-      if (span.begin > section.cut) break;
-      const bool is_needed = span.end > section.cut && span.end <= section.end;
+      if (span.begin > stretch.cut) break;
+      const bool is_needed = span.end > stretch.cut && span.end <= stretch.end;
       if (is_needed) is_paid[span.value.index()] = 1;
     }
-    for (const ValueId value : all.reads(section.cut)) is_paid[value.index()] = 1;
+    for (const ValueId value : all.reads(stretch.cut)) is_paid[value.index()] = 1;
   }
 
   bool can_run(Tick tick) const {
@@ -67,23 +67,23 @@ struct ChainCharge::Behind {
   std::vector<char> is_paid;  // By value.
 };
 
-ChainCharge::ChainCharge(const Needs& needs, const Section& section, bool may_recompute)
-    : run_of_tick_(static_cast<size_t>(section.cut), kNoRun) {
-  find_sources(needs, section);
-  const Behind behind(needs, section, may_recompute);
-  find_wanted(behind, section.begin);
-  add_runs(behind, section.begin);
+ChainCharge::ChainCharge(const Needs& needs, const Stretch& stretch, bool may_recompute)
+    : run_of_tick_(static_cast<size_t>(stretch.cut), kNoRun) {
+  find_sources(needs, stretch);
+  const Behind behind(needs, stretch, may_recompute);
+  find_wanted(behind, stretch.begin);
+  add_runs(behind, stretch.begin);
   room_ps_.resize(runs_.size());
   inflow_ps_.resize(runs_.size());
 }
 
-void ChainCharge::find_sources(const Needs& needs, const Section& section) {
+void ChainCharge::find_sources(const Needs& needs, const Stretch& stretch) {
   for (const IdleSpan& span : needs.spans()) {
-    if (span.begin > section.cut) break;
-    if (span.end <= section.cut || span.end > section.end) continue;
+    if (span.begin > stretch.cut) break;
+    if (span.end <= stretch.cut || span.end > stretch.end) continue;
     const Tick made = needs.values()[span.value].made;
-    const bool is_from_start = made < 0 && section.begin == 0;
-    if (made < section.begin && !is_from_start) continue;
+    const bool is_from_start = made < 0 && stretch.begin == 0;
+    if (made < stretch.begin && !is_from_start) continue;
     needed_bytes_ += span.size_bytes;
     if (span.has_copy) copied_bytes_ += span.size_bytes;
     if (span.stays_away) staying_bytes_ += span.size_bytes;

@@ -1,4 +1,4 @@
-// The chain charge: the least cost, in time and in bytes held, of having the values of one section
+// The chain charge: the least cost, in time and in bytes held, of having the values of one stretch
 // of the program ready in time.
 //
 //   begin                     cut                          end
@@ -28,7 +28,7 @@
 
 namespace fitstep {
 
-struct Section {
+struct Stretch {
   Tick begin = 0;  // Values made before this tick cost nothing.
   Tick cut = 0;    // The cut is while the op at this tick runs.
   Tick end = 0;    // Values needed only after this tick do not count.
@@ -43,9 +43,9 @@ struct Tariff {
 class ChainCharge {
  public:
   // With `may_recompute` false all needed values have to be held.
-  ChainCharge(const Needs& needs, const Section& section, bool may_recompute);
+  ChainCharge(const Needs& needs, const Stretch& stretch, bool may_recompute);
 
-  // Bytes idle at the cut and needed in the section.
+  // Bytes idle at the cut and needed in the stretch.
   int64_t needed_bytes() const { return needed_bytes_; }
   // Of those, bytes that no op can recompute after the cut.
   int64_t fixed_bytes() const { return fixed_bytes_; }
@@ -77,7 +77,7 @@ class ChainCharge {
     double size_bytes = 0;
   };
 
-  void find_sources(const Needs& needs, const Section& section);
+  void find_sources(const Needs& needs, const Stretch& stretch);
   void find_wanted(const Behind& behind, Tick begin);
   void add_runs(const Behind& behind, Tick begin);
   void find_room(double ps_per_byte);

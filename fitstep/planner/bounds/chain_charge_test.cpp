@@ -26,7 +26,7 @@ std::vector<OpId> given_order(const Program& program) {
   return order;
 }
 
-// A program in its given order, and the charge of a section of it.
+// A program in its given order, and the charge of a stretch of it.
 class ChainChargeTest : public ::testing::Test {
  protected:
   void set_program(std::string_view text) {
@@ -34,8 +34,8 @@ class ChainChargeTest : public ::testing::Test {
     values_ = std::make_unique<Values>(program_, given_order(program_));
     needs_ = std::make_unique<Needs>(*values_, unit_machine());
   }
-  ChainCharge charge(const Section& section, bool may_recompute = true) const {
-    return ChainCharge(*needs_, section, may_recompute);
+  ChainCharge charge(const Stretch& stretch, bool may_recompute = true) const {
+    return ChainCharge(*needs_, stretch, may_recompute);
   }
 
   Program program_;
@@ -115,11 +115,11 @@ TEST_F(ChainChargeTest, HasToHoldWhatNoOpCanRecompute) {
   EXPECT_TRUE(chain.likely_prices(4).empty());
 }
 
-TEST_F(ChainChargeTest, LeavesOutValuesOfOtherSections) {
+TEST_F(ChainChargeTest, LeavesOutValuesOfOtherStretches) {
   set_program(kChain);
   EXPECT_EQ(charge({.begin = 2, .cut = 2, .end = 4}).needed_bytes(), 0);  // Made before.
   EXPECT_EQ(charge({.begin = 0, .cut = 2, .end = 2}).needed_bytes(), 0);  // Needed after.
-  // Values made before the section cost nothing: only n runs again.
+  // Values made before the stretch cost nothing: only n runs again.
   EXPECT_DOUBLE_EQ(charge({.begin = 1, .cut = 2, .end = 4}).at_price(10 * kSecond).sum_ps, kSecond);
 }
 

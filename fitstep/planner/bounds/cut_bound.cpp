@@ -19,7 +19,7 @@
 namespace fitstep {
 namespace {
 
-constexpr size_t kCuts = 32;  // For all short sections together, and for the whole program.
+constexpr size_t kCuts = 32;  // For all short stretches together, and for the whole program.
 constexpr size_t kFewestCuts = 4;
 constexpr size_t kPrices = 8;  // Guesses; then each share of kShares adds closer prices.
 constexpr double kShares[] = {0.02, 0.05, 0.1, 0.2, 0.3, 0.45, 0.6, 0.75, 0.9};
@@ -206,10 +206,10 @@ std::vector<int64_t> find_crossing_bytes(const Needs& needs) {
   return crossing_bytes;
 }
 
-// Where sections begin and end: both ends of the program, and ticks between two tops that few bytes
-// cross; in a tiny program every tick.
-std::vector<Tick> find_valleys(const Needs& needs) {
-  std::vector<Tick> valleys = {0};
+// Where stretches begin and end: both ends of the program, and ticks between two tops that few
+// bytes cross; in a tiny program every tick.
+std::vector<Tick> find_edges(const Needs& needs) {
+  std::vector<Tick> edges = {0};
   const std::vector<int64_t> crossing_bytes = find_crossing_bytes(needs);
   const auto at = [&](Tick tick) { return crossing_bytes[static_cast<size_t>(tick)]; };
   const int64_t most_bytes = crossing_bytes.empty() ? 0 : *std::ranges::max_element(crossing_bytes);
@@ -217,12 +217,12 @@ std::vector<Tick> find_valleys(const Needs& needs) {
   Tick bottom = 0;
   for (Tick tick = 0; tick < needs.tick_count(); ++tick) {
     if (Effort(needs.tick_count()).is_tiny()) {
-      if (tick > 0) valleys.push_back(tick);
+      if (tick > 0) edges.push_back(tick);
       continue;
     }
     const bool has_fallen = top_bytes >= most_bytes / 8 && at(bottom) <= top_bytes / 2;
     if (has_fallen && at(tick) >= most_bytes / 8 && at(tick) >= at(bottom) * 2) {
-      valleys.push_back(bottom);
+      edges.push_back(bottom);
       top_bytes = at(tick);
       bottom = tick;
     } else if (at(tick) > top_bytes) {
@@ -232,50 +232,50 @@ std::vector<Tick> find_valleys(const Needs& needs) {
       bottom = tick;
     }
   }
-  valleys.push_back(needs.tick_count());
-  return valleys;
+  edges.push_back(needs.tick_count());
+  return edges;
 }
 
 }  // namespace
 
-CutBounds::CutBounds(const Needs& needs, bool may_recompute) : valleys_(find_valleys(needs)) {
-  const auto add_part = [&](size_t from, size_t to, size_t cut_count) {
-    const Tick begin = valleys_[from];
-    const Tick end = valleys_[to];
-    Part part{.from = from, .to = to, .once_ps = needs.time_ps(begin, end), .cuts = {}};
-    if (from == 0 && to + 1 == valleys_.size()) part.once_ps += needs.optional_ps();
+CutBounds::CutBounds(const Needs& needs, bool may_recompute) : edges_(find_edges(needs)) {
+  const auto add_stretch = [&](size_t from, size_t to, size_t cut_count) {
+    const Tick begin = edges_[from];
+    const Tick end = edges_[to];
+    StretchCuts with_cuts{.from = from, .to = to, .once_ps = needs.time_ps(begin, end), .cuts = {}};
+    if (from == 0 && to + 1 == edges_.size()) with_cuts.once_ps += needs.optional_ps();
     std::vector<Tick> ticks = needs.fullest_ticks(begin, end, cut_count);
     std::ranges::copy(needs.fullest_ticks(begin, end, cut_count, Needs::Forms::Fastest),
                       std::back_inserter(ticks));
     std::ranges::sort(ticks);
     ticks.erase(std::unique(ticks.begin(), ticks.end()), ticks.end());
     for (const Tick cut : ticks) {
-      const Section section{.begin = begin, .cut = cut, .end = end};
-      part.cuts.push_back(make_cut(needs, section, may_recompute));
+      const Stretch stretch{.begin = begin, .cut = cut, .end = end};
+      with_cuts.cuts.push_back(make_cut(needs, stretch, may_recompute));
     }
-    parts_.push_back(std::move(part));
+    stretches_.push_back(std::move(with_cuts));
   };
-  const size_t last = valleys_.size() - 1;
-  const bool is_tiny = Effort(needs.tick_count()).is_tiny();  // Then every section gets cuts.
+  const size_t last = edges_.size() - 1;
+  const bool is_tiny = Effort(needs.tick_count()).is_tiny();  // Then every stretch gets cuts.
   for (size_t to = 1; to <= last; ++to) {
     for (size_t from = is_tiny ? 0 : to - 1; from < to; ++from) {
-      add_part(from, to, is_tiny ? kCuts : std::max(kFewestCuts, kCuts / last));
+      add_stretch(from, to, is_tiny ? kCuts : std::max(kFewestCuts, kCuts / last));
     }
   }
-  if (last > 1 && !is_tiny) add_part(0, last, kCuts);
+  if (last > 1 && !is_tiny) add_stretch(0, last, kCuts);
 }
 
-CutBounds::Cut CutBounds::make_cut(const Needs& needs, const Section& section, bool may_recompute) {
-  ChainCharge charge(needs, section, may_recompute);
-  const bool is_whole = section.begin == 0 && section.end == needs.tick_count();
-  std::vector<FormNeed> forms(needs.forms(section.cut).begin(), needs.forms(section.cut).end());
+CutBounds::Cut CutBounds::make_cut(const Needs& needs, const Stretch& stretch, bool may_recompute) {
+  ChainCharge charge(needs, stretch, may_recompute);
+  const bool is_whole = stretch.begin == 0 && stretch.end == needs.tick_count();
+  std::vector<FormNeed> forms(needs.forms(stretch.cut).begin(), needs.forms(stretch.cut).end());
   if (forms.empty()) forms.emplace_back();  // An optional op counts no time and no bytes.
   for (FormNeed& form : forms) form.optional_ps = is_whole ? form.optional_ps : 0;
-  return {.tick = section.cut,
-          .op_count = section.end - section.begin,
-          .front_ps = needs.time_ps(section.begin, section.cut),
-          .behind_ps = needs.time_ps(section.cut + 1, section.end),
-          .optional_ps = is_whole ? needs.optional_ps() - needs.optional_ps(section.cut) : 0,
+  return {.tick = stretch.cut,
+          .op_count = stretch.end - stretch.begin,
+          .front_ps = needs.time_ps(stretch.begin, stretch.cut),
+          .behind_ps = needs.time_ps(stretch.cut + 1, stretch.end),
+          .optional_ps = is_whole ? needs.optional_ps() - needs.optional_ps(stretch.cut) : 0,
           .forms = std::move(forms),
           .needed_bytes = charge.needed_bytes(),
           .fixed_bytes = charge.fixed_bytes(),
@@ -324,27 +324,27 @@ int64_t CutBounds::bound_ps(const Cut& cut, const FormNeed& form, int64_t room_b
   return std::max(once_ps, whole_ps(std::min(least_ps, most_ps)));
 }
 
-// Longest path over the valleys: a valley is reached no sooner than each section to it allows.
+// Longest path over the edges: an edge is reached no sooner than each stretch to it allows.
 CutBounds::Best CutBounds::at(int64_t room_bytes, const Away& away) const {
   struct Reached {
     int64_t ps = 0;
     int64_t most_extra_ps = 0;  // The most that one cut on the way adds.
     Tick tick = -1;
   };
-  std::vector<Reached> reached(valleys_.size());
-  for (const Part& part : parts_) {
-    Reached next = reached[part.from];
-    int64_t most_ps = part.once_ps;
-    for (const Cut& cut : part.cuts) {
+  std::vector<Reached> reached(edges_.size());
+  for (const StretchCuts& stretch : stretches_) {
+    Reached next = reached[stretch.from];
+    int64_t most_ps = stretch.once_ps;
+    for (const Cut& cut : stretch.cuts) {
       const int64_t ps = bound_ps(cut, room_bytes, away);
       if (ps <= most_ps) continue;
       most_ps = ps;
-      if (ps - part.once_ps <= next.most_extra_ps) continue;
-      next.most_extra_ps = ps - part.once_ps;
+      if (ps - stretch.once_ps <= next.most_extra_ps) continue;
+      next.most_extra_ps = ps - stretch.once_ps;
       next.tick = cut.tick;
     }
     next.ps += most_ps;
-    if (next.ps > reached[part.to].ps) reached[part.to] = next;
+    if (next.ps > reached[stretch.to].ps) reached[stretch.to] = next;
   }
   return {.ps = reached.back().ps, .tick = reached.back().tick};
 }

@@ -26,7 +26,7 @@
 // Of the y bytes, those on the host since the step before need no copy down. Those that no op needs
 // before the next step need no copy back.
 //
-// Sections in a row do not overlap in time, so their bounds add up: one per micro-batch.
+// Stretches in a row do not overlap in time, so their bounds add up: one per micro-batch.
 #pragma once
 
 #include <cstddef>
@@ -47,14 +47,14 @@ class CutBounds {
     int64_t ps = 0;
     Tick tick = -1;  // The cut that adds most; -1 if no cut adds time.
   };
-  // The greatest sum over sections in a row; each section takes its best cut. The bound never falls
-  // with less room or slower copies.
+  // The greatest sum over stretches in a row; each stretch takes its best cut. The bound never
+  // falls with less room or slower copies.
   Best at(int64_t room_bytes, const Away& away) const;
 
  private:
   struct Cut {
     Tick tick = 0;
-    Tick op_count = 0;  // Ops in its section.
+    Tick op_count = 0;  // Ops in its stretch.
     int64_t front_ps = 0;
     int64_t behind_ps = 0;
     int64_t optional_ps = 0;      // Optional runs for the ops on both sides of the cut.
@@ -66,20 +66,20 @@ class CutBounds {
     double runs_ps = 0;
     std::vector<Tariff> tariffs;  // F's tangents.
   };
-  struct Part {       // A section with all its cuts.
-    size_t from = 0;  // Indices of valleys.
+  struct StretchCuts {  // A stretch with all its cuts.
+    size_t from = 0;    // Indices of edges.
     size_t to = 0;
     int64_t once_ps = 0;
     std::vector<Cut> cuts;
   };
 
-  static Cut make_cut(const Needs& needs, const Section& section, bool may_recompute);
+  static Cut make_cut(const Needs& needs, const Stretch& stretch, bool may_recompute);
   static int64_t bound_ps(const Cut& cut, int64_t room_bytes, const Away& away);
   static int64_t bound_ps(const Cut& cut, const FormNeed& form, int64_t room_bytes,
                           const Away& away);
 
-  std::vector<Tick> valleys_;
-  std::vector<Part> parts_;  // By `to`.
+  std::vector<Tick> edges_;             // Where stretches begin and end.
+  std::vector<StretchCuts> stretches_;  // By `to`.
 };
 
 }  // namespace fitstep

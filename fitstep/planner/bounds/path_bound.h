@@ -6,8 +6,8 @@
 // Why no plan is faster: while op k runs, the device has room for idle bytes of at most room -
 // working set. The other bytes that ops up to q need come back between the end of k and the start
 // of q. Bytes made from k on reach the host only after k has ended; those that do not fit on the
-// device at q have left between k and q. Intervals in a row do not overlap, so such steps add up to
-// paths, and the longest path is a bound. Steps start at sampled ticks only.
+// device at q have left between k and q. Intervals in a row do not overlap, so such waits add up to
+// paths, and the longest path is a bound. Waits start at sampled ticks only.
 #pragma once
 
 #include <cstdint>

@@ -20,7 +20,7 @@ namespace {
 
 constexpr int32_t kNone = -1;
 constexpr int64_t kEndless = std::numeric_limits<int64_t>::max();
-constexpr size_t kFailedSlots = size_t{1} << 18U;
+constexpr size_t kFailedEntries = size_t{1} << 18U;
 
 // Luby's sequence 1 1 2 1 1 2 4 1 1 2 ...: lengths of the attempts between restarts.
 int64_t luby(int32_t i) {
@@ -65,7 +65,7 @@ ExactLayout::ExactLayout(Part part, uint64_t seed) : part_(std::move(part)), ran
     crowd_.push_back(static_cast<double>(crowd_bytes) / static_cast<double>(most_bytes));
   }
   weight_.assign(sections, 1);
-  failed_.assign(kFailedSlots, 0);
+  failed_.assign(kFailedEntries, 0);
   offset_bytes_.assign(items, 0);
 }
 
@@ -183,12 +183,12 @@ ExactLayout::Answer ExactLayout::solve_joined(int32_t begin, int32_t end) {
   if (++node_count_ > node_end_ || depth_ >= max_depth) return Answer::GaveUp;
   if (node_count_ % kNodesPerLook == 0 && deadline_->has_passed()) return Answer::GaveUp;
   const uint64_t hash = hash_of(begin, end);
-  if (failed_[hash % kFailedSlots] == hash) return Answer::Impossible;
+  if (failed_[hash % kFailedEntries] == hash) return Answer::Impossible;
   const Branch branch = choose(begin, end);
   ++depth_;
   const Answer answer = try_branch(branch, begin, end);
   --depth_;
-  if (answer == Answer::Impossible) failed_[hash % kFailedSlots] = hash;
+  if (answer == Answer::Impossible) failed_[hash % kFailedEntries] = hash;
   return answer;
 }
 
@@ -207,8 +207,8 @@ ExactLayout::Answer ExactLayout::try_branch(const Branch& branch, int32_t begin,
     }
     undo_to(mark);
   }
-  if (branch.gap_end_bytes >= 0) {
-    if (leave_gap(branch.section, branch.gap_end_bytes)) {
+  if (branch.hole_end_bytes >= 0) {
+    if (leave_hole(branch.section, branch.hole_end_bytes)) {
       const Answer answer = solve(begin, end);
       if (answer != Answer::Impossible) return answer;
     }
@@ -236,7 +236,7 @@ uint64_t ExactLayout::hash_of(int32_t begin, int32_t end) const {
     const auto s = static_cast<size_t>(section);
     hash ^= mix(static_cast<uint64_t>(floor_bytes_[s]) * 1000003 + s) ^ begin_hash_[s];
   }
-  return hash == 0 ? 1 : hash;  // 0 marks an empty slot.
+  return hash == 0 ? 1 : hash;  // 0 marks an empty entry.
 }
 
 ExactLayout::Branch ExactLayout::choose(int32_t begin, int32_t end) {
@@ -263,10 +263,10 @@ void ExactLayout::look_into(const Valley& valley, Branch& best) {
     const auto k = static_cast<size_t>(section - valley.begin);
     Branch branch{.section = section, .slack_bytes = slack_bytes(s), .choices = count_[k]};
     const int64_t least_bytes = std::min(least_before_[k], least_after_[k]);
-    int64_t gap_bytes = valley.side_bytes == kEndless ? kEndless : valley.side_bytes - floor_bytes;
-    gap_bytes = std::min(gap_bytes, least_bytes);
-    if (gap_bytes <= branch.slack_bytes) {
-      branch.gap_end_bytes = floor_bytes + gap_bytes;
+    int64_t hole_bytes = valley.side_bytes == kEndless ? kEndless : valley.side_bytes - floor_bytes;
+    hole_bytes = std::min(hole_bytes, least_bytes);
+    if (hole_bytes <= branch.slack_bytes) {
+      branch.hole_end_bytes = floor_bytes + hole_bytes;
       ++branch.choices;
     }
     branch.cost = branch.choices <= 1 ? branch.choices - 2 : branch.choices / weight_[s];

@@ -1,13 +1,13 @@
 // ExactLayout: finds a layout within a capacity, or proves that none exists.
 //
 // The search fills the space from below. For each section it knows the floor (the height settled so
-// far), the bytes still to come, and the slack: bytes that gaps may waste. A valley is a range of
+// far), the bytes still to come, and the slack: bytes that holes may waste. A valley is a range of
 // sections whose floor is lower than on both sides:
 //
 //     3 . . . . . . . . . . . . .    capacity
 //     2 |-----|             |----|   At section s of the valley [4, 8) the search either puts an
 //     1 |     |             |    |   item on the floor that crosses s and fits into the valley, or
-//     0 |     |______s______|    |   leaves a gap up to a side of the valley or an item beside s.
+//     0 |     |______s______|    |   leaves a hole up to a side of the valley or an item beside s.
 //       0     4             8        Gaps cost slack.
 //
 // The search branches at the section with the fewest choices, weighted by how often each section
@@ -42,10 +42,10 @@ class ExactLayout {
   int64_t node_count() const { return node_count_; }
 
  private:
-  // The section at which the search branches: an item on its floor, or a gap to `gap_end_bytes`.
+  // The section at which the search branches: an item on its floor, or a hole to `hole_end_bytes`.
   struct Branch {
     int32_t section = -1;
-    int64_t gap_end_bytes = -1;  // -1: there is no room for a gap.
+    int64_t hole_end_bytes = -1;  // -1: there is no room for a hole.
     int64_t slack_bytes = 0;
     int32_t choices = 0;
     double cost = 0;
@@ -79,7 +79,7 @@ class ExactLayout {
   std::vector<int32_t> candidates_at(int32_t section) const;
 
   bool place(int32_t item);
-  bool leave_gap(int32_t section, int64_t end_bytes);
+  bool leave_hole(int32_t section, int64_t end_bytes);
   bool raise_low(int32_t item, int64_t low_bytes);
   bool raise_floor(int32_t section, int64_t floor_bytes);
   bool settle_floors();
@@ -95,7 +95,7 @@ class ExactLayout {
   std::vector<double> crowd_;     // Of each item: bytes in its fullest section / in the fullest.
   std::vector<int32_t> rank_;     // Of each item: its place in the order of this attempt.
   std::vector<double> weight_;    // Of each section: more for those that failed.
-  std::vector<uint64_t> failed_;  // Hashes of states without a solution; a slot is overwritten.
+  std::vector<uint64_t> failed_;  // Hashes of states without a solution; an entry is overwritten.
 
   int64_t capacity_bytes_ = 0;
   int64_t node_count_ = 0;

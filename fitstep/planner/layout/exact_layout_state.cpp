@@ -37,7 +37,7 @@ bool ExactLayout::place(int32_t item) {
   return settle_floors();
 }
 
-bool ExactLayout::leave_gap(int32_t section, int64_t end_bytes) {
+bool ExactLayout::leave_hole(int32_t section, int64_t end_bytes) {
   touched_begin_ = section;
   touched_end_ = section + 1;
   if (!raise_floor(section, end_bytes)) return false;

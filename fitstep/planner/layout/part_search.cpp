@@ -54,10 +54,10 @@ PartSearch::PartSearch(Part part, uint64_t seed)
   int64_t padding_bytes = 0;  // At most this much padding is on top: we do not know which item is.
   for (const Item& item : part_.items) {
     padding_bytes = std::max(padding_bytes, item.padding_bytes);
-    step_bytes_ = std::gcd(step_bytes_, item.size_bytes);
+    unit_bytes_ = std::gcd(unit_bytes_, item.size_bytes);
   }
-  for (const int64_t bytes : part_.ground_bytes) step_bytes_ = std::gcd(step_bytes_, bytes);
-  if (padding_bytes > 0) step_bytes_ = 1;
+  for (const int64_t bytes : part_.ground_bytes) unit_bytes_ = std::gcd(unit_bytes_, bytes);
+  if (padding_bytes > 0) unit_bytes_ = 1;
   fullest_bytes_ = fullest_bytes_of(part_);
   bound_bytes_ = fullest_bytes_ - padding_bytes;
 }
@@ -232,9 +232,9 @@ bool PartSearch::can_improve(int64_t goal_bytes, const Work& work) const {
          (work.exact_nodes > 0 && is_for_exact_search());
 }
 
-// Every height is a sum of sizes on a ground, so the next one is a multiple of `step_bytes_`.
+// Every height is a sum of sizes on a ground, so the next one is a multiple of `unit_bytes_`.
 int64_t PartSearch::next_height(int64_t bytes) const {
-  return (bytes / step_bytes_ + 1) * step_bytes_;
+  return (bytes / unit_bytes_ + 1) * unit_bytes_;
 }
 
 void PartSearch::search_exactly(int64_t goal_bytes, int64_t node_limit, const Deadline& deadline) {
@@ -251,7 +251,7 @@ void PartSearch::search_exactly(int64_t goal_bytes, int64_t node_limit, const De
     const bool is_found = try_capacity(try_bytes, std::min(left, share), deadline);
     share = node_limit / 10 + 1;
     if (!is_found) low_bytes = next_height(try_bytes);
-    try_bytes = low_bytes + (height_bytes_ - low_bytes) / 2 / step_bytes_ * step_bytes_;
+    try_bytes = low_bytes + (height_bytes_ - low_bytes) / 2 / unit_bytes_ * unit_bytes_;
   }
 }
 

@@ -77,7 +77,7 @@ class PartSearch {
   Recipe best_;
   size_t pass_count_ = 0;
   std::unique_ptr<ExactLayout> exact_;
-  int64_t step_bytes_ = 0;     // Every height is a multiple of it.
+  int64_t unit_bytes_ = 0;     // Every height is a multiple of it.
   int64_t fullest_bytes_ = 0;  // No layout of the aligned sizes is lower.
   int64_t bound_bytes_ = 0;
   int64_t height_bytes_ = Skyline::kAborted;

@@ -4,7 +4,7 @@
 // In the highest part we fill a skyline from below, many times with different scores; if the
 // options ask for it, a small part is also searched exactly (part_search.h). We stop when the
 // height is low enough or proven lowest, for example because it equals the peak. Here the lowest
-// segment of the skyline is [f0, f2); a1 fits into it, a2 does not:
+// piece of the skyline is [f0, f2); a1 fits into it, a2 does not:
 //
 //   bytes                            +-- a2 ---+            still to be placed
 //     2 |         . . . . . .          +-- a1 --+

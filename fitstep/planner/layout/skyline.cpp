@@ -57,7 +57,7 @@ Skyline::Skyline(const Part& part) : items_(part.items), ground_bytes_(part.grou
   }
   offset_bytes_.assign(items_.size(), 0);
   is_placed_.assign(items_.size(), 0);
-  segments_.resize(sections + 1);
+  pieces_.resize(sections + 1);
   while (leaf_count_ < static_cast<int32_t>(items_.size())) leaf_count_ *= 2;
   nodes_.resize(2 * static_cast<size_t>(leaf_count_));
 }
@@ -74,17 +74,17 @@ void Skyline::start(std::span<const double> score) {
   start_slack();
   valleys_ = {};
   last_stamp_ = 0;
-  std::fill(segments_.begin(), segments_.end(), Segment{});
+  std::fill(pieces_.begin(), pieces_.end(), Piece{});
   const auto count = static_cast<int32_t>(ground_bytes_.size());
   for (int32_t begin = 0, before = -1; begin < count;) {
     const int64_t height_bytes = ground_bytes_[static_cast<size_t>(begin)];
     int32_t end = begin + 1;
     while (end < count && ground_bytes_[static_cast<size_t>(end)] == height_bytes) ++end;
-    link_segment(begin, end, before, height_bytes);
+    link_piece(begin, end, before, height_bytes);
     before = begin;
     begin = end;
   }
-  for (int32_t begin = 0; begin < count; begin = segments_[static_cast<size_t>(begin)].end) {
+  for (int32_t begin = 0; begin < count; begin = pieces_[static_cast<size_t>(begin)].end) {
     note_valley(begin);
   }
 }
@@ -100,61 +100,61 @@ void Skyline::start_slack() {
   slack_.assign(slack_bytes);
 }
 
-void Skyline::link_segment(int32_t begin, int32_t end, int32_t before, int64_t height_bytes) {
-  segments_[static_cast<size_t>(begin)] = {
+void Skyline::link_piece(int32_t begin, int32_t end, int32_t before, int64_t height_bytes) {
+  pieces_[static_cast<size_t>(begin)] = {
       .end = end, .before = before, .height_bytes = height_bytes, .exists = true};
-  Segment& after = segments_[static_cast<size_t>(end)];
+  Piece& after = pieces_[static_cast<size_t>(end)];
   if (after.exists) after.before = begin;
 }
 
-int64_t Skyline::left_side(const Segment& segment) const {
-  if (segment.before < 0) return kAborted;
-  return segments_[static_cast<size_t>(segment.before)].height_bytes;
+int64_t Skyline::left_side(const Piece& piece) const {
+  if (piece.before < 0) return kAborted;
+  return pieces_[static_cast<size_t>(piece.before)].height_bytes;
 }
 
-int64_t Skyline::right_side(const Segment& segment) const {
-  const Segment& after = segments_[static_cast<size_t>(segment.end)];
+int64_t Skyline::right_side(const Piece& piece) const {
+  const Piece& after = pieces_[static_cast<size_t>(piece.end)];
   return after.exists ? after.height_bytes : kAborted;
 }
 
-// Call this for each segment that is new or has a new neighbour. Older entries become invalid.
+// Call this for each piece that is new or has a new neighbour. Older entries become invalid.
 void Skyline::note_valley(int32_t begin) {
-  Segment& segment = segments_[static_cast<size_t>(begin)];
-  segment.stamp = ++last_stamp_;
-  if (std::min(left_side(segment), right_side(segment)) < segment.height_bytes) return;
+  Piece& piece = pieces_[static_cast<size_t>(begin)];
+  piece.stamp = ++last_stamp_;
+  if (std::min(left_side(piece), right_side(piece)) < piece.height_bytes) return;
   int32_t choices = kManyChoices;
   if (guide_.looks_at_sides) {
-    const int64_t tight = tight_bytes(segment);
+    const int64_t tight = tight_bytes(piece);
     if (slack_.at(begin) < tight) {
-      const int32_t count = count_at_begin(begin, segment.end);
+      const int32_t count = count_at_begin(begin, piece.end);
       if (count > 0) choices = std::min(choices, count);
     }
-    if (slack_.at(segment.end - 1) < tight) {
-      const int32_t count = count_at_end(segment.end, begin);
+    if (slack_.at(piece.end - 1) < tight) {
+      const int32_t count = count_at_end(piece.end, begin);
       if (count > 0) choices = std::min(choices, count);
     }
   }
   valleys_.push({.choices = choices,
-                 .height_bytes = segment.height_bytes,
+                 .height_bytes = piece.height_bytes,
                  .begin = begin,
-                 .stamp = segment.stamp});
+                 .stamp = piece.stamp});
 }
 
 // A section with less slack than this should get an item instead of being raised.
-int64_t Skyline::tight_bytes(const Segment& segment) const {
-  const int64_t side = std::min(left_side(segment), right_side(segment));
+int64_t Skyline::tight_bytes(const Piece& piece) const {
+  const int64_t side = std::min(left_side(piece), right_side(piece));
   return side == kAborted ? guide_.tight_bytes
-                          : std::min(guide_.tight_bytes, side - segment.height_bytes);
+                          : std::min(guide_.tight_bytes, side - piece.height_bytes);
 }
 
-// Joins the segment with its lower neighbour, or with both if they are equally high. False if a
+// Joins the piece with its lower neighbour, or with both if they are equally high. False if a
 // section is now sure to reach the limit.
-bool Skyline::raise_segment(int32_t begin) {
-  const Segment segment = segments_[static_cast<size_t>(begin)];
-  const int64_t left = left_side(segment);
-  const int64_t right = right_side(segment);
+bool Skyline::raise_piece(int32_t begin) {
+  const Piece piece = pieces_[static_cast<size_t>(begin)];
+  const int64_t left = left_side(piece);
+  const int64_t right = right_side(piece);
   if (has_slack_) {
-    slack_.add(begin, segment.end, segment.height_bytes - std::min(left, right));
+    slack_.add(begin, piece.end, piece.height_bytes - std::min(left, right));
     if (const int64_t missing = -slack_.least(); missing > 0) {
       aim_bytes_ += missing;
       slack_.add_to_all(missing);
@@ -162,52 +162,52 @@ bool Skyline::raise_segment(int32_t begin) {
     }
   }
   int32_t new_begin = begin;
-  int32_t new_end = segment.end;
-  int32_t before = segment.before;
+  int32_t new_end = piece.end;
+  int32_t before = piece.before;
   if (left <= right) {
-    new_begin = segment.before;
-    before = segments_[static_cast<size_t>(new_begin)].before;
+    new_begin = piece.before;
+    before = pieces_[static_cast<size_t>(new_begin)].before;
   }
   if (right <= left) {
-    Segment& after = segments_[static_cast<size_t>(segment.end)];
+    Piece& after = pieces_[static_cast<size_t>(piece.end)];
     new_end = after.end;
     after.exists = false;
   }
-  segments_[static_cast<size_t>(begin)].exists = false;
-  link_segment(new_begin, new_end, before, std::min(left, right));
+  pieces_[static_cast<size_t>(begin)].exists = false;
+  link_piece(new_begin, new_end, before, std::min(left, right));
   note_valley(new_begin);
   return true;
 }
 
-void Skyline::place(int32_t item, int32_t segment_begin) {
+void Skyline::place(int32_t item, int32_t piece_begin) {
   const Item& placed = items_[static_cast<size_t>(item)];
-  const Segment segment = segments_[static_cast<size_t>(segment_begin)];
-  const int64_t top_bytes = segment.height_bytes + placed.size_bytes;
-  offset_bytes_[static_cast<size_t>(item)] = segment.height_bytes;
+  const Piece piece = pieces_[static_cast<size_t>(piece_begin)];
+  const int64_t top_bytes = piece.height_bytes + placed.size_bytes;
+  offset_bytes_[static_cast<size_t>(item)] = piece.height_bytes;
   is_placed_[static_cast<size_t>(item)] = 1;
   remove_item(item);
-  segments_[static_cast<size_t>(segment_begin)].exists = false;
-  int32_t before = segment.before;
+  pieces_[static_cast<size_t>(piece_begin)].exists = false;
+  int32_t before = piece.before;
   int32_t begin = placed.begin;
   int32_t end = placed.end;
-  if (segment_begin < begin) {
-    link_segment(segment_begin, begin, before, segment.height_bytes);
-    before = segment_begin;
-  } else if (before >= 0 && segments_[static_cast<size_t>(before)].height_bytes == top_bytes) {
-    begin = before;  // Equally high as the neighbour: joins both to one segment.
-    before = segments_[static_cast<size_t>(begin)].before;
+  if (piece_begin < begin) {
+    link_piece(piece_begin, begin, before, piece.height_bytes);
+    before = piece_begin;
+  } else if (before >= 0 && pieces_[static_cast<size_t>(before)].height_bytes == top_bytes) {
+    begin = before;  // Equally high as the neighbour: joins both to one piece.
+    before = pieces_[static_cast<size_t>(begin)].before;
   }
-  if (end < segment.end) {
-    link_segment(end, segment.end, begin, segment.height_bytes);
-  } else if (Segment& after = segments_[static_cast<size_t>(end)];
+  if (end < piece.end) {
+    link_piece(end, piece.end, begin, piece.height_bytes);
+  } else if (Piece& after = pieces_[static_cast<size_t>(end)];
              after.exists && after.height_bytes == top_bytes) {
     after.exists = false;
     end = after.end;
   }
-  link_segment(begin, end, before, top_bytes);
+  link_piece(begin, end, before, top_bytes);
   note_valley(begin);
   if (before >= 0) note_valley(before);
-  if (segments_[static_cast<size_t>(end)].exists) note_valley(end);
+  if (pieces_[static_cast<size_t>(end)].exists) note_valley(end);
 }
 
 Skyline::Node Skyline::join(const Node& left, const Node& right) {
@@ -280,9 +280,9 @@ int32_t Skyline::count_at_end(int32_t end, int32_t earliest_begin) const {
 
 // The item to place in this valley; -1 if none fits.
 int32_t Skyline::choose(int32_t begin) {
-  const Segment& segment = segments_[static_cast<size_t>(begin)];
-  const int32_t end = segment.end;
-  const int64_t tight = tight_bytes(segment);
+  const Piece& piece = pieces_[static_cast<size_t>(begin)];
+  const int32_t end = piece.end;
+  const int64_t tight = tight_bytes(piece);
   if (guide_.looks_at_sides) {
     const int32_t left = slack_.at(begin) < tight ? count_at_begin(begin, end) : 0;
     const int32_t right = slack_.at(end - 1) < tight ? count_at_end(end, begin) : 0;
@@ -305,15 +305,15 @@ int64_t Skyline::fill(std::span<const double> score, int64_t limit_bytes, const 
   for (size_t left = items_.size(); left > 0;) {
     const Valley valley = valleys_.top();
     valleys_.pop();
-    const Segment& segment = segments_[static_cast<size_t>(valley.begin)];
-    if (!segment.exists || segment.stamp != valley.stamp) continue;
+    const Piece& piece = pieces_[static_cast<size_t>(valley.begin)];
+    if (!piece.exists || piece.stamp != valley.stamp) continue;
     const int32_t item = choose(valley.begin);
     if (item < 0) {
-      if (!raise_segment(valley.begin)) return kAborted;
+      if (!raise_piece(valley.begin)) return kAborted;
       continue;
     }
     const Item& next = items_[static_cast<size_t>(item)];
-    const int64_t top_bytes = segment.height_bytes + next.size_bytes - next.padding_bytes;
+    const int64_t top_bytes = piece.height_bytes + next.size_bytes - next.padding_bytes;
     if (top_bytes >= limit_bytes) return kAborted;
     height_bytes = std::max(height_bytes, top_bytes);
     place(item, valley.begin);

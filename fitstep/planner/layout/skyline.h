@@ -1,13 +1,13 @@
-// One skyline: fills the sections from below, always into a valley (a segment that is lower than
+// One skyline: fills the sections from below, always into a valley (a piece that is lower than
 // its neighbours).
 //
 //   height          The lowest valley, [4, 8), takes the block with the best score that fits into
-//     2 |----|      it (found in a segment tree over begins). If no block fits, the valley is
+//     2 |----|      it (found in a range tree over begins). If no block fits, the valley is
 //     1 |    |---|  raised to its lower neighbour and merged with it.
 //     0 |        |----|
 //       0    2   4    8
 //
-// Raising a segment wastes the bytes below it. Slack is how many bytes a section may waste before
+// Raising a piece wastes the bytes below it. Slack is how many bytes a section may waste before
 // it exceeds the height that we aim at. A guided fill starts with the valleys that have the fewest
 // choices, and puts there blocks that cross the section with the least slack.
 #pragma once
@@ -44,11 +44,11 @@ class Skyline {
   const std::vector<int64_t>& offset_bytes() const { return offset_bytes_; }
 
  private:
-  struct Segment {
+  struct Piece {
     int32_t end = 0;
-    int32_t before = -1;  // Begin of the segment to the left; -1 for none.
+    int32_t before = -1;  // Begin of the piece to the left; -1 for none.
     int64_t height_bytes = 0;
-    int64_t stamp = 0;  // The stamp of the segment's valid entry in `valleys_`.
+    int64_t stamp = 0;  // The stamp of the piece's valid entry in `valleys_`.
     bool exists = false;
   };
   struct Valley {
@@ -70,13 +70,13 @@ class Skyline {
 
   void start(std::span<const double> score);
   void start_slack();
-  void link_segment(int32_t begin, int32_t end, int32_t before, int64_t height_bytes);
+  void link_piece(int32_t begin, int32_t end, int32_t before, int64_t height_bytes);
   void note_valley(int32_t begin);
-  int64_t left_side(const Segment& segment) const;
-  int64_t right_side(const Segment& segment) const;
-  bool raise_segment(int32_t begin);
-  void place(int32_t item, int32_t segment_begin);
-  // A node of the segment tree over items: a summary of the items below the node.
+  int64_t left_side(const Piece& piece) const;
+  int64_t right_side(const Piece& piece) const;
+  bool raise_piece(int32_t begin);
+  void place(int32_t item, int32_t piece_begin);
+  // A node of the range tree over items: a summary of the items below the node.
   struct Node {
     int32_t least_end = std::numeric_limits<int32_t>::max();
     int32_t most_end = -1;
@@ -86,7 +86,7 @@ class Skyline {
   void remove_item(int32_t item);
 
   int32_t choose(int32_t begin);
-  int64_t tight_bytes(const Segment& segment) const;
+  int64_t tight_bytes(const Piece& piece) const;
   int32_t count_at_begin(int32_t begin, int32_t latest_end) const;
   int32_t count_at_end(int32_t end, int32_t earliest_begin) const;
   int32_t best_item(int32_t begin, int32_t begin_end, int32_t earliest_end, int32_t latest_end);
@@ -102,7 +102,7 @@ class Skyline {
 
   std::vector<int64_t> offset_bytes_;
   std::vector<char> is_placed_;
-  std::vector<Segment> segments_;  // By begin.
+  std::vector<Piece> pieces_;  // By begin.
   std::priority_queue<Valley, std::vector<Valley>, std::greater<>> valleys_;
   int64_t last_stamp_ = 0;
   Guide guide_;

@@ -88,7 +88,7 @@ class Cutter {
         result_.stays[index(source)].last = gap.before;
       } else {
         result_.stays[index(source)].end = timing_.left_at[index(copy.gap)];
-        result_.stays[index(source)].end_step = timing_.left_step[index(copy.gap)];
+        result_.stays[index(source)].end_slot = timing_.left_slot[index(copy.gap)];
       }
       if (!gap.has_home) result_.stays[index(target)].begin = copy.moment;
       result_.lane(lane).push_back(
@@ -102,7 +102,7 @@ class Cutter {
       const bool is_last =
           !gaps_[gap].has_home && (gap + 1 == gaps_.size() || below_[gap + 1] != below_[gap]);
       result_.stays[index(back_[gap])].begin = copy.moment;
-      result_.stays[index(back_[gap])].begin_step = copy.step;
+      result_.stays[index(back_[gap])].begin_slot = copy.slot;
       if (is_last) result_.stays[index(below_[gap])].end = timing_.copied_at[gap];
       result_.lane(lane).push_back({.source = below_[gap],
                                     .target = back_[gap],

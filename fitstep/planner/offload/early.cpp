@@ -44,7 +44,7 @@ class Hurry {
   std::optional<size_t> next_late(Lane lane) const {
     const std::vector<TimedCopy>& copies = timed_.timing.lane(lane);
     const auto is_late = [&](const TimedCopy& copy) {
-      return timed_.timing.left_step[index(copy.gap)] > 0 && was_tried_[index(copy.gap)] == 0;
+      return timed_.timing.left_slot[index(copy.gap)] > 0 && was_tried_[index(copy.gap)] == 0;
     };
     const auto found = std::ranges::find_if(copies, is_late);
     if (found == copies.end() || tries_ <= 0) return std::nullopt;

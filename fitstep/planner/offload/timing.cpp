@@ -60,7 +60,7 @@ class Replay {
     timing_.ended.resize(load_.size());
     for (const int64_t ps : task.duration_ps) remaining_ps_ += ps;
     timing_.left_at.assign(task.gaps.size(), 0);
-    timing_.left_step.assign(task.gaps.size(), 0);
+    timing_.left_slot.assign(task.gaps.size(), 0);
     timing_.copied_at.assign(task.gaps.size(), 0);
   }
 
@@ -169,7 +169,7 @@ class Replay {
     }
     clock_.start(Lane::Compute, {.own_ps = task_.duration_ps[op]});
     remaining_ps_ -= task_.duration_ps[op];
-    step_ = 0;
+    slot_ = 0;
     ++next_;
   }
 
@@ -209,7 +209,7 @@ class Replay {
     ++way.prefetch_head;
     tree_.add(next_, it.after, it.size_bytes);
     early_bytes_ += it.size_bytes;
-    TimedCopy copy{.gap = coming, .moment = now(), .step = step_};
+    TimedCopy copy{.gap = coming, .moment = now(), .slot = slot_};
     copy.ended[static_cast<size_t>(Lane::Compute)] = done();
     // Evictions of every tier have made room for this copy. Its own bytes left through this tier.
     for (const Way& other : ways_) {
@@ -253,7 +253,7 @@ class Replay {
     if (gap(left).evict_beside != kNone) return;  // The op that waits for the copy frees the bytes.
     timing_.left_at[index(left)] = pause_before(next_);
     const bool is_in_pause = !was_op && next_ < count();  // After the last op there is no pause.
-    timing_.left_step[index(left)] = is_in_pause ? ++step_ : 0;
+    timing_.left_slot[index(left)] = is_in_pause ? ++slot_ : 0;
     leaving_bytes_ -= gap(left).size_bytes;
     has_left_[index(left)] = 1;
   }
@@ -288,7 +288,7 @@ class Replay {
   Timing timing_;
   int64_t remaining_ps_ = 0;   // Of instances not yet started, without stalls.
   int32_t next_ = 0;           // Instance to start.
-  int32_t step_ = 0;           // Evictions that have ended in this pause; 0 beside an instance.
+  int32_t slot_ = 0;           // Of this pause: evictions that have ended in it; else 0.
   int64_t early_bytes_ = 0;    // Prefetched, or being prefetched, for an instance not yet started.
   int64_t leaving_bytes_ = 0;  // Of evictions that have not ended.
 };

@@ -42,7 +42,7 @@ struct TimingTask {
 struct TimedCopy {
   int32_t gap = 0;
   Moment moment = 0;  // When it starts ...
-  int32_t step = 0;   // ... after this many evictions have ended in the pause.
+  int32_t slot = 0;   // ... after this many evictions have ended in the pause.
   Ended ended{};
 };
 
@@ -53,7 +53,7 @@ struct Timing {
   std::vector<Ended> ended;  // By instance.
   // By gap.
   std::vector<Moment> left_at;     // From this moment on its bytes are free; if it is a pause ...
-  std::vector<int32_t> left_step;  // ... from this step of the pause on.
+  std::vector<int32_t> left_slot;  // ... from this slot of the pause on.
   std::vector<Moment> copied_at;   // From this moment on the prefetch has ended.
 
   const std::vector<TimedCopy>& lane(Lane which) const {

@@ -169,15 +169,15 @@ class Planning {
   // Drops plans above the tried capacity: a later request for that capacity would not find them.
   void climb() {
     if (has_answer() || !may_search() || capacity_bytes() == Pool::kNoBytes) return;
-    constexpr int32_t kMostSteps = 100;
-    const double step = effort_.climb();
+    constexpr int32_t kMostTries = 100;
+    const double ratio = effort_.climb();
     const auto has_room = [this](const Task& task) { return has_room_below(task); };
     const auto found = std::find_if(tasks_.rbegin(), tasks_.rend(), has_room);
     if (found == tasks_.rend()) return;
     Task task = *found;
     auto capacity = static_cast<double>(request_.capacity_bytes);
-    for (int32_t i = 0; i < kMostSteps && !deadline_.has_passed(); ++i) {
-      capacity = std::max(capacity * step, capacity + 1);
+    for (int32_t i = 0; i < kMostTries && !deadline_.has_passed(); ++i) {
+      capacity = std::max(capacity * ratio, capacity + 1);
       task.request.capacity_bytes = static_cast<int64_t>(capacity);
       std::vector<Candidate> candidates = search(task);
       std::erase_if(candidates, [&](const Candidate& candidate) {

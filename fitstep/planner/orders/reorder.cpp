@@ -53,7 +53,7 @@ class Reorder {
     std::vector<OpId> best;
     for (const bool is_forward : {false, true}) {
       std::vector<OpId> moved = order_;
-      for (size_t at = from, steps = 0; steps < kFarthest && tries_ > 0; ++steps) {
+      for (size_t at = from, places = 0; places < kFarthest && tries_ > 0; ++places) {
         if (is_forward ? at + 1 == moved.size() : at == 0) break;
         const size_t next = is_forward ? at + 1 : at - 1;
         const OpId first = moved[std::min(at, next)];

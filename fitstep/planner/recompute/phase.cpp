@@ -130,8 +130,8 @@ std::vector<Tick> find_backward(const Values& values, const Phase& phase) {
   return backward;
 }
 
-// Splits the ticks at the bottoms of valleys. Both tops beside a valley are at least twice as high
-// as its bottom; smaller waves belong to one pyramid.
+// Splits the ticks at the bottoms between two tops. Both tops are at least twice as high as the
+// bottom between them; smaller waves belong to one pyramid.
 std::vector<Phase> find_tops(const std::vector<int64_t>& height) {
   constexpr int64_t kIgnored = 50;  // A top below 1/50 of the highest top is no phase.
   const int64_t least_bytes = height.empty() ? 0 : *std::ranges::max_element(height) / kIgnored + 1;

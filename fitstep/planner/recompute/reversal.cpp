@@ -29,12 +29,12 @@ class Reversal {
                           value.recomputable_until >= phase.turn;
       if (can_go) droppable_.emplace_back(i);
     }
-    if (droppable_.size() <= kMostValues) find_steps();
+    if (droppable_.size() <= kMostValues) find_splits();
   }
 
   std::vector<Selection> run() {
     std::vector<Selection> selections;
-    for (size_t held = 0; held < steps_.size(); ++held) {
+    for (size_t held = 0; held < splits_.size(); ++held) {
       held_.assign(cuts_, {});
       reverse(0, cuts_ - 1, held, phase_.begin);
       selections.push_back(make());
@@ -43,40 +43,43 @@ class Reversal {
   }
 
  private:
-  struct Step {
+  // How to run the ops between two cuts backward.
+  struct Split {
     int64_t time_ps = 0;
-    size_t split = 0;  // The cut that is held.
+    size_t cut = 0;  // The cut that is held.
   };
 
-  Step& step(size_t held, size_t first, size_t last) { return steps_[held][first * cuts_ + last]; }
+  Split& split_of(size_t held, size_t first, size_t last) {
+    return splits_[held][first * cuts_ + last];
+  }
 
-  // Fills steps_ by number of cuts held and pair of cuts, narrow pairs first.
-  void find_steps() {
+  // Fills splits_ by number of cuts held and pair of cuts, narrow pairs first.
+  void find_splits() {
     for (size_t i = 0; i + 1 < cuts_; ++i) {
       before_ps_.push_back(before_ps_.back());
       for (Tick tick = phase_.cuts[i]; tick < phase_.cuts[i + 1]; ++tick) {
         before_ps_.back() += recompute_ps(values_, tick);
       }
     }
-    steps_.assign(std::min(kMostCuts, cuts_ - 1), std::vector<Step>(cuts_ * cuts_));
-    for (size_t held = 0; held < steps_.size(); ++held) {
+    splits_.assign(std::min(kMostCuts, cuts_ - 1), std::vector<Split>(cuts_ * cuts_));
+    for (size_t held = 0; held < splits_.size(); ++held) {
       for (size_t width = 2; width < cuts_; ++width) {
         for (size_t first = 0; first + width < cuts_; ++first) {
-          step(held, first, first + width) = best_step(held, first, first + width);
+          split_of(held, first, first + width) = best_split(held, first, first + width);
         }
       }
     }
   }
 
   // The last segment runs backward first and needs no cut: its ops hold its inputs anyway.
-  Step best_step(size_t held, size_t first, size_t last) {
-    Step best{.time_ps = std::numeric_limits<int64_t>::max()};
+  Split best_split(size_t held, size_t first, size_t last) {
+    Split best{.time_ps = std::numeric_limits<int64_t>::max()};
     for (size_t split = held == 0 ? last - 1 : first + 1; split < last; ++split) {
       const bool is_last = split + 1 == last;
-      const int64_t behind_ps = is_last ? 0 : step(held - 1, split, last).time_ps;
+      const int64_t behind_ps = is_last ? 0 : split_of(held - 1, split, last).time_ps;
       const int64_t time_ps =
-          before_ps_[split] - before_ps_[first] + behind_ps + step(held, first, split).time_ps;
-      if (time_ps < best.time_ps) best = {.time_ps = time_ps, .split = split};
+          before_ps_[split] - before_ps_[first] + behind_ps + split_of(held, first, split).time_ps;
+      if (time_ps < best.time_ps) best = {.time_ps = time_ps, .cut = split};
     }
     return best;
   }
@@ -84,7 +87,7 @@ class Reversal {
   // Runs the ops between two cuts backward, from tick `begin` on: notes when each cut is held.
   void reverse(size_t first, size_t last, size_t held, Tick begin) {
     while (last - first > 1) {
-      const size_t split = step(held, first, last).split;
+      const size_t split = split_of(held, first, last).cut;
       held_[split].push_back({.begin = begin, .end = phase_.backward[split - 1]});
       if (split + 1 < last) reverse(split, last, held - 1, begin);
       begin = phase_.backward[split];
@@ -136,7 +139,7 @@ class Reversal {
   size_t cuts_;
   std::vector<ValueId> droppable_;
   std::vector<int64_t> before_ps_ = {0};  // By cut: time to rerun all ops before it.
-  std::vector<std::vector<Step>> steps_;
+  std::vector<std::vector<Split>> splits_;
   std::vector<std::vector<Interval>> held_;  // By cut: when it is held.
 };
 

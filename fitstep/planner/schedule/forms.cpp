@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -197,12 +196,13 @@ bool have_equal_operands(const Form& a, const Form& b) {
 std::vector<FormPoint> form_points(const Values& values, const Schedule& schedule,
                                    const Space& space) {
   if (!values.has_alternatives()) return {{space.peak_bytes, schedule.op_ps}};
-  // A step: below this load the instance takes its next form, which costs more time.
-  struct Step {
+  // Below this load the instance takes its next form, which costs more time.
+  struct Change {
     int64_t load_bytes = 0;
+    size_t instance = 0;
     int64_t more_ps = 0;
   };
-  std::vector<Step> steps;
+  std::vector<Change> changes;
   const Options options(values, schedule, space);
   int64_t op_ps = schedule.op_ps;
   int64_t least_bytes = 0;
@@ -216,17 +216,18 @@ std::vector<FormPoint> form_points(const Values& values, const Schedule& schedul
     op_ps += worth.front().time_ps - options.form_of(instance, instance.form).time_ps;
     least_bytes = std::max(least_bytes, worth.back().load_bytes);
     for (size_t k = 0; k + 1 < worth.size(); ++k) {
-      steps.push_back({worth[k].load_bytes, worth[k + 1].time_ps - worth[k].time_ps});
+      changes.push_back({worth[k].load_bytes, i, worth[k + 1].time_ps - worth[k].time_ps});
     }
   }
-  std::ranges::sort(steps, std::greater(), &Step::load_bytes);
+  std::ranges::sort(changes, {},
+                    [](const Change& it) { return std::pair(-it.load_bytes, it.instance); });
   std::vector<FormPoint> points;
-  for (const Step& step : steps) {
-    if (step.load_bytes <= least_bytes) break;
-    if (points.empty() || points.back().peak_bytes != step.load_bytes) {
-      points.push_back({step.load_bytes, op_ps});
+  for (const Change& change : changes) {
+    if (change.load_bytes <= least_bytes) break;
+    if (points.empty() || points.back().peak_bytes != change.load_bytes) {
+      points.push_back({change.load_bytes, op_ps});
     }
-    op_ps += step.more_ps;
+    op_ps += change.more_ps;
   }
   points.push_back({least_bytes, op_ps});
   return points;

@@ -31,9 +31,17 @@ namespace fitstep {
 
 inline constexpr int32_t kNone = -1;
 
-// When copies begin and end: moment 2q is the pause before instance q, in which the device may
-// stall; moment 2q + 1 is instance q itself. Each eviction that ends in a pause starts a new step
-// of the pause, so a prefetch in a later step may use the address that the eviction freed.
+// When a copy begins or ends: beside an instance, or in the pause before it, in which the device
+// may stall. Instance q is moment 2q + 1, the pause before it is moment 2q:
+//
+//   instance   |   0   |   1   |     pause     |   2   |
+//   moment     |   1   |   3   |       4       |   5   |     in 0 and 2 nothing waits
+//   slot                       |  0 |  1 |  2  |
+//   evict            |---- a -------|- b-|
+//   prefetch                        |---- c ------|
+//
+// Each eviction that ends in a pause begins the next slot of the pause. So a prefetch may use the
+// bytes of the evictions that ended before its slot: c those of a, not those of b.
 using Moment = int32_t;
 constexpr Moment pause_before(int32_t instance) { return 2 * instance; }
 constexpr Moment moment_of(int32_t instance) { return 2 * instance + 1; }
@@ -58,8 +66,8 @@ struct Stay {
   TierId tier = kDeviceTier;
   Moment begin = kNone;    // If a copy begins the stay; kNone: its first instance does.
   Moment end = kNone;      // If a copy ends the stay; kNone: its last instance does.
-  int32_t begin_step = 0;  // The step of the pause `begin`.
-  int32_t end_step = 0;    // The step of the pause `end`.
+  int32_t begin_slot = 0;  // If `begin` is a pause: from this slot of it on.
+  int32_t end_slot = 0;    // If `end` is a pause: before this slot of it.
 };
 
 // A copy from stay to stay, on a copy lane.

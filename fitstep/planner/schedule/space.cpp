@@ -47,24 +47,24 @@ class SpaceMaker {
     return &values_.op_at(instance.tick).forms[static_cast<size_t>(instance.form)];
   }
 
-  // By instance: the number of steps in its pause.
-  std::vector<int32_t> count_steps() const {
-    std::vector<int32_t> steps(schedule_.instances.size(), 0);
-    const auto count = [&](Moment moment, int32_t step) {
-      if (step > 0) steps[index(moment / 2)] = std::max(steps[index(moment / 2)], step);
+  // By instance: the last slot of its pause.
+  std::vector<int32_t> last_slots() const {
+    std::vector<int32_t> slots(schedule_.instances.size(), 0);
+    const auto count = [&](Moment moment, int32_t slot) {
+      if (slot > 0) slots[index(moment / 2)] = std::max(slots[index(moment / 2)], slot);
     };
     for (const Stay& stay : schedule_.stays) {
-      count(stay.begin, stay.begin_step);
-      count(stay.end, stay.end_step);
+      count(stay.begin, stay.begin_slot);
+      count(stay.end, stay.end_slot);
     }
-    return steps;
+    return slots;
   }
 
   void find_fine_ticks() {
     Tick tick = 0;
-    const std::vector<int32_t> steps = count_steps();
+    const std::vector<int32_t> slots = last_slots();
     for (const Instance& instance : schedule_.instances) {
-      const int32_t pause_ticks = schedule_.has_transfers() ? 1 + steps[pause_.size()] : 0;
+      const int32_t pause_ticks = schedule_.has_transfers() ? 1 + slots[pause_.size()] : 0;
       pause_.push_back(tick);
       tick += pause_ticks;
       start_.push_back(tick);
@@ -75,14 +75,14 @@ class SpaceMaker {
     start_.push_back(tick);
   }
 
-  Tick tick_of(Moment moment, int32_t step) const {
+  Tick tick_of(Moment moment, int32_t slot) const {
     const auto instance = static_cast<size_t>(moment / 2);
-    return moment % 2 == 0 ? pause_[instance] + step : start_[instance];
+    return moment % 2 == 0 ? pause_[instance] + slot : start_[instance];
   }
 
   // An output that the kernel requests begins at the request; other stays at their first instance.
   Tick birth(const Stay& stay, int32_t stay_index) const {
-    if (stay.begin != kNone) return tick_of(stay.begin, stay.begin_step);
+    if (stay.begin != kNone) return tick_of(stay.begin, stay.begin_slot);
     const auto first = static_cast<size_t>(stay.first);
     const Instance& instance = schedule_.instances[first];
     const Form* form = form_of(instance);
@@ -113,7 +113,7 @@ class SpaceMaker {
       }
       if (stay.first == kNone) continue;
       const Tick end =
-          stay.end != kNone ? tick_of(stay.end, stay.end_step) : pause_[index(stay.last) + 1];
+          stay.end != kNone ? tick_of(stay.end, stay.end_slot) : pause_[index(stay.last) + 1];
       space_.block_of_stay[i] = static_cast<int32_t>(space_.blocks.size());
       space_.blocks.push_back(
           {.size_bytes = size_bytes,

@@ -10,7 +10,7 @@
 //   scratch 2            |------|
 //   output               |--------------------------
 //
-// With transfers, an instance has one more fine tick before it for each step of its pause.
+// With transfers, an instance has one more fine tick before it for each slot of its pause.
 //
 // If an output may take the address of an input that ends in the same instance, the two stays are
 // one block; where the output is smaller, no storage uses the block's upper bytes from then on.

@@ -87,15 +87,15 @@ std::optional<Drafts::Draft> Drafts::measured(Selection selection) const {
 void Drafts::measure_down_to(int64_t aim_bytes) {
   constexpr double kBelowAim = 0.75;  // An estimate is at least this share of the bytes needed.
   const int prices = task_.effort().prices();
-  const double step = task_.effort().estimate_step();
+  const double ratio = task_.effort().estimate_ratio();
   if (!may_drop_) return;
   if (has("prices") && !has_prices_ && has_choice_ && selector_.has_phases()) {
     has_prices_ = true;
-    const double ratio = selector_.most_price() / selector_.least_price();
+    const double price_ratio = selector_.most_price() / selector_.least_price();
     measure_all(static_cast<size_t>(prices) + 1, [&](size_t i) {
       const double share = static_cast<double>(i) / prices;
       // Slightly above the price, so that equal prices are not split by rounding.
-      return selector_.by_price(selector_.least_price() * std::pow(ratio, share) * 1.000001);
+      return selector_.by_price(selector_.least_price() * std::pow(price_ratio, share) * 1.000001);
     });
   }
   const double least_bytes = selector_.has_phases()
@@ -103,9 +103,9 @@ void Drafts::measure_down_to(int64_t aim_bytes) {
                                  : estimate_bytes_ * 2;
   std::vector<int64_t> estimates;
   while (estimate_bytes_ >= static_cast<double>(aim_bytes) * kBelowAim &&
-         estimate_bytes_ >= least_bytes * step) {
+         estimate_bytes_ >= least_bytes * ratio) {
     estimates.push_back(static_cast<int64_t>(estimate_bytes_));
-    estimate_bytes_ *= step;
+    estimate_bytes_ *= ratio;
   }
   measure_all(estimates.size(), [&](size_t i) { return selector_.by_segments(estimates[i]); });
 }

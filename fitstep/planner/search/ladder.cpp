@@ -13,9 +13,10 @@
 namespace fitstep {
 namespace {
 
-constexpr double kRung = 1.04;  // A target / the next lower target.
+constexpr double kRung = 1.04;  // The least ratio.
 
-double rung(const Task& task, int64_t kept_bytes) {
+// A target / the next lower target, for this task.
+double ratio_of(const Task& task, int64_t kept_bytes) {
   if (task.request.capacity_bytes > 0) return kRung;
   const double span =
       static_cast<double>(kept_bytes) / static_cast<double>(std::max<int64_t>(task.floor_bytes, 1));
@@ -25,14 +26,14 @@ double rung(const Task& task, int64_t kept_bytes) {
 }  // namespace
 
 Ladder make_ladder(const Task& task, int64_t kept_bytes, bool may_offload) {
-  const double step = rung(task, kept_bytes);
-  Ladder ladder{.is_coarse = step > kRung};
+  const double ratio = ratio_of(task, kept_bytes);
+  Ladder ladder{.is_coarse = ratio > kRung};
   auto target = static_cast<double>(std::max<int64_t>(task.floor_bytes, 1));
   // Homes below are copied even with all values kept, and need room for it: two rungs more.
-  const double above = task.homes.any_below() ? step * step : 1;
+  const double above = task.homes.any_below() ? ratio * ratio : 1;
   while (target < static_cast<double>(kept_bytes) * above) {
     ladder.targets.push_back(static_cast<int64_t>(target));
-    target = std::max(target * step, target + 1);
+    target = std::max(target * ratio, target + 1);
   }
   // With offload the search stops at its first target that works, so the capacity is a target, too.
   const int64_t capacity_bytes = task.request.capacity_bytes;

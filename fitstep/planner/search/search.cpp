@@ -27,7 +27,7 @@ void tell_progress(const Task& task, size_t done, size_t all) {
     task.request.progress(static_cast<double>(done) / static_cast<double>(all));
 }
 
-// Step 5. A search for a higher target may find a faster plan within this one by luck.
+// 5. A search for a higher target may find a faster plan within this one by luck.
 void improve(const Ladder& ladder, size_t reached, TargetSearch& searcher) {
   const int64_t target_bytes = ladder.targets[reached];
   for (size_t i = 0; i < reached && !searcher.is_over(target_bytes); ++i) {
@@ -36,7 +36,7 @@ void improve(const Ladder& ladder, size_t reached, TargetSearch& searcher) {
   while (!searcher.is_over(target_bytes) && searcher.double_effort()) searcher.reach(target_bytes);
 }
 
-// Steps 2 to 5.
+// 2 to 5.
 std::vector<Candidate> walk_down(const Task& task, Candidate kept) {
   constexpr int32_t kMostInVain = 3;
   const bool may_offload = can_offload(task.machine) && task.request.policy != "recompute";
