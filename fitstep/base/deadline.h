@@ -17,6 +17,13 @@ class Deadline {
            std::chrono::duration_cast<std::chrono::steady_clock::duration>(limit);
   }
 
+  // A deadline in the past.
+  static Deadline passed() {
+    Deadline deadline;
+    deadline.end_ = std::chrono::steady_clock::time_point::min();
+    return deadline;
+  }
+
   bool has_passed() const { return end_ && std::chrono::steady_clock::now() >= *end_; }
 
  private:

@@ -1,4 +1,8 @@
-// The planner turns a program and a machine into a Plan, or says why there is none (request.h).
+// The planner turns a program and a machine into a Plan, or says why there is none (request.h). It
+// has two faces:
+//
+//   budgets      ask()        bytes for all that steps hold; programs that share an arena (ask.h)
+//   capacities   make_plan()  bytes of the arena; one program (below)
 //
 //   Program --order--> --select--> --schedule--> --place--> Plan --simulate--> fits? faster?
 //                         ^                                            |
@@ -7,8 +11,18 @@
 // Each kind of decision has a folder, called a room. Its public header lies beside it: `offload/`
 // has `offload.h`. A room may include the public headers of the rooms before it in this list:
 //
-//   values  schedule  layout  recompute  offload  bounds  candidates  policies  search  orders
-//   packing  ask
+//   values      what is decided about: contents of storages, and where homes are
+//   schedule    which op runs when, once it is known which values are dropped
+//   layout      at which offset each block lies
+//   recompute   which values are dropped, and recomputed before their next use
+//   offload     which values are evicted to the host or a disk, and when their copies run
+//   bounds      bytes and time that no plan can beat
+//   candidates  selections with their schedule, layout, height and time
+//   policies    what published systems decide
+//   search      which targets in bytes are tried, and which candidates are kept
+//   orders      in which order the ops run; plans for one such order
+//   packing     which values are kept in a smaller code
+//   ask         which budget works, and where the homes are that programs share
 #pragma once
 
 #include <cstdint>

@@ -12,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "fitstep/base/deadline.h"
 #include "fitstep/plan/plan.h"
 #include "fitstep/program/program.h"
 
@@ -25,7 +26,6 @@ struct Home {
 };
 
 inline constexpr int32_t kUsualEffort = 8;
-inline constexpr double kFirstPlan = 1e-9;  // As a time limit: take the first plan found.
 
 struct PlanRequest {
   // One for every persistent storage; empty: the planner chooses tiers and offsets of the homes.
@@ -40,8 +40,9 @@ struct PlanRequest {
   // plans, so plans may differ from run to run. At the limit the answer is the best plan so far;
   // without any, the next plan found.
   double time_limit_s = 0;
-  int32_t threads = 1;          // Of the search; the plan is the same with any number of threads.
-  std::string policy = "auto";  // One of policy_names().
+  bool takes_first_plan = false;  // True: the answer is the first plan found. No time limit counts.
+  int32_t threads = 1;            // Of the search; the plan is the same with any number of threads.
+  std::string policy = "auto";    // One of policy_names().
   // Which copies may be compressed, if the program knows the compressed sizes (codes.h). Copies to
   // the disk also need a policy that allows it; copies to the host do not depend on the policy.
   bool codes_on_disk = true;
@@ -51,6 +52,12 @@ struct PlanRequest {
   bool says_least = true;
   // Called with the fraction done (0 .. 1); may be empty.
   std::function<void(double)> progress;
+
+  // Whether the search may end before it has tried all that it would try.
+  bool has_deadline() const { return takes_first_plan || time_limit_s > 0; }
+  Deadline deadline() const {
+    return takes_first_plan ? Deadline::passed() : Deadline(time_limit_s);
+  }
 };
 
 // Every policy that a request may name. Use "auto" unless you compare policies.

@@ -146,8 +146,8 @@ struct Op {
   OpKind kind = OpKind::Other;
   int32_t repeat = -1;  // Its repeat (recurring sub-sequence of ops); -1: none.
   bool is_random = false;
-  bool must_not_move = false;
-  bool is_optional = false;  // Runs only if a chosen form reads its outputs.
+  bool must_not_move = false;  // All such ops keep their order among each other.
+  bool is_optional = false;    // Runs only if a chosen form reads its outputs.
   int64_t flops = 0;
   int64_t bytes = 0;  // Least bytes that the kernel moves.
   std::vector<Form> forms;

@@ -204,7 +204,7 @@ class Asking {
     request.policy = asked.policy;
     request.codes_on_host = request.codes_on_host && !places_.on_disk;
     request.says_least = question_.may_grow || !can_find_least(request);
-    if (looks_for == LooksFor::Any) request.time_limit_s = kFirstPlan;
+    if (looks_for == LooksFor::Any) request.takes_first_plan = true;
     if (question_.request.progress) {
       request.progress = [this, i, count](double share) {
         question_.request.progress((static_cast<double>(i) + share) / static_cast<double>(count));

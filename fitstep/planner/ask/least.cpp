@@ -48,14 +48,14 @@ class LeastSearch {
   bool is_quickly_found(int64_t capacity_bytes) {
     PlanRequest quick = request_;
     quick.effort = 1;
-    quick.time_limit_s = kFirstPlan;
+    quick.takes_first_plan = true;
     return is_found(capacity_bytes, std::move(quick));
   }
 
   // With the effort of the request. With offload the first plan found answers the question.
   bool is_found(int64_t capacity_bytes) {
     PlanRequest asked = request_;
-    if (can_offload(machine_)) asked.time_limit_s = kFirstPlan;
+    if (can_offload(machine_)) asked.takes_first_plan = true;
     return is_found(capacity_bytes, std::move(asked));
   }
 
@@ -85,7 +85,7 @@ int64_t least_said(const Program& program, const Machine& machine, const PlanReq
 
 bool can_find_least(const PlanRequest& request) {
   constexpr std::array<std::string_view, 3> kAiming = {"auto", "recompute", "offload"};
-  return request.time_limit_s <= 0 && std::ranges::find(kAiming, request.policy) != kAiming.end();
+  return !request.has_deadline() && std::ranges::find(kAiming, request.policy) != kAiming.end();
 }
 
 GaveUp find_least(const Program& program, const Machine& machine, const PlanRequest& request,

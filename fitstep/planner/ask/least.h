@@ -13,7 +13,7 @@
 
 namespace fitstep {
 
-// Whether find_least() can search: only without a time limit, and only for policies "auto",
+// Whether find_least() can search: only without a deadline, and only for policies "auto",
 // "recompute" and "offload".
 bool can_find_least(const PlanRequest& request);
 

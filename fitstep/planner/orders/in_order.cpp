@@ -49,7 +49,7 @@ class Planning {
         program_hash_(hash_program(program)),
         values_(program, orders.front()),
         bounds_(program, orders, machine, make_homes(program, request), moves_),
-        deadline_(request.time_limit_s),
+        deadline_(request.deadline()),
         effort_(values_.tick_count(), request.effort),
         ahead_(effort_.is_large() || !has("ahead") ? 1 : request.threads),
         is_free_(request.homes.empty() && !moves_.is_mobile.empty()) {

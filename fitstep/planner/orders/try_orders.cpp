@@ -54,7 +54,7 @@ Outcome try_orders(const Program& program, const PlanRequest& request, const Pla
   std::vector<std::vector<OpId>> orders = make_orders(program);
   Outcome best = plan(orders);
   const Effort effort(std::ssize(program.ops), request.effort);
-  if (!has("try orders") || !effort.is_small() || request.time_limit_s > 0 || !is_worth_more(best))
+  if (!has("try orders") || !effort.is_small() || request.has_deadline() || !is_worth_more(best))
     return best;
   const int64_t room_bytes = request.capacity_bytes - make_homes(program, request).bottom_bytes;
   std::vector<OpId> near = reorder(program, orders.front(), room_bytes);

@@ -38,7 +38,7 @@ class Packing {
         order_(order_with_optional(program)),
         optional_count_(optional_ops(program).size()),
         floor_(floor_in_order(program, std::span(&order_, 1), machine, request)),
-        deadline_(request.time_limit_s) {
+        deadline_(request.deadline()) {
     reduced_.push_back(reduce(program, order_, {}));
     if (has("packing") && request.policy == "auto") {
       reduced_.push_back(reduce(program, order_, optional_ops(program)));

@@ -44,7 +44,7 @@ Ladder make_ladder(const Task& task, int64_t kept_bytes, bool may_offload) {
 
   // Targets above the capacity give a plan within it only by luck. Recompute alone is fast, so it
   // tries them nevertheless: the answer is then the same as from the whole frontier.
-  const bool is_quick = !may_offload && task.request.time_limit_s <= 0;
+  const bool is_quick = !may_offload && !task.request.has_deadline();
   if (capacity_bytes > 0 && !is_quick) {
     const auto fits = [&](int64_t bytes) { return bytes <= capacity_bytes; };
     ladder.first =
