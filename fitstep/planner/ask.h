@@ -1,16 +1,15 @@
 // Ask: can these programs train within a budget, and if not, which budget works? compile() and the
 // command `fitstep` both get their answer here.
 //
-//   1 homes   where the planner wants them; else all on the tier below; last of all on the disk
-//   2 plans   for every program, with the homes that the programs share
-//   3 none?   may_grow: try a larger budget
-//             otherwise: find the least budget (least.h), and whether policy "auto" fits
+//   homes, one try after another --> plans for every program with these homes --> the answer
+//                                       none? a larger budget, or the least budget with plans
 //
-// With a disk, the least budget is tried before the answer names it: a smaller budget means smaller
-// pieces of files and slower copies, and therefore other plans.
+// `home_tries` says where shared homes may be, `placing` stacks them, `least` searches for the
+// least capacity with a plan. `ask` does all of this for a `question`.
 #pragma once
 
-#include "fitstep/planner/ask/ask.h"       // IWYU pragma: export
-#include "fitstep/planner/ask/least.h"     // IWYU pragma: export
-#include "fitstep/planner/ask/placing.h"   // IWYU pragma: export
-#include "fitstep/planner/ask/question.h"  // IWYU pragma: export
+#include "fitstep/planner/ask/ask.h"         // IWYU pragma: export
+#include "fitstep/planner/ask/home_tries.h"  // IWYU pragma: export
+#include "fitstep/planner/ask/least.h"       // IWYU pragma: export
+#include "fitstep/planner/ask/placing.h"     // IWYU pragma: export
+#include "fitstep/planner/ask/question.h"    // IWYU pragma: export

@@ -13,6 +13,7 @@
 #include "fitstep/machine/machine.h"
 #include "fitstep/plan/budget.h"
 #include "fitstep/plan/plan.h"
+#include "fitstep/planner/ask/home_tries.h"
 #include "fitstep/planner/ask/least.h"
 #include "fitstep/planner/ask/placing.h"
 #include "fitstep/planner/ask/question.h"
@@ -24,9 +25,6 @@ namespace {
 
 // What to search for: the best plans, the first plans found, or the least capacity with plans.
 enum class LooksFor { Plan, Any, Least };
-
-bool has_host(const Machine& machine) { return room_bytes(machine, kHostTier) > 0; }
-bool has_disk(const Machine& machine) { return machine.tiers.size() > kDiskTier.index(); }
 
 class Asking {
  public:
@@ -40,17 +38,17 @@ class Asking {
   }
 
   BudgetAnswer run() {
-    BudgetAnswer answer = plan_with_homes(LooksFor::Plan);
+    BudgetAnswer answer = plan_with_homes(LooksFor::Plan);  // 1 to 3.
     while (auto* refusal = std::get_if<Refusal>(&answer)) {
       if (question_.may_grow && question_.arena_bytes)
         return answer;  // The caller grows the arena.
       const std::optional<int64_t> larger_bytes = larger_than(*refusal);
       if (!question_.may_grow || !larger_bytes) {
-        find_least(*refusal);
-        ask_auto(*refusal);
+        find_least(*refusal);  // 5.
+        ask_auto(*refusal);    // 6.
         return answer;
       }
-      take(*larger_bytes);
+      take(*larger_bytes);  // 4.
       answer = plan_with_homes(LooksFor::Plan);
     }
     return answer;
@@ -65,122 +63,52 @@ class Asking {
     machine_ = question_.machine_for(std::max<int64_t>(budget_bytes - question_.outside_bytes, 0));
   }
 
-  // The next budget to try: an eighth more. Nothing if even 4 x the floor was not enough.
-  static std::optional<int64_t> larger_than(const Refusal& refusal) {
-    constexpr int64_t kMostFloors = 4;
-    const int64_t tried_bytes = refusal.budget_bytes;
-    if (tried_bytes >= kMostFloors * refusal.floor_budget_bytes) return std::nullopt;
-    return std::max(refusal.floor_budget_bytes, tried_bytes + tried_bytes / 8 + 1);
-  }
-
-  // -- homes
-
-  // Whether the planner may choose where homes are.
-  bool may_move_homes() const {
-    return last().given == nullptr && (last().policy == "auto" || last().policy == "offload");
-  }
-
-  bool may_choose_homes() const {
-    const bool on_disk = has_disk(machine_) && question_.may_have_homes_on_disk;
-    return may_move_homes() && !question_.arena_bytes && (has_host(machine_) || on_disk);
-  }
+  // 1. Homes.
 
   BudgetAnswer plan_with_homes(LooksFor looks_for) {
     if (question_.arena_bytes) return plan(looks_for);
-    leaves_homes_ = false;
-    if (last().given != nullptr && is_alone() && !has_disk(machine_)) {
-      put_below(homes_below(*last().program, *last().given), false);
-      // Takes the plan's homes if they are as dense as ours; otherwise the plan will be refused.
-      Places in_plan = places_in(*last().program, *last().given, places_.homes);
-      const bool is_dense = in_plan.bottom_bytes <= places_.bottom_bytes &&
-                            in_plan.host_bottom_bytes <= places_.host_bottom_bytes;
-      if (is_dense) places_ = std::move(in_plan);
-      return plan(looks_for);
+    BudgetAnswer answer;
+    for (const HomeTry& one :
+         home_tries(question_, programs_, machine_, places_.homes, looks_for == LooksFor::Least)) {
+      std::optional<BudgetAnswer> found = plan_with(one, looks_for);
+      if (!found) continue;
+      answer = std::move(*found);
+      if (std::holds_alternative<Fitting>(answer)) break;
     }
-    if (has_host(machine_)) return plan_beside_host(looks_for);
-    put_below({}, false);
-    if (has_disk(machine_) && question_.may_have_homes_on_disk) return plan_beside_disk(looks_for);
-    return plan(looks_for);
+    return answer;
   }
 
-  // Whether there is one program and it has all homes: then homes may be where its plan has them.
-  bool is_alone() const { return programs_.size() == 1 && has_all(*last().program, places_.homes); }
-
-  void put_below(const Names& names, bool on_disk) {
-    places_ = stacked(std::move(places_.homes), names, on_disk, question_.alignment_bytes);
-  }
-
-  BudgetAnswer plan_beside_host(LooksFor looks_for) {
-    const Program& program = *last().program;
-    if (!may_move_homes()) {
-      const Plan* given = last().given;
-      put_below(given == nullptr ? Names() : homes_below(program, *given), false);
-      return plan(looks_for);
+  // Nothing if this try has nothing to plan with, or the same homes as another try.
+  std::optional<BudgetAnswer> plan_with(const HomeTry& one, LooksFor looks_for) {
+    places_ = one.places;
+    leaves_homes_ = one.kind == HomeTry::Kind::LeftToPlanner;
+    const bool is_answer = one.kind == HomeTry::Kind::PlanItself;
+    if (!is_answer && one.kind != HomeTry::Kind::AsPlanned) return plan(looks_for);
+    std::optional<Plan> free = plan_freely(looks_for);
+    if (!free) return std::nullopt;
+    if (is_answer) {
+      places_ = places_in(*last().program, *free, std::move(places_.homes));
+      return fitting({std::move(*free)});
     }
-    const int64_t host_bytes = room_bytes(machine_, kHostTier);
-    const Names fitting_below = all_below(places_.homes, host_bytes, question_.alignment_bytes);
-    leaves_homes_ = is_alone() && fitting_below != all_below(places_.homes, kUnlimitedBytes, 1);
-    if (looks_for != LooksFor::Least && !leaves_homes_) {
-      std::optional<Plan> free = plan_freely(machine_, looks_for);
-      if (free && is_alone()) {
-        places_ = places_in(program, *free, std::move(places_.homes));
-        return fitting({std::move(*free)});
-      }
-      if (free) {
-        put_below(homes_below(program, *free), false);
-        BudgetAnswer answer = plan(looks_for);
-        if (std::holds_alternative<Fitting>(answer)) return answer;
-      }
-    }
-    // These homes suit the last program and not another one: put all that fit below.
-    put_below(fitting_below, false);
-    return plan(looks_for);
-  }
-
-  // Homes stay in the arena if there is a plan; otherwise they go to the disk, which is slow.
-  BudgetAnswer plan_beside_disk(LooksFor looks_for) {
-    const Program& program = *last().program;
-    const Plan* given = last().given;
-    const Names given_below = given == nullptr ? Names() : homes_below(program, *given);
-    if (given_below.empty()) {
-      const bool has_room = size_on_disk(places_.homes) <= room_bytes(machine_, kDiskTier);
-      if (!may_move_homes() || !has_room) return plan(looks_for);
-      if (looks_for != LooksFor::Least) {
-        BudgetAnswer answer = plan(looks_for);
-        if (std::holds_alternative<Fitting>(answer)) return answer;
-      }
-    }
-    const Names all = all_below(places_.homes, kUnlimitedBytes, kDiskAlignmentBytes);
-    if (given != nullptr) {
-      put_below(given_below, true);
-      return plan(looks_for);
-    }
-    put_below(all, true);
-    if (looks_for != LooksFor::Least) {
-      const std::optional<Plan> free = plan_freely(machine_of(places_), looks_for);
-      const Names wanted = free ? homes_below(program, *free) : Names();
-      if (!wanted.empty() && wanted != all) {
-        put_below(wanted, true);
-        BudgetAnswer answer = plan(looks_for);
-        if (std::holds_alternative<Fitting>(answer)) return answer;
-        put_below(all, true);
-      }
-    }
+    const Names wanted = homes_below(*last().program, *free);
+    places_ = stacked(std::move(places_.homes), wanted, places_.on_disk, question_.alignment_bytes);
+    const bool is_other_try = places_.on_disk && (wanted.empty() || places_ == one.places);
+    if (is_other_try) return std::nullopt;
     return plan(looks_for);
   }
 
   // Plans the last program alone and lets the planner choose where homes are.
-  std::optional<Plan> plan_freely(const Machine& machine, LooksFor looks_for) const {
+  std::optional<Plan> plan_freely(LooksFor looks_for) const {
     PlanRequest request = request_for(last(), looks_for, 0, 1);
     request.homes.clear();
     request.bottom_bytes = request.host_bottom_bytes = 0;
-    Outcome outcome = make_plan(*last().program, machine, request);
+    Outcome outcome = make_plan(*last().program, machine_of(places_), request);
     auto* fits = std::get_if<Fits>(&outcome);
     if (fits == nullptr) return std::nullopt;
     return std::move(fits->plan);
   }
 
-  // -- plans
+  // 2. Plans.
 
   Machine machine_of(const Places& places) const {
     return with_homes_on_disk(machine_, places.on_disk ? places.host_bottom_bytes : 0);
@@ -238,7 +166,7 @@ class Asking {
       refusal = refusal ? joined(std::move(*refusal), std::move(one)) : std::move(one);
     }
     if (!refusal) return fitting(std::move(plans));
-    // The budget for exactly this capacity.
+    // 4. The budget for exactly this capacity, if all needs are known.
     const int64_t next_budget_bytes = budget_for_height(next_bytes);
     const bool may_grow = question_.may_grow && !question_.arena_bytes && is_known;
     if (may_grow && next_budget_bytes > budget_bytes_) {
@@ -288,6 +216,8 @@ class Asking {
         .alignment_bytes = question_.alignment_bytes};
   }
 
+  // 3. The proof of a refusal.
+
   Refusal refusal_of(Outcome& outcome, size_t i) const {
     Refusal refusal{.budget_bytes = budget_bytes_, .binding = i};
     if (auto* small = std::get_if<TooSmall>(&outcome)) {
@@ -303,6 +233,12 @@ class Asking {
     if (may_choose_homes()) prove_anywhere(*programs_[i].program, refusal);
     if (refusal.least_bytes) refusal.least_budget_bytes = budget_for_height(*refusal.least_bytes);
     return refusal;
+  }
+
+  // Whether homes may be elsewhere than where plans were tried.
+  bool may_choose_homes() const {
+    const bool on_disk = has_disk(machine_) && question_.may_have_homes_on_disk;
+    return may_move_homes(last()) && !question_.arena_bytes && (has_host(machine_) || on_disk);
   }
 
   // The proof must hold wherever homes are. The floor is lowest with all homes below; on a disk
@@ -343,7 +279,17 @@ class Asking {
     return worst;
   }
 
-  // -- which budget and policy work
+  // 4. A larger budget.
+
+  // An eighth more. Nothing if even 4 x the floor was not enough.
+  static std::optional<int64_t> larger_than(const Refusal& refusal) {
+    constexpr int64_t kMostFloors = 4;
+    const int64_t tried_bytes = refusal.budget_bytes;
+    if (tried_bytes >= kMostFloors * refusal.floor_budget_bytes) return std::nullopt;
+    return std::max(refusal.floor_budget_bytes, tried_bytes + tried_bytes / 8 + 1);
+  }
+
+  // 5. The least budget.
 
   void find_least(Refusal& refusal) {
     constexpr int32_t kMostTries = 4;
@@ -376,6 +322,8 @@ class Asking {
     refusal.least_budget_bytes = is_luck ? std::nullopt : known_bytes;
     refusal.least_bytes = is_luck ? std::nullopt : least_bytes;
   }
+
+  // 6. The policy "auto".
 
   void ask_auto(Refusal& refusal) {
     const auto is_auto = [](const Asked& asked) { return asked.policy == PlanRequest{}.policy; };
