@@ -59,7 +59,7 @@ struct CodedPiece {
 struct DiskTraffic {
   int64_t written_bytes = 0;
   int64_t read_bytes = 0;
-  bool is_direct = true;  // Direct I/O.
+  bool is_direct = true;
 };
 
 class DiskFile {
@@ -114,7 +114,7 @@ class DiskFile {
   // In a forked child: closes the file. Copies to it then fail.
   void forsake();
 
-  bool is_direct() const { return is_direct_; }  // Direct I/O.
+  bool is_direct() const { return is_direct_; }
   int64_t size_bytes() const { return size_bytes_; }
   DiskTraffic traffic() const;
 

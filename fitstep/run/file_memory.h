@@ -3,8 +3,7 @@
 //   Python            | home | home | home |     a mapping of the file: slower than RAM, takes no
 //   file              | home | home | home |     anonymous memory
 //   copy lanes        write()   read()           bypass mapping and page cache, so that a drive
-//   that
-//                                                fails is an error, not a signal
+//                                                that fails is an error, not a signal
 //
 // Both see the same bytes: the system writes changed pages before a direct read, and drops pages
 // after a direct write. The file has no name and all its blocks from the start: no process can cut

@@ -1,6 +1,12 @@
 // The floor: the bytes below which no plan exists, in any order.
 //
-//   floor = homes on the device + the largest working set of one op
+//   bytes
+//     5 |         | output  |
+//     4 |         | scratch |                    the largest working set is that of b1: 4
+//     3 |         | a1      |
+//     2 |         | d2      |                    floor = homes on the device + 4 = 5
+//     1 +--- homes on the device ---+
+//       |   f1    |   b1    |
 //
 // A working set is the bytes that must be in the arena at once while one form runs: its inputs, and
 // from its kernel's requests on also scratch and outputs. Homes on the device never leave it. A

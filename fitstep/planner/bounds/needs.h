@@ -66,6 +66,8 @@ class Needs {
  public:
   // For plans that hold at most `room_bytes` besides homes that never leave. `is_mobile`: by
   // storage; empty if none is.
+  //
+  // REQUIRES: `values` and their program outlive this.
   Needs(const Values& values, const Machine& machine, std::span<const char> is_mobile = {},
         int64_t room_bytes = std::numeric_limits<int64_t>::max());
 

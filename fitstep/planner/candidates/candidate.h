@@ -1,5 +1,11 @@
 // A candidate: a selection with its schedule, space, layouts, height and time. Only the few
 // candidates that reach the frontier become plans.
+//
+//   selection   drops a1
+//   schedule    f0 f1 f2 b2 f1' b1 b0             its time; with copies if it offloads
+//                  |--|     |---|  stays of a1
+//   space          |4-|     |4--|  blocks         their peak: no layout is lower
+//   layouts        @64      @128   offsets        the height, once placed
 #pragma once
 
 #include <atomic>
@@ -21,6 +27,8 @@
 namespace fitstep {
 
 // The input that all candidates of one request with the same homes share.
+//
+// REQUIRES: program, machine and values outlive the task.
 struct Task {
   const Program& program;
   const Machine& machine;

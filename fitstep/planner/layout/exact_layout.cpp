@@ -87,7 +87,7 @@ ExactLayout::Answer ExactLayout::run(int64_t capacity_bytes, int64_t node_limit,
   for (int64_t left = node_limit; left > 0 && !deadline.has_passed();) {
     const int64_t before = node_count_;
     start(capacity_bytes);
-    draw_order();
+    draw_order();  // 1.
     const Answer answer = attempt(std::min(left, unit * luby(++attempts_)));
     if (answer != Answer::GaveUp) return answer;
     left -= node_count_ - before;
@@ -118,7 +118,7 @@ void ExactLayout::start(int64_t capacity_bytes) {
   }
 }
 
-// The first attempts sort by width, crowd or size; later ones by random mixtures of the three.
+// 1. The first attempts sort by width, crowd or size; later ones by random mixtures of the three.
 void ExactLayout::draw_order() {
   constexpr std::array<std::array<double, 3>, 4> kFirst = {
       {{1000, 1, 0}, {0, 1, 1000}, {1, 0, 1000}, {1, 1000, 0}}};
@@ -163,7 +163,7 @@ ExactLayout::Answer ExactLayout::attempt(int64_t node_limit) {
   return solve(0, static_cast<int32_t>(floor_bytes_.size()));
 }
 
-// Solves each range of sections between finished sections by itself: they are independent.
+// 2. Solves each range of sections between finished sections by itself: they are independent.
 ExactLayout::Answer ExactLayout::solve(int32_t begin, int32_t end) {
   const auto is_done = [&](int32_t s) { return to_come_bytes_[static_cast<size_t>(s)] == 0; };
   while (true) {
@@ -182,16 +182,17 @@ ExactLayout::Answer ExactLayout::solve_joined(int32_t begin, int32_t end) {
   const auto max_depth = static_cast<int32_t>(4 * part_.items.size() + 200);  // Spares the stack.
   if (++node_count_ > node_end_ || depth_ >= max_depth) return Answer::GaveUp;
   if (node_count_ % kNodesPerLook == 0 && deadline_->has_passed()) return Answer::GaveUp;
-  const uint64_t hash = hash_of(begin, end);
+  const uint64_t hash = hash_of(begin, end);  // 3.
   if (failed_[hash % kFailedEntries] == hash) return Answer::Impossible;
-  const Branch branch = choose(begin, end);
+  const Branch branch = choose(begin, end);  // 4.
   ++depth_;
-  const Answer answer = try_branch(branch, begin, end);
+  const Answer answer = try_branch(branch, begin, end);  // 5.
   --depth_;
   if (answer == Answer::Impossible) failed_[hash % kFailedEntries] = hash;
   return answer;
 }
 
+// 5. Of equal items only the first is tried.
 ExactLayout::Answer ExactLayout::try_branch(const Branch& branch, int32_t begin, int32_t end) {
   const std::vector<int32_t> candidates = candidates_at(branch.section);
   const size_t mark = changes_.size();
@@ -239,6 +240,7 @@ uint64_t ExactLayout::hash_of(int32_t begin, int32_t end) const {
   return hash == 0 ? 1 : hash;  // 0 marks an empty entry.
 }
 
+// 4. Looks for valleys: ranges of sections on one floor, lower than both sides.
 ExactLayout::Branch ExactLayout::choose(int32_t begin, int32_t end) {
   Branch best;
   const auto floor = [&](int32_t s) { return floor_bytes_[static_cast<size_t>(s)]; };
@@ -255,6 +257,7 @@ ExactLayout::Branch ExactLayout::choose(int32_t begin, int32_t end) {
   return best;
 }
 
+// 4. The best branch in the valley. At most one choice is always best: it costs nothing to take it.
 void ExactLayout::look_into(const Valley& valley, Branch& best) {
   count_candidates(valley);
   const int64_t floor_bytes = floor_bytes_[static_cast<size_t>(valley.begin)];
@@ -277,6 +280,7 @@ void ExactLayout::look_into(const Valley& valley, Branch& best) {
   }
 }
 
+// 4. By section of the valley: how many items may lie there, and the smallest on either side.
 void ExactLayout::count_candidates(const Valley& valley) {
   const auto width = static_cast<size_t>(valley.end - valley.begin);
   count_.assign(width + 1, 0);

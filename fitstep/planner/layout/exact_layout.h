@@ -10,10 +10,16 @@
 //     0 |     |______s______|    |   leaves a hole up to a side of the valley or an item beside s.
 //       0     4             8        Gaps cost slack.
 //
-// The search branches at the section with the fewest choices, weighted by how often each section
-// has failed. Without any choice the branch ends. Sections where no item is left to come cut the
-// problem in two. Hashes of failed states are kept for all capacities and attempts. Attempts are
-// restarted (Luby's sequence) with other orders of the items.
+// 1. Each attempt takes another order of the items, and ends after a number of nodes (Luby's
+//    sequence). What attempts learn is kept.
+// 2. Sections where no item is left to come cut the rest in two. Each range is solved by itself.
+// 3. A state that has failed before, known by its hash, fails at once. Hashes are kept for all
+//    capacities and attempts.
+// 4. The search branches at the section with the fewest choices, weighted by how often each section
+//    has failed. Without any choice the state fails.
+// 5. The choices are tried one after another: first items, then a hole.
+// 6. After a choice, floors rise where no item can lie on them any more. If a section has no slack
+//    left, the choice fails and is undone.
 #pragma once
 
 #include <cstddef>

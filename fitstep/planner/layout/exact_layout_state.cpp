@@ -34,7 +34,7 @@ bool ExactLayout::place(int32_t item) {
   for (const int32_t other : neighbours_[index]) {
     if (!raise_low(other, top_bytes)) return fail_at(placed.begin);
   }
-  return settle_floors();
+  return settle_floors();  // 6.
 }
 
 bool ExactLayout::leave_hole(int32_t section, int64_t end_bytes) {
@@ -44,7 +44,7 @@ bool ExactLayout::leave_hole(int32_t section, int64_t end_bytes) {
   for (const int32_t item : crossing_[static_cast<size_t>(section)]) {
     if (!raise_low(item, end_bytes)) return fail_at(section);
   }
-  return settle_floors();
+  return settle_floors();  // 6.
 }
 
 bool ExactLayout::raise_floor(int32_t section, int64_t floor_bytes) {
@@ -65,7 +65,8 @@ bool ExactLayout::raise_low(int32_t item, int64_t low_bytes) {
   return low_bytes <= capacity_bytes_ - raised.size_bytes + raised.padding_bytes;
 }
 
-// If no item can lie on a section's floor any more, raises the floor to the lowest possible item.
+// 6. If no item can lie on a section's floor any more, raises the floor to the lowest possible
+// item.
 bool ExactLayout::settle_floors() {
   for (auto s = static_cast<size_t>(touched_begin_); s < static_cast<size_t>(touched_end_); ++s) {
     if (to_come_bytes_[s] == 0) continue;

@@ -62,6 +62,7 @@ Skyline::Skyline(const Part& part) : items_(part.items), ground_bytes_(part.grou
   nodes_.resize(2 * static_cast<size_t>(leaf_count_));
 }
 
+// 1. Also makes the range tree over the items, and the slack.
 void Skyline::start(std::span<const double> score) {
   const auto leaves = static_cast<size_t>(leaf_count_);
   std::fill(nodes_.begin(), nodes_.end(), Node{});
@@ -147,7 +148,7 @@ int64_t Skyline::tight_bytes(const Piece& piece) const {
                           : std::min(guide_.tight_bytes, side - piece.height_bytes);
 }
 
-// Joins the piece with its lower neighbour, or with both if they are equally high. False if a
+// 4. Joins the piece with its lower neighbour, or with both if they are equally high. False if a
 // section is now sure to reach the limit.
 bool Skyline::raise_piece(int32_t begin) {
   const Piece piece = pieces_[static_cast<size_t>(begin)];
@@ -179,6 +180,7 @@ bool Skyline::raise_piece(int32_t begin) {
   return true;
 }
 
+// 5. Cuts the piece around the item, or joins neighbours that are now equally high.
 void Skyline::place(int32_t item, int32_t piece_begin) {
   const Item& placed = items_[static_cast<size_t>(item)];
   const Piece piece = pieces_[static_cast<size_t>(piece_begin)];
@@ -278,7 +280,7 @@ int32_t Skyline::count_at_end(int32_t end, int32_t earliest_begin) const {
   return count;
 }
 
-// The item to place in this valley; -1 if none fits.
+// 3. The item to place in this valley; -1 if none fits.
 int32_t Skyline::choose(int32_t begin) {
   const Piece& piece = pieces_[static_cast<size_t>(begin)];
   const int32_t end = piece.end;
@@ -300,15 +302,15 @@ int32_t Skyline::choose(int32_t begin) {
 int64_t Skyline::fill(std::span<const double> score, int64_t limit_bytes, const Guide& guide) {
   guide_ = guide;
   limit_bytes_ = limit_bytes;
-  start(score);
+  start(score);  // 1.
   int64_t height_bytes = 0;
   for (size_t left = items_.size(); left > 0;) {
-    const Valley valley = valleys_.top();
+    const Valley valley = valleys_.top();  // 2.
     valleys_.pop();
     const Piece& piece = pieces_[static_cast<size_t>(valley.begin)];
     if (!piece.exists || piece.stamp != valley.stamp) continue;
-    const int32_t item = choose(valley.begin);
-    if (item < 0) {
+    const int32_t item = choose(valley.begin);  // 3.
+    if (item < 0) {                             // 4.
       if (!raise_piece(valley.begin)) return kAborted;
       continue;
     }
@@ -316,7 +318,7 @@ int64_t Skyline::fill(std::span<const double> score, int64_t limit_bytes, const 
     const int64_t top_bytes = piece.height_bytes + next.size_bytes - next.padding_bytes;
     if (top_bytes >= limit_bytes) return kAborted;
     height_bytes = std::max(height_bytes, top_bytes);
-    place(item, valley.begin);
+    place(item, valley.begin);  // 5.
     --left;
   }
   return height_bytes;

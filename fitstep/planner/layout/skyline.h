@@ -8,8 +8,15 @@
 //       0    2   4    8
 //
 // Raising a piece wastes the bytes below it. Slack is how many bytes a section may waste before
-// it exceeds the height that we aim at. A guided fill starts with the valleys that have the fewest
-// choices, and puts there blocks that cross the section with the least slack.
+// it exceeds the height that we aim at. One fill:
+//
+// 1. The ground of the sections is cut into pieces. Valleys go into a queue.
+// 2. The next valley is the lowest; in a guided fill the one with the fewest choices.
+// 3. It takes the item with the best score that fits. A guided fill looks first at the sections
+//    with little slack.
+// 4. If none fits, the piece is raised. If a section then has no slack, the fill is aborted.
+// 5. If one fits, it is placed. It covers a part of the valley; what is left of the piece, and its
+//    neighbours, may be valleys now.
 #pragma once
 
 #include <cstdint>

@@ -41,6 +41,18 @@ struct Way {
   bool is_prefetching = false;
 };
 
+// Plays the step with its copies:
+//
+// 1. The load is counted without the bytes of the gaps. `tree_` is this load and what comes back
+//    early.
+// 2. Each tier's evictions are ordered by when they may start, its prefetches by when they are
+//    needed. This order is the order of the lane.
+// 3. The next op starts if its inputs are back, its bytes fit, and early evictions have ended whose
+//    bytes it frees.
+// 4. The next eviction of each tier starts if the last use has ended.
+// 5. The next prefetch of each tier starts if its bytes fit now and up to its use.
+// 6. The clock moves to the next end of an action: its bytes are free, or its value is back. Then 3
+//    again. At the end every op and every prefetch must have run.
 class Replay {
  public:
   Replay(const TimingTask& task, const Machine& machine)
@@ -54,8 +66,8 @@ class Replay {
         tree_(std::span<const int64_t>()) {
     add_way({.tier = kHostTier, .down = Lane::Evict, .up = Lane::Prefetch});
     add_way({.tier = kDiskTier, .down = Lane::DiskWrite, .up = Lane::DiskRead});
-    take_gaps_out();
-    for (Way& way : ways_) put_in_order(way);
+    take_gaps_out();                           // 1.
+    for (Way& way : ways_) put_in_order(way);  // 2.
     tree_ = LoadTree(load_);
     timing_.ended.resize(load_.size());
     for (const int64_t ps : task.duration_ps) remaining_ps_ += ps;
@@ -68,10 +80,10 @@ class Replay {
     if (tree_.most(0, count()) > task_.limit_bytes) return std::nullopt;
     do {
       if (clock_.now_ps() + remaining_ps_ >= task_.too_slow_ps) return std::nullopt;
-      start_op();
-      for (Way& way : ways_) start_evict(way);
-      for (Way& way : ways_) start_prefetch(way);
-    } while (move_on());
+      start_op();                                  // 3.
+      for (Way& way : ways_) start_evict(way);     // 4.
+      for (Way& way : ways_) start_prefetch(way);  // 5.
+    } while (move_on());  // 6.
     FITSTEP_CHECK(next_ == count(), "timing of offload: an op waits forever");
     for (const Way& way : ways_) {
       FITSTEP_CHECK(way.prefetched == std::ssize(way.prefetch_order),
@@ -100,6 +112,7 @@ class Replay {
 
   Way& way_of(TierId tier) { return ways_.front().tier == tier ? ways_.front() : ways_.back(); }
 
+  // 1. An idle gap takes its bytes out of the instances between its two uses.
   void take_gaps_out() {
     const auto gap_count = static_cast<int32_t>(task_.gaps.size());
     std::vector<int64_t> change(load_.size() + 2, 0);
@@ -125,6 +138,7 @@ class Replay {
     }
   }
 
+  // 2. Also counts for each instance the copies that must have ended before it starts.
   void put_in_order(Way& way) {
     way.needed.assign(load_.size(), 0);
     way.prefetched_at_end.assign(load_.size(), 0);
@@ -151,6 +165,7 @@ class Replay {
     }
   }
 
+  // 3. The op waits for what has ended now, so its waits can always be met.
   void start_op() {
     if (is_op_running() || next_ == count()) return;
     const size_t op = index(next_);
@@ -176,6 +191,7 @@ class Replay {
   // Number of ops that have ended.
   int32_t done() const { return next_ - (is_op_running() ? 1 : 0); }
 
+  // 4. An eviction needs no room on the device.
   void start_evict(Way& way) {
     // Clean bytes leave without a copy when their last use ends: see end_op().
     while (way.evict_head < way.evict_order.size() &&
@@ -196,6 +212,7 @@ class Replay {
     clock_.start(way.down, copy_of(way, leaving, Direction::Evict));
   }
 
+  // 5. The copy waits for the evictions that have ended now: they made its room.
   void start_prefetch(Way& way) {
     if (clock_.is_busy(way.up) || way.prefetch_head == way.prefetch_order.size()) return;
     const int32_t coming = way.prefetch_order[way.prefetch_head];
@@ -227,7 +244,7 @@ class Replay {
             .route = {.upper = kDeviceTier, .lower = way.tier, .direction = direction}};
   }
 
-  // Moves the clock to the next end of an action. Copies end before an op that ends at that time.
+  // 6. Moves the clock to the next end of an action. Copies end before an op that ends then.
   bool move_on() {
     const bool was_op = is_op_running();
     for (Way& way : ways_) {

@@ -1,5 +1,13 @@
 // In order: plans a program in the first of several orders of its ops, with bounds for all of them.
 // Every op has to run: packing.h reduces programs with optional ops before it calls this.
+//
+//   homes below       search                      pool                   plan
+//   none       -->  candidates  --+
+//   some       -->  candidates  --+-->  the best within the capacity  -->  codes, certificate
+//   all        -->  candidates  --+        ^                        |       and verifier
+//                                          +-- single homes moved --+
+//
+// If no candidate is within the capacity, larger ones are tried, to say which capacity works.
 #pragma once
 
 #include <cstdint>

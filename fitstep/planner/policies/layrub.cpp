@@ -30,7 +30,7 @@ Gap from_layer_to_layer(const Layers& layers, const Saved& saved) {
 
 }  // namespace
 
-std::vector<Candidate> plan_buffers(const Task& task, Reuse reuse) {
+std::vector<Candidate> plan_shared_addresses(const Task& task, Reuse reuse) {
   const Stage stage(task, FormRule::Fastest,
                     reuse == Reuse::Inter ? Inputs::HeldByLayer : Inputs::FreedByLastUse);
   if (reuse == Reuse::Intra) {

@@ -1,4 +1,4 @@
-// Layrub (Jin et al., TACO 2018): a few buffers for all layers.
+// Layrub (Jin et al., TACO 2018): the values of all layers share a few addresses.
 //
 //   intra   the gradient of a layer's input takes the address of this input, which is free once the
 //           weights' gradients are made. No copies
@@ -17,6 +17,6 @@ namespace fitstep {
 
 enum class Reuse { Intra, Inter, Hybrid };
 
-std::vector<Candidate> plan_buffers(const Task& task, Reuse reuse);
+std::vector<Candidate> plan_shared_addresses(const Task& task, Reuse reuse);
 
 }  // namespace fitstep

@@ -33,7 +33,7 @@ std::vector<Candidate> dyn_policy(const Task& task) {
 
 template <Reuse reuse>
 std::vector<Candidate> layrub_policy(const Task& task) {
-  return plan_buffers(task, reuse);
+  return plan_shared_addresses(task, reuse);
 }
 
 std::vector<Candidate> cheap_policy(const Task& task) {

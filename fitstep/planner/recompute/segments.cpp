@@ -25,24 +25,37 @@ constexpr int64_t kNoCost = std::numeric_limits<int64_t>::max();
 
 }  // namespace
 
+// The table, made once:
+//
+// 1. Levels: the first drops nothing, each next one also dearer values, the last all it can.
+// 2. By level and pair of cuts: the bytes that the segment between the cuts keeps ...
+// 3. ... and the time to recompute what it drops.
+// 4. By pair of cuts: the peak of the segment's backward part, and of its ops alone.
+// 5. By depth and pair of cuts: where to split the segment so that it needs fewest bytes.
+//
+// The choice for one target:
+//
+// 6. From cut to cut, every state is extended by every segment that fits into the target.
+// 7. States of a cut are sorted into shelves by kept bytes; each shelf keeps its fastest state.
+// 8. From the fastest state at the last cut back to the first cut: these are the segments.
 SegmentTable::SegmentTable(const Values& values, const Phase& phase,
                            const std::vector<int64_t>& live_bytes)
     : phase_(phase) {
-  drops_.push_back(find_drops(values, phase, -1));
+  drops_.push_back(find_drops(values, phase, -1));  // 1.
   if (has("drops")) {
     for (const double price : price_levels(values, phase, kLevels)) {
       drops_.push_back(find_drops(values, phase, price));
     }
   }
   drops_.push_back(find_drops(values, phase, std::numeric_limits<double>::max()));
-  fill_kept(values);
-  fill_costs(values);
-  fill_inner(values, live_bytes);
-  fill_runs();
+  fill_kept(values);               // 2.
+  fill_costs(values);              // 3.
+  fill_inner(values, live_bytes);  // 4.
+  fill_runs();                     // 5.
 }
 
-// Bytes kept from forward to backward: saved values more expensive than the level, and values that
-// cross the segment's last cut.
+// 2. Bytes kept from forward to backward: saved values more expensive than the level, and values
+// that cross the segment's last cut.
 void SegmentTable::fill_kept(const Values& values) {
   const auto count = static_cast<int32_t>(phase_.cuts.size());
   kept_bytes_.assign(drops_.size(),
@@ -70,7 +83,7 @@ void SegmentTable::fill_kept(const Values& values) {
   }
 }
 
-// By tick of the forward part: time that the level spends on recomputing its results. If all is
+// 3. By tick of the forward part: time that the level spends on recomputing its results. If all is
 // dropped, each op runs again once; otherwise each dropped value is recomputed with its own chain.
 std::vector<int64_t> SegmentTable::op_costs(const Values& values, size_t level) const {
   const Drops& drops = drops_[level];
@@ -98,6 +111,7 @@ std::vector<int64_t> SegmentTable::op_costs(const Values& values, size_t level) 
   return costs;
 }
 
+// 3. Sums of op_costs(), without ops whose results all cross the last cut: these are kept.
 void SegmentTable::fill_costs(const Values& values) {
   const auto count = static_cast<int32_t>(phase_.cuts.size());
   cost_ps_.assign(drops_.size(), std::vector<int64_t>(kept_bytes_[0].size(), 0));
@@ -129,6 +143,7 @@ void SegmentTable::fill_costs(const Values& values) {
   }
 }
 
+// 4. A segment's ops need room twice: forward for the first run, backward for the last.
 void SegmentTable::fill_inner(const Values& values, const std::vector<int64_t>& live_bytes) {
   const auto count = static_cast<int32_t>(phase_.cuts.size());
   std::vector<int64_t> idle(live_bytes.size() + 1, 0);  // Saved bytes that the tick does not use.
@@ -169,8 +184,9 @@ void SegmentTable::fill_inner(const Values& values, const std::vector<int64_t>& 
   }
 }
 
-// Depth d splits a segment at a cut. The cut is kept while the second part runs backward with depth
-// d; then the first part runs backward with depth d - 1. Takes the split that needs fewest bytes.
+// 5. Depth d splits a segment at a cut. The cut is kept while the second part runs backward with
+// depth d; then the first part runs backward with depth d - 1. Takes the split that needs fewest
+// bytes.
 void SegmentTable::fill_runs() {
   const auto count = static_cast<int32_t>(phase_.cuts.size());
   const std::vector<int64_t>& crossing = kept_bytes_.back();
@@ -195,7 +211,7 @@ void SegmentTable::fill_runs() {
   }
 }
 
-// The states of a cut are sorted into shelves by kept bytes; each shelf keeps its fastest state.
+// 7. On ties the shelf keeps the state of fewer bytes.
 void SegmentTable::offer(const State& state, int64_t target_bytes, std::vector<State>& shelves) {
   if (state.kept_bytes > target_bytes) return;
   const auto shelf = static_cast<double>(state.kept_bytes) /
@@ -206,6 +222,7 @@ void SegmentTable::offer(const State& state, int64_t target_bytes, std::vector<S
   if (is_better) best = state;
 }
 
+// 6. A segment that drops all it can takes the least depth that fits.
 void SegmentTable::extend(const State& state, int32_t from_cut, int32_t from_state,
                           int64_t target_bytes, std::vector<std::vector<State>>& states) const {
   const auto count = static_cast<int32_t>(phase_.cuts.size());
@@ -257,7 +274,7 @@ std::optional<std::vector<Segment>> SegmentTable::choose(int64_t target_bytes) c
       &*std::min_element(ends.begin(), ends.end(),
                          [](const State& a, const State& b) { return a.cost_ps < b.cost_ps; });
   if (state->cost_ps == kNoCost) return std::nullopt;
-  std::vector<Segment> segments;
+  std::vector<Segment> segments;  // 8.
   for (auto cut = static_cast<int32_t>(states.size()) - 1; cut > 0;) {
     segments.push_back(make_segment(state->from_cut, cut, state->level, state->depth));
     cut = state->from_cut;

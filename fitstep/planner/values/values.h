@@ -44,6 +44,8 @@ inline bool has_own_place(const Storage& storage) {
 class Values {
  public:
   // `order` holds every op once, so that each version is written before it is read.
+  //
+  // REQUIRES: the program outlives this.
   Values(const Program& program, std::span<const OpId> order);
 
   const Program& program() const { return *program_; }

@@ -110,7 +110,7 @@ class Report:
     disk_is_direct: bool | None  # Whether copies bypass the page cache; None before the first copy.
     disk_written_bytes: int  # In all steps, in whole blocks: the wear of the drive.
     disk_read_bytes: int  # In all steps.
-    staging_bytes: int  # Part of the budget: buffers for copies to the disk tier and back.
+    staging_bytes: int  # Part of the budget: for copies on their way to the disk tier and back.
     floor_bytes: int  # Proven: no budget below this works.
     unforeseen_requests: int  # Requests of kernels that the profile did not see.
     unforeseen_bytes: int
