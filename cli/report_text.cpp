@@ -85,7 +85,7 @@ std::string print_stalls(const Proven& proven, const ReportFacts& facts) {
     if (cause.longest == nullptr) continue;
     text +=
         fmt::format("  {:<12}{:>12}{:>9}  waits: {}\n{:15}longest {} at {},\n{:15}waiting for {}\n",
-                    kLaneNames.at(lane), format_seconds(cause.time_ps),
+                    to_string(static_cast<Lane>(lane)), format_seconds(cause.time_ps),
                     format_share(cause.time_ps, proven.timeline.total_ps), cause.count, "",
                     format_seconds(cause.longest->time_ps), name_of(proven, cause.longest->action),
                     "", name_of(proven, cause.longest->cause));
@@ -97,12 +97,12 @@ std::string print_lanes(const Proven& proven, const ReportFacts& facts) {
   const int64_t total_ps = proven.timeline.total_ps;
   std::string text =
       fmt::format("\n  {:<12}{:>12}{:>12}{:>9}{:>12}\n", "lane", "actions", "busy", "", "stall");
-  for (size_t lane = 0; lane < kLaneNames.size(); ++lane) {
+  for (size_t lane = 0; lane < kLaneCount; ++lane) {
     if (!is_listed(proven.plan, lane)) continue;
     const LaneUse& use = facts.use.lanes.at(lane);
-    text += fmt::format("  {:<12}{:>12}{:>12}{:>9}{:>12}\n", kLaneNames.at(lane), use.actions,
-                        format_seconds(use.busy_ps), format_share(use.busy_ps, total_ps),
-                        format_seconds(use.stall_ps));
+    text += fmt::format("  {:<12}{:>12}{:>12}{:>9}{:>12}\n", to_string(static_cast<Lane>(lane)),
+                        use.actions, format_seconds(use.busy_ps),
+                        format_share(use.busy_ps, total_ps), format_seconds(use.stall_ps));
   }
   return text;
 }
@@ -151,9 +151,7 @@ Json to_json(const Traffic& traffic) {
   return {{"copies", traffic.copies}, {"bytes", traffic.bytes}, {"busy_ps", traffic.busy_ps}};
 }
 
-Json to_json(ActionRef ref) {
-  return {{"lane", kLaneNames.at(static_cast<size_t>(ref.lane))}, {"position", ref.position}};
-}
+Json to_json(ActionRef ref) { return {{"lane", to_string(ref.lane)}, {"position", ref.position}}; }
 
 Json time_to_json(const Proven& proven, const ReportFacts& facts) {
   const ComputeUse& use = facts.use.compute;
@@ -201,10 +199,10 @@ std::string report_to_json(const Proven& proven, const ReportFacts& facts,
                      {"prefetch", to_json(link.prefetch)}});
   }
   Json lanes = Json::object();
-  for (size_t lane = 0; lane < kLaneNames.size(); ++lane) {
+  for (size_t lane = 0; lane < kLaneCount; ++lane) {
     if (!is_listed(proven.plan, lane)) continue;
     const LaneUse& use = facts.use.lanes.at(lane);
-    lanes[kLaneNames.at(lane)] = {
+    lanes[to_string(static_cast<Lane>(lane))] = {
         {"actions", use.actions}, {"busy_ps", use.busy_ps}, {"stall_ps", use.stall_ps}};
   }
   Json at_peak = Json::array();

@@ -78,7 +78,7 @@ Facts collect(const Plan& plan) {
 std::string print_json(const Plan& plan, const Facts& facts, const Proven* proven) {
   Json copies = Json::object();
   for (size_t lane = 0; lane < kLaneCount; ++lane) {
-    if (is_listed(plan, lane)) copies[kLaneNames.at(lane)] = facts.copies[lane];
+    if (is_listed(plan, lane)) copies[to_string(static_cast<Lane>(lane))] = facts.copies[lane];
   }
   Json largest = Json::array();
   for (const ResidencyId id : facts.largest) {
@@ -142,8 +142,8 @@ std::string print_actions(const Plan& plan, const Facts& facts) {
                       format_bytes(facts.copied_bytes));
   for (size_t lane = 0; lane < kLaneCount; ++lane) {
     if (!is_listed(plan, lane)) continue;
-    text +=
-        fmt::format("{}{} {}", lane == 0 ? ": " : ", ", facts.copies[lane], kLaneNames.at(lane));
+    text += fmt::format("{}{} {}", lane == 0 ? ": " : ", ", facts.copies[lane],
+                        to_string(static_cast<Lane>(lane)));
   }
   text += fmt::format("\n{}: {} ({}), {} outside the arena\n",
                       format_count(plan.residencies.size(), "residency", "residencies"),

@@ -73,11 +73,11 @@ std::string print_text(const Proven& proven, const Disturbance& disturbance,
                       format_bytes(timeline.peak_bytes), format_bytes(certificate.peak_bytes));
   const TimeUse use = time_use(proven.program, proven.plan, proven.machine, timeline);
   text += fmt::format("\n  {:<10}{:>12}{:>12}{:>12}\n", "lane", "actions", "busy", "stall");
-  for (size_t lane = 0; lane < kLaneNames.size(); ++lane) {
+  for (size_t lane = 0; lane < kLaneCount; ++lane) {
     if (!is_listed(proven.plan, lane)) continue;
     const LaneUse& it = use.lanes.at(lane);
-    text += fmt::format("  {:<10}{:>12}{:>12}{:>12}\n", kLaneNames.at(lane), it.actions,
-                        format_seconds(it.busy_ps), format_seconds(it.stall_ps));
+    text += fmt::format("  {:<10}{:>12}{:>12}{:>12}\n", to_string(static_cast<Lane>(lane)),
+                        it.actions, format_seconds(it.busy_ps), format_seconds(it.stall_ps));
   }
   return text;
 }
@@ -86,10 +86,10 @@ std::string print_json(const Proven& proven, const Disturbance& disturbance,
                        const SimulateOptions& options) {
   const TimeUse use = time_use(proven.program, proven.plan, proven.machine, proven.timeline);
   Json lanes = Json::object();
-  for (size_t lane = 0; lane < kLaneNames.size(); ++lane) {
+  for (size_t lane = 0; lane < kLaneCount; ++lane) {
     if (!is_listed(proven.plan, lane)) continue;
     const LaneUse& it = use.lanes.at(lane);
-    lanes[kLaneNames.at(lane)] = {
+    lanes[to_string(static_cast<Lane>(lane))] = {
         {"actions", it.actions}, {"busy_ps", it.busy_ps}, {"stall_ps", it.stall_ps}};
   }
   return to_text({{"plan", options.files.plan_path},

@@ -13,6 +13,7 @@
 // copy is in flight. A step allocates nothing: the plan holds all addresses.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -49,6 +50,24 @@ struct Residency {
 // device and the disk tier. Each copy is one action, also if it passes through the host.
 enum class Lane { Compute, Evict, Prefetch, DiskWrite, DiskRead };
 inline constexpr int kLaneCount = 5;
+
+const char* to_string(Lane lane);  // "disk write"; in plan files with "_".
+
+// The lanes that copy between the device and a lower tier: down to the tier, and up again.
+struct TierLanes {
+  TierId tier;
+  Lane down;
+  Lane up;
+};
+inline constexpr std::array<TierLanes, 2> kTierLanes = {
+    {{kHostTier, Lane::Evict, Lane::Prefetch}, {kDiskTier, Lane::DiskWrite, Lane::DiskRead}}};
+
+constexpr bool goes_down(Lane lane) {
+  return lane == kTierLanes[0].down || lane == kTierLanes[1].down;
+}
+constexpr bool is_disk_lane(Lane lane) {
+  return lane == kTierLanes[1].down || lane == kTierLanes[1].up;
+}
 
 // One entry of a lane.
 struct ActionRef {

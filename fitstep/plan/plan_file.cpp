@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -28,15 +29,22 @@ constexpr int kFormat = 1;
 constexpr int64_t kMostId = std::numeric_limits<int32_t>::max();
 constexpr int64_t kMostBytes = std::numeric_limits<int64_t>::max();
 constexpr std::array<const char*, kLaneCount> kLaneNames = {"compute", "evict", "prefetch",
-                                                            "disk_write", "disk_read"};
+                                                            "disk write", "disk read"};
 constexpr std::array<const char*, 3> kCodeNames = {"none", "zero_value", "zstd"};
 
 Error bad_file(const std::string& sentence) {
   return Error{ErrorCode::BadInput, "cannot read the plan file: " + sentence};
 }
 
+// Of a field.
+std::string name_in_file(Lane lane) {
+  std::string name = to_string(lane);
+  std::ranges::replace(name, ' ', '_');
+  return name;
+}
+
 // Plans without a disk have no disk lanes in their files.
-bool may_be_missing(Lane lane) { return lane == Lane::DiskWrite || lane == Lane::DiskRead; }
+bool may_be_missing(Lane lane) { return is_disk_lane(lane); }
 
 // Printing by hand: each residency and each action is one line.
 
@@ -57,7 +65,7 @@ class Printer {
     for (int lane = 0; lane < kLaneCount; ++lane) {
       const std::vector<Action>& actions = plan.lane(static_cast<Lane>(lane));
       if (actions.empty() && may_be_missing(Lane{lane})) continue;
-      put(",\n\"{}\": [", kLaneNames.at(static_cast<size_t>(lane)));
+      put(",\n\"{}\": [", name_in_file(Lane{lane}));
       for (size_t i = 0; i < actions.size(); ++i) {
         put(i == 0 ? "\n" : ",\n");
         put_action(actions[i]);
@@ -111,7 +119,7 @@ class Printer {
     if (!action.waits.empty()) put(", \"waits\": [");
     for (size_t i = 0; i < action.waits.size(); ++i) {
       put("{}{{\"lane\": \"{}\", \"position\": {}}}", i == 0 ? "" : ", ",
-          kLaneNames.at(static_cast<size_t>(action.waits[i].lane)), action.waits[i].position);
+          name_in_file(action.waits[i].lane), action.waits[i].position);
     }
     if (!action.waits.empty()) put("]");
     put_ids("releases", action.releases);
@@ -144,15 +152,16 @@ std::string checksum(const std::string& body) {
 
 // Reading.
 
-// The position of a field's text in `names`; 0 and a fault if the text is not in `names`.
-template <size_t Count>
-int read_name(JsonFields& fields, const char* name, const std::array<const char*, Count>& names) {
+// The one of the first `count` values that a field names; the first and a fault if none has the
+// name.
+template <class Value, class NameOf>
+Value read_name(JsonFields& fields, const char* name, int count, NameOf name_of) {
   const std::string text = fields.text(name);
-  for (size_t i = 0; i < Count; ++i) {
-    if (text == names[i]) return static_cast<int>(i);
+  for (int i = 0; i < count; ++i) {
+    if (text == name_of(Value{i})) return Value{i};
   }
   fields.fail(fmt::format("{} is \"{}\", which is unknown", fields.at(name), text));
-  return 0;
+  return Value{0};
 }
 
 std::vector<ResidencyId> read_ids(JsonFields& fields, const char* name, int64_t least) {
@@ -167,7 +176,10 @@ Residency read_residency(JsonFields& fields) {
                       .tier = TierId(fields.number("tier", 0, kMostId)),
                       .offset_bytes = fields.number("offset_bytes", -1),
                       .size_bytes = fields.number("size_bytes")};
-  if (fields.has("code")) residency.code = static_cast<Code>(read_name(fields, "code", kCodeNames));
+  if (fields.has("code")) {
+    residency.code = read_name<Code>(fields, "code", static_cast<int>(kCodeNames.size()),
+                                     [](Code code) { return to_string(code); });
+  }
   if (fields.has("home")) residency.is_home = fields.flag("home");
   fields.allow_only({"storage", "tier", "offset_bytes", "size_bytes", "code", "home"});
   return residency;
@@ -196,7 +208,7 @@ Action read_action(JsonFields& fields) {
   if (fields.has("waits")) {
     fields.each("waits", [&](JsonFields& wait) {
       action.waits.push_back(
-          ActionRef{.lane = static_cast<Lane>(read_name(wait, "lane", kLaneNames)),
+          ActionRef{.lane = read_name<Lane>(wait, "lane", kLaneCount, name_in_file),
                     .position = static_cast<int32_t>(wait.number("position", 0, kMostId))});
       wait.allow_only({"lane", "position"});
     });
@@ -229,9 +241,9 @@ Plan read_plan(JsonFields& fields) {
     plan.residencies.push_back(read_residency(residency));
   });
   for (int lane = 0; lane < kLaneCount; ++lane) {
-    const char* name = kLaneNames.at(static_cast<size_t>(lane));
-    if (may_be_missing(Lane{lane}) && !fields.has(name)) continue;
-    fields.each(name, [&](JsonFields& action) {
+    const std::string name = name_in_file(Lane{lane});
+    if (may_be_missing(Lane{lane}) && !fields.has(name.c_str())) continue;
+    fields.each(name.c_str(), [&](JsonFields& action) {
       plan.lane(static_cast<Lane>(lane)).push_back(read_action(action));
     });
   }
@@ -243,6 +255,7 @@ Plan read_plan(JsonFields& fields) {
 
 }  // namespace
 
+const char* to_string(Lane lane) { return kLaneNames.at(static_cast<size_t>(lane)); }
 const char* to_string(Code code) { return kCodeNames.at(static_cast<size_t>(code)); }
 
 std::string print_plan(const Plan& plan) {

@@ -15,30 +15,14 @@
 namespace fitstep {
 namespace verifier {
 
-const char* lane_name(Lane lane) {
-  switch (lane) {
-    case Lane::Compute:
-      return "compute";
-    case Lane::Evict:
-      return "evict";
-    case Lane::Prefetch:
-      return "prefetch";
-    case Lane::DiskWrite:
-      return "disk write";
-    case Lane::DiskRead:
-      return "disk read";
-  }
-  return "unknown";
-}
-
 std::string Subject::label(ActionRef ref) const {
   const Action& it = action(ref);
   if (it.kind == Action::Kind::Copy) {
-    return fmt::format("{} {} (copy of residency {} to {})", lane_name(ref.lane), ref.position,
+    return fmt::format("{} {} (copy of residency {} to {})", to_string(ref.lane), ref.position,
                        it.copy.source.value(), it.copy.target.value());
   }
   const bool is_op = !it.run.op.is_none() && it.run.op.index() < program.ops.size();
-  return fmt::format("{} {} (op {} {}, form {})", lane_name(ref.lane), ref.position,
+  return fmt::format("{} {} (op {} {}, form {})", to_string(ref.lane), ref.position,
                      it.run.op.value(), is_op ? program.ops[it.run.op.index()].name : "?",
                      it.run.form);
 }

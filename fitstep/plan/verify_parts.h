@@ -29,8 +29,6 @@ inline constexpr int64_t kMostBytes = 0x1000'0000'0000'0000;
 inline constexpr Tick kKernelEnd =
     std::numeric_limits<Tick>::max();  // After all positions of a kernel.
 
-const char* lane_name(Lane lane);
-
 // Collects up to kMaxFaults faults and drops the rest.
 class Faults {
  public:

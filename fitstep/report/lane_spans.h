@@ -10,12 +10,9 @@
 
 namespace fitstep {
 
-inline constexpr std::array<const char*, kLaneCount> kLaneNames = {"compute", "evict", "prefetch",
-                                                                   "disk write", "disk read"};
-
 // Whether tables list the lane: disk lanes only if the plan uses them.
 inline bool is_listed(const Plan& plan, size_t lane) {
-  return lane <= static_cast<size_t>(Lane::Prefetch) || !plan.lanes[lane].empty();
+  return !is_disk_lane(static_cast<Lane>(lane)) || !plan.lanes[lane].empty();
 }
 
 class LaneSpans {

@@ -30,12 +30,12 @@ class TraceMaker {
 
   std::string run() {
     put({{"ph", "M"}, {"name", "process_name"}, {"args", {{"name", "fitstep, simulated"}}}});
-    for (size_t lane = 0; lane < kLaneNames.size(); ++lane) {
+    for (size_t lane = 0; lane < kLaneCount; ++lane) {
       if (!is_listed(plan_, lane)) continue;
       put({{"ph", "M"},
            {"name", "thread_name"},
            {"tid", lane + 1},
-           {"args", {{"name", kLaneNames.at(lane)}}}});
+           {"args", {{"name", to_string(static_cast<Lane>(lane))}}}});
     }
     std::vector<bool> has_run(program_.ops.size(), false);
     for (const Span& span : timeline_.spans) {

@@ -58,11 +58,6 @@ struct CopySize {
   int64_t zstd_bytes = 0;
 };
 
-// The lanes to lower tiers.
-inline constexpr std::array kEvictLanes = {Lane::Evict, Lane::DiskWrite};
-
-inline bool is_disk_lane(Lane lane) { return lane == Lane::DiskWrite || lane == Lane::DiskRead; }
-
 class LaneCopies {
  public:
   std::vector<LaneCopy>& of(Lane lane) { return lanes_[static_cast<size_t>(lane)]; }

@@ -21,9 +21,9 @@ class Maker {
  public:
   Maker(const Plan& plan, const std::vector<const Arena*>& tiers)
       : plan_(plan), tiers_(tiers), numbers_(plan.residencies.size(), -1) {
-    for (const Lane lane : {Lane::Evict, Lane::DiskWrite}) {
+    for (const TierLanes& lanes : kTierLanes) {
       int32_t count = 0;
-      for (const Action& action : plan.lane(lane)) {
+      for (const Action& action : plan.lane(lanes.down)) {
         int32_t& number = numbers_[action.copy.target.index()];
         if (number < 0) number = count++;
       }
@@ -44,9 +44,8 @@ class Maker {
  private:
   Result<LaneCopy> lane_copy(Lane lane, const Action& action) const {
     const auto [source, target] = action.copy;
-    const bool goes_down = lane == Lane::Evict || lane == Lane::DiskWrite;
-    const ResidencyId above = goes_down ? source : target;
-    const ResidencyId below = goes_down ? target : source;
+    const ResidencyId above = goes_down(lane) ? source : target;
+    const ResidencyId below = goes_down(lane) ? target : source;
     const Residency& residency = plan_.residencies[below.index()];
     FITSTEP_TRY_STATUS(check_below(below, is_disk_lane(lane)));
     if (plan_.residencies[above.index()].code != Code::None) return unsupported(above, "coded");

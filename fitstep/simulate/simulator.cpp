@@ -85,9 +85,9 @@ class Simulation {
               .own_ps = launch_ps,
               .size_bytes = size_bytes,
               .route = route_of(plan_, action.copy)};
-    const bool goes_down = lane == Lane::Evict || lane == Lane::DiskWrite;
     const Residency& below =
-        plan_.residencies[goes_down ? action.copy.target.index() : action.copy.source.index()];
+        plan_
+            .residencies[goes_down(lane) ? action.copy.target.index() : action.copy.source.index()];
     if (has_copy_code(below)) {
       put_code(program_.storages[below.storage.index()], below.code, machine_, work);
     }

@@ -168,11 +168,10 @@ void Variant::name_storage(Stopped& stopped) const {
   const Action& action = plan_->lane(stopped.lane)[static_cast<size_t>(stopped.position)];
   const StorageId id = plan_->residencies[action.copy.source.index()].storage;
   const bool is_on_disk = is_disk_lane(stopped.lane) || homes_->options().has_homes_on_disk;
-  stopped.error.message = fmt::format(
-      "{} could not be {} {}: {}", step_->program.storages[id.index()].name,
-      stopped.lane == Lane::DiskWrite || stopped.lane == Lane::Evict ? "evicted to"
-                                                                     : "prefetched from",
-      is_on_disk ? "disk" : "the host", stopped.error.message);
+  stopped.error.message =
+      fmt::format("{} could not be {} {}: {}", step_->program.storages[id.index()].name,
+                  goes_down(stopped.lane) ? "evicted to" : "prefetched from",
+                  is_on_disk ? "disk" : "the host", stopped.error.message);
 }
 
 void Variant::sample_codes() {
@@ -183,7 +182,8 @@ void Variant::sample_codes() {
 std::shared_ptr<StepProgram> Variant::sampled_program() const {
   auto known = std::make_shared<StepProgram>(*step_);
   if (lanes_ == nullptr) return known;
-  for (const Lane lane : kEvictLanes) {
+  for (const TierLanes& lanes : kTierLanes) {
+    const Lane lane = lanes.down;
     const std::vector<CopySize> sizes = lanes_->copy_sizes(lane);
     for (size_t i = 0; i < sizes.size(); ++i) {
       // The largest of several copies of a storage counts. Homes have no code.
@@ -200,7 +200,8 @@ std::shared_ptr<StepProgram> Variant::sampled_program() const {
 std::vector<Variant::CodedCopy> Variant::coded_copies() const {
   std::vector<CodedCopy> found;
   if (lanes_ == nullptr) return found;
-  for (const Lane lane : kEvictLanes) {
+  for (const TierLanes& lanes : kTierLanes) {
+    const Lane lane = lanes.down;
     const std::vector<CopySize> sizes = lanes_->copy_sizes(lane);
     for (size_t i = 0; i < sizes.size(); ++i) {
       const Action& evict = plan_->lane(lane)[i];

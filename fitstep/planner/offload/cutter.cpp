@@ -24,8 +24,8 @@ class Cutter {
     add_stays();
     point_operands();
     find_lifetimes(result_);
-    for (const Lane lane : {Lane::Evict, Lane::DiskWrite}) add_evicts(lane);
-    for (const Lane lane : {Lane::Prefetch, Lane::DiskRead}) add_prefetches(lane);
+    for (const TierLanes& lanes : kTierLanes) add_evicts(lanes.down);
+    for (const TierLanes& lanes : kTierLanes) add_prefetches(lanes.up);
     result_.ended = timing_.ended;
     return std::move(result_);
   }

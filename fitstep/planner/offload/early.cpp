@@ -31,7 +31,8 @@ class Hurry {
         tries_(std::min(kInstances / (std::ssize(task.duration_ps) + 1), kMostTries)) {}
 
   void run() {
-    for (const Lane lane : {Lane::Evict, Lane::DiskWrite}) {
+    for (const TierLanes& lanes : kTierLanes) {
+      const Lane lane = lanes.down;
       try_run(lane, timed_.timing.lane(lane).size(), timed_.timing.lane(lane).size());
       while (const std::optional<size_t> late = next_late(lane)) hurry(lane, *late);
     }

@@ -64,8 +64,7 @@ class Replay {
         evict_position_(task.gaps.size(), 0),
         has_left_(task.gaps.size(), 0),
         tree_(std::span<const int64_t>()) {
-    add_way({.tier = kHostTier, .down = Lane::Evict, .up = Lane::Prefetch});
-    add_way({.tier = kDiskTier, .down = Lane::DiskWrite, .up = Lane::DiskRead});
+    for (const TierLanes& lanes : kTierLanes) add_way(lanes);
     take_gaps_out();                           // 1.
     for (Way& way : ways_) put_in_order(way);  // 2.
     tree_ = LoadTree(load_);
@@ -105,9 +104,10 @@ class Replay {
   Moment now() const { return is_op_running() ? moment_of(next_ - 1) : pause_before(next_); }
 
   // Adds the lanes of a tier only if some gap goes there: most plans do not use the disk.
-  void add_way(Way way) {
-    const auto is_its = [&](const Gap& it) { return it.tier == way.tier; };
-    if (std::ranges::any_of(task_.gaps, is_its)) ways_.push_back(std::move(way));
+  void add_way(const TierLanes& lanes) {
+    const auto is_its = [&](const Gap& it) { return it.tier == lanes.tier; };
+    if (!std::ranges::any_of(task_.gaps, is_its)) return;
+    ways_.push_back({.tier = lanes.tier, .down = lanes.down, .up = lanes.up});
   }
 
   Way& way_of(TierId tier) { return ways_.front().tier == tier ? ways_.front() : ways_.back(); }
