@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "fitstep/base/bytes.h"
 #include "fitstep/base/interval.h"
 #include "fitstep/plan/plan.h"
 #include "fitstep/program/program.h"
@@ -135,7 +136,7 @@ int64_t exact_size(const std::vector<PoolRequest>& requests, PoolRule rule, int6
 int64_t grown_size(const std::vector<PoolRequest>& requests, bool merges) {
   Pool pool(merges);
   replay(requests, PoolRule::BestFit, pool, [&](int64_t size_bytes, int64_t) {
-    pool.grow((size_bytes + kBaseBytes - 1) / kBaseBytes * kBaseBytes);
+    pool.grow(align_up(size_bytes, kBaseBytes));
     return true;
   });
   return pool.size_bytes();
@@ -175,7 +176,7 @@ std::vector<PoolRequest> pool_requests(const Program& program, const Plan& plan,
   int32_t block = 0;
   for (const DeviceLife& life : device_lives(program, plan, timeline)) {
     if (!life.residency.is_none() && plan.residencies[life.residency.index()].is_home) continue;
-    const int64_t size_bytes = (life.size_bytes + kUnitBytes - 1) / kUnitBytes * kUnitBytes;
+    const int64_t size_bytes = align_up(life.size_bytes, kUnitBytes);
     const bool is_long = life.live.begin < middle && life.live.end > middle;
     events.push_back({life.live.begin, {block, size_bytes, is_long && !life.goes_by_copy}});
     events.push_back({life.live.end, {block, 0, false}});

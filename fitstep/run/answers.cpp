@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "fitstep/base/bytes.h"
 #include "fitstep/base/result.h"
 
 namespace fitstep {
@@ -55,7 +56,7 @@ std::vector<MemoryEvent> Answers::stop_log() {
 }
 
 int64_t Answers::aligned(int64_t size_bytes) const {
-  return (size_bytes + alignment_bytes_ - 1) / alignment_bytes_ * alignment_bytes_;
+  return align_up(size_bytes, alignment_bytes_);
 }
 
 char* Answers::take_loan(int64_t size_bytes) {

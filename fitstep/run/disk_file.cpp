@@ -32,10 +32,6 @@
 namespace fitstep {
 namespace {
 
-int64_t whole_blocks(int64_t size_bytes) {
-  return (size_bytes + kDiskBlockBytes - 1) / kDiskBlockBytes * kDiskBlockBytes;
-}
-
 template <class... Parts>
 Error device_error(fmt::format_string<Parts...> text, Parts&&... parts) {
   return {ErrorCode::Device, fmt::format(text, std::forward<Parts>(parts)...)};

@@ -30,6 +30,7 @@
 #include <utility>
 #include <vector>
 
+#include "fitstep/base/bytes.h"
 #include "fitstep/base/result.h"
 #include "fitstep/plan/plan.h"
 #include "fitstep/run/codecs.h"
@@ -38,6 +39,7 @@
 namespace fitstep {
 
 inline constexpr int64_t kDiskBlockBytes = kDiskAlignmentBytes;  // Unit of offsets and transfers.
+constexpr int64_t whole_blocks(int64_t size_bytes) { return align_up(size_bytes, kDiskBlockBytes); }
 
 struct DiskFileOptions {
   std::string folder;

@@ -16,13 +16,6 @@
 #include "fitstep/run/disk_file.h"
 
 namespace fitstep {
-namespace {
-
-int64_t whole_blocks(int64_t size_bytes) {
-  return (size_bytes + kDiskBlockBytes - 1) / kDiskBlockBytes * kDiskBlockBytes;
-}
-
-}  // namespace
 
 FileCopies::FileCopies(const LaneCopies& copies, std::shared_ptr<DiskFile> file, int64_t part_bytes)
     : copies_(copies), file_(std::move(file)), part_bytes_(part_bytes) {

@@ -8,6 +8,7 @@
 #include <utility>
 #include <variant>
 
+#include "fitstep/base/bytes.h"
 #include "fitstep/machine/machine.h"
 #include "fitstep/planner/effort.h"
 #include "fitstep/planner/offload.h"
@@ -111,7 +112,7 @@ GaveUp find_least(const Program& program, const Machine& machine, const PlanRequ
   // whole blocks: for a little more the answer may differ.
   const int64_t block_bytes = program.alignment_bytes;
   for (int32_t look = 0; look < kLooks; ++look) {
-    least_bytes = (least_bytes + block_bytes - 1) / block_bytes * block_bytes;
+    least_bytes = align_up(least_bytes, block_bytes);
     if (least_bytes >= most_bytes) break;
     if (search.is_found(least_bytes)) {
       found_bytes = least_bytes;

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "fitstep/base/bytes.h"
 #include "fitstep/base/id.h"
 #include "fitstep/machine/machine.h"
 #include "fitstep/plan/plan.h"
@@ -21,10 +22,6 @@
 
 namespace fitstep {
 namespace {
-
-int64_t rounded(int64_t bytes, int64_t unit_bytes) {
-  return (bytes + unit_bytes - 1) / unit_bytes * unit_bytes;
-}
 
 bool can_be_below(const SharedHome& home) { return home.may_be_below && home.size_bytes > 0; }
 
@@ -64,7 +61,7 @@ Places stacked(std::vector<SharedHome> homes, const Names& below, bool on_disk,
     home.is_below = can_be_below(home) && below.contains(home.name);
     int64_t& bottom_bytes = home.is_below ? places.host_bottom_bytes : places.bottom_bytes;
     home.offset_bytes = bottom_bytes;
-    bottom_bytes += rounded(home.size_bytes, home.is_below ? unit_below : alignment_bytes);
+    bottom_bytes += align_up(home.size_bytes, home.is_below ? unit_below : alignment_bytes);
   }
   places.homes = std::move(homes);
   return places;
@@ -77,7 +74,7 @@ Names all_below(std::vector<SharedHome> homes, int64_t room_bytes, int64_t align
   });
   Names names;
   for (const SharedHome& home : homes) {
-    const int64_t bytes = rounded(home.size_bytes, alignment_bytes);
+    const int64_t bytes = align_up(home.size_bytes, alignment_bytes);
     if (!can_be_below(home) || bytes > room_bytes) continue;
     room_bytes -= bytes;
     names.insert(home.name);
@@ -108,8 +105,8 @@ Places places_in(const Program& program, const Plan& plan, std::vector<SharedHom
     const int64_t size_bytes = program.storages[it.storage.index()].size_bytes;
     bottom_bytes = std::max(bottom_bytes, it.offset_bytes + size_bytes);
   }
-  places.bottom_bytes = rounded(places.bottom_bytes, program.alignment_bytes);
-  places.host_bottom_bytes = rounded(places.host_bottom_bytes, kAlignmentBytes);
+  places.bottom_bytes = align_up(places.bottom_bytes, program.alignment_bytes);
+  places.host_bottom_bytes = align_up(places.host_bottom_bytes, kAlignmentBytes);
   for (SharedHome& home : homes) {
     const auto found = by_name.find(home.name);
     // A home without bytes goes to the bottom, where no other home is.
@@ -158,7 +155,7 @@ std::vector<Home> homes_for(const Program& program, const Places& places) {
 
 int64_t size_on_disk(const std::vector<SharedHome>& homes) {
   int64_t bytes = 0;
-  for (const SharedHome& home : homes) bytes += rounded(home.size_bytes, kDiskAlignmentBytes);
+  for (const SharedHome& home : homes) bytes += align_up(home.size_bytes, kDiskAlignmentBytes);
   return bytes;
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "fitstep/base/bytes.h"
 #include "fitstep/base/deadline.h"
 #include "fitstep/plan/layout.h"
 #include "fitstep/planner/layout/part_search.h"
@@ -14,10 +15,6 @@
 
 namespace fitstep {
 namespace {
-
-int64_t align_up(int64_t bytes, int64_t alignment_bytes) {
-  return (bytes + alignment_bytes - 1) / alignment_bytes * alignment_bytes;
-}
 
 int64_t most_live_bytes(std::span<const Block> blocks, const Sections& sections) {
   std::vector<int64_t> change(static_cast<size_t>(sections.count) + 1, 0);

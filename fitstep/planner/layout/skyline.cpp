@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "fitstep/planner/layout/sections.h"
-#include "fitstep/planner/layout/slack_tree.h"
 
 namespace fitstep {
 namespace {

@@ -25,8 +25,8 @@
 #include <span>
 #include <vector>
 
+#include "fitstep/base/range_tree.h"
 #include "fitstep/planner/layout/sections.h"
-#include "fitstep/planner/layout/slack_tree.h"
 
 namespace fitstep {
 
@@ -116,7 +116,7 @@ class Skyline {
   int64_t limit_bytes_ = 0;
   int64_t aim_bytes_ = 0;  // Slack is counted up to this height, which rises when exceeded.
   bool has_slack_ = false;
-  SlackTree slack_;
+  RangeTree slack_;  // By section.
 
   int32_t leaf_count_ = 1;
   std::vector<Node> nodes_;

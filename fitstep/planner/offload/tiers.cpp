@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "fitstep/base/bytes.h"
 #include "fitstep/base/id.h"
 #include "fitstep/machine/machine.h"
 #include "fitstep/plan/plan.h"
@@ -70,7 +71,7 @@ void LoadBelow::add(const Gap& gap, TierId tier) {
 int64_t LoadBelow::bytes_on(TierId tier, const Gap& gap) const {
   if (!has_disk_) return gap.size_bytes;
   const int64_t unit_bytes = tier == kDiskTier ? kDiskAlignmentBytes : kAlignmentBytes;
-  return (gap.size_bytes + unit_bytes - 1) / unit_bytes * unit_bytes;
+  return align_up(gap.size_bytes, unit_bytes);
 }
 
 void LoadBelow::add(const Gap& gap) {

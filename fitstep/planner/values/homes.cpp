@@ -8,6 +8,7 @@
 #include <tuple>
 #include <vector>
 
+#include "fitstep/base/bytes.h"
 #include "fitstep/base/id.h"
 #include "fitstep/base/interval.h"
 #include "fitstep/plan/plan.h"
@@ -19,10 +20,6 @@ namespace fitstep {
 namespace {
 
 constexpr std::array kShares = {0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 1.0};  // Of all homes' bytes.
-
-int64_t align_up(int64_t bytes, int64_t alignment_bytes) {
-  return (bytes + alignment_bytes - 1) / alignment_bytes * alignment_bytes;
-}
 
 // What it would cost in each step to have this storage's home below.
 struct Visits {

@@ -1,4 +1,4 @@
-#include "fitstep/planner/layout/slack_tree.h"
+#include "fitstep/base/range_tree.h"
 
 #include <gtest/gtest.h>
 
@@ -14,8 +14,8 @@ namespace {
 
 //   place    0  1  2  3  4        after adding -4 to [1, 4)
 //            5  3  8  3  9        5 -1  4 -1  9
-TEST(SlackTree, FindsTheLeftmostOfTheLeast) {
-  SlackTree tree;
+TEST(RangeTree, FindsTheLeftmostOfTheLeast) {
+  RangeTree tree;
   tree.assign(std::vector<int64_t>{5, 3, 8, 3, 9});
   EXPECT_EQ(tree.least_below(0, 5, 100), 1);
   EXPECT_EQ(tree.least_below(2, 5, 100), 3);
@@ -23,17 +23,19 @@ TEST(SlackTree, FindsTheLeftmostOfTheLeast) {
   tree.add(1, 4, -4);
   EXPECT_EQ(tree.at(2), 4);
   EXPECT_EQ(tree.least(), -1);
+  EXPECT_EQ(tree.least(2, 3), 4);  // 8 - 4.
+  EXPECT_EQ(tree.least(3, 3), RangeTree::kNothing);
   EXPECT_EQ(tree.least_below(2, 3, 5), 2);
   tree.add_to_all(1);
   EXPECT_EQ(tree.at(0), 6);
   EXPECT_EQ(tree.least(), 0);
 }
 
-TEST(SlackTree, AgreesWithAList) {
+TEST(RangeTree, AgreesWithAList) {
   Random random(3);
   std::vector<int64_t> list(37);
   for (int64_t& bytes : list) bytes = static_cast<int64_t>(random.next() % 20);
-  SlackTree tree;
+  RangeTree tree;
   tree.assign(list);
   for (int i = 0; i < 1000; ++i) {
     const size_t begin = random.next() % list.size();
@@ -47,6 +49,7 @@ TEST(SlackTree, AgreesWithAList) {
     const auto last = static_cast<int32_t>(list.size());
     ASSERT_EQ(tree.least_below(static_cast<int32_t>(first), last, *least + 1), at);
     ASSERT_EQ(tree.at(at), *least);
+    ASSERT_EQ(tree.least(static_cast<int32_t>(first), last), *least);
     ASSERT_EQ(tree.least(), *std::ranges::min_element(list));
   }
 }
