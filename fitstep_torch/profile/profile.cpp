@@ -144,6 +144,11 @@ class Profile::Applying {
                                 [&] { return same_ends(chains, sizes_, place_); }));
       }
     }
+    for (const auto& [original, form] : pure_forms()) {
+      if (wrong_.are_read_by(*original)) continue;
+      FITSTEP_TRY_STATUS(test(kPureClaim, *original, " " + signature_of(*form, sizes_),
+                              [&] { return same_results(*original, *form, sizes_, place_); }));
+    }
     for (const Split& split : step_.splits) {
       if (wrong_.are_read_by(split.joint)) continue;
       FITSTEP_TRY_STATUS(test(kSplitClaim, split.joint, "",
@@ -175,10 +180,7 @@ class Profile::Applying {
     }
     const Measurement& measured = profile_.known_.at(signature);
     if (!measured.is_repeatable) claims_.refute(signature, kRepeatsClaim);
-    for (const std::string& claim : measured.refuted) {
-      const CallId of = claim == kPureClaim ? op.forms[0].call : form.call;
-      claims_.refute(step_.program.calls[of.index()].text, claim);
-    }
+    for (const std::string& claim : measured.refuted) claims_.refute(signature, claim);
     // generator_state and set_generator_state need not change the generator.
     const bool is_own = op.name.starts_with("fitstep::");
     if (op.is_random && !measured.draws && !is_own) claims_.refute(signature, kDrawsClaim);
@@ -198,6 +200,25 @@ class Profile::Applying {
     }
     fill_form(form, call, measured);
     return Done{};
+  }
+
+  struct PureForm {
+    const TorchCall* original = nullptr;
+    const TorchCall* form = nullptr;
+  };
+
+  // Forms with which recomputing writes no state, beside the calls that they stand for.
+  std::vector<PureForm> pure_forms() const {
+    std::vector<PureForm> found;
+    for (size_t i = 0; i < step_.program.ops.size(); ++i) {
+      const std::vector<Form>& forms = step_.program.ops[i].forms;
+      for (size_t f = 1; f < forms.size(); ++f) {
+        if (!forms[f].is_pure || is_packed(step_, i, f)) continue;
+        found.push_back({.original = &step_.calls[forms[0].call.index()],
+                         .form = &step_.calls[forms[f].call.index()]});
+      }
+    }
+    return found;
   }
 
   void leave_out(const std::string& signature, const char* claim, const std::string& why) {
@@ -223,6 +244,9 @@ class Profile::Applying {
     for (const Recoded& recoded : step_.recoded) {
       if (is_it(recoded.ours) || std::ranges::any_of(recoded.readers, is_new_in))
         refute(recoded.original, kFasterClaim);
+    }
+    for (const auto& [original, form] : pure_forms()) {
+      if (is_it(*form)) refute(*original, kPureClaim);
     }
     for (const Replaced& replaced : step_.replaced) {
       const Op& op = step_.program.ops[replaced.op.index()];
@@ -276,12 +300,7 @@ class Profile::Applying {
     const Saved saved = saved_for(i, f, refuted.value());
     auto measured = bench_.measure(call, saved.overwritten, saved.unread);
     if (!measured) return with_source(measured.error(), op);
-    measured->refuted = refuted.value();
-    if (f > 0 && form.is_pure && !is_packed(step_, i, f)) {
-      const TorchCall& original = step_.calls[op.forms[0].call.index()];
-      const Result<bool> same = same_results(original, call, sizes_, place_);
-      if (!same || !same.value()) measured->refuted.emplace_back(kPureClaim);
-    }
+    measured->refuted = std::move(refuted).value();
     return measured;
   }
 
