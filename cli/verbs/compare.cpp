@@ -89,7 +89,7 @@ Traffic traffic(const Row& row, Traffic LinkUse::*direction) {
   return row.use.links.empty() ? Traffic{} : row.use.links.front().*direction;
 }
 
-constexpr const char* kHeader = "  {:<19}{:>10}{:>11}{:>11}{:>11}{:>11}{:>8}{:>8}{:>9}\n";
+constexpr const char* kHeader = "  {:<18}{:>9}{:>7}{:>11}{:>7}{:>9}{:>11}{:>11}{:>7}{:>8}\n";
 
 std::string print_row(const Row& row, int64_t capacity_bytes) {
   if (!row.fits && row.needs_bytes == 0) {
@@ -103,13 +103,14 @@ std::string print_row(const Row& row, int64_t capacity_bytes) {
   const Certificate& certificate = row.plan.certificate;
   const int64_t total_ps = row.timeline.total_ps;
   return fmt::format(fmt::runtime(kHeader), row.policy, format_seconds(total_ps),
+                     format_ratio(total_ps, certificate.bound_ps),
                      format_bytes(certificate.peak_bytes),
-                     format_bytes(all_bytes(row).average_bytes),
+                     format_ratio(certificate.height_bytes, certificate.peak_bytes),
+                     format_ratio(row.pool.best_fit_bytes, row.pool.expected_bytes),
                      format_bytes(tier_bytes(row.plan, kHostTier)),
                      format_bytes(traffic(row, &LinkUse::evict).bytes),
                      format_share(row.use.compute.stall_ps, total_ps),
-                     format_share(row.use.compute.recompute_ps, total_ps),
-                     format_ratio(row.pool.best_fit_bytes, row.pool.expected_bytes));
+                     format_share(row.use.compute.recompute_ps, total_ps));
 }
 
 std::string print_text(const Question& question, const std::vector<Row>& rows) {
@@ -118,12 +119,15 @@ std::string print_text(const Question& question, const std::vector<Row>& rows) {
       format_bytes(question.budget.budget_bytes),
       format_share(question.budget.budget_bytes, question.plain_peak_bytes),
       format_bytes(question.budget.capacity_bytes), question.machine.name, question.times);
-  text += fmt::format(fmt::runtime(kHeader), "policy", "step", "peak", "average", "host", "evicted",
-                      "stalls", "recomp.", "best fit");
+  text += fmt::format(fmt::runtime(kHeader), "policy", "step", "/bound", "peak", "height",
+                      "best fit", "host", "evicted", "stalls", "recomp.");
   for (const Row& row : rows) text += print_row(row, question.budget.capacity_bytes);
   text +=
-      "\npeak, average: bytes on the device; stalls, recomp.: share of the step's time;\n"
-      "best fit: memory that a best-fit allocator needs for this step, over its peak\n\n";
+      "\n/bound: the step over a time that no plan with these moves can beat; peak: most live "
+      "bytes\n"
+      "on the device; height: bytes that the layout needs, over the peak; best fit: memory that a\n"
+      "best-fit allocator needs for this step, over its peak; stalls, recomp.: share of the step's "
+      "time\n\n";
   for (const Row& row : rows) {
     if (!row.fits) continue;
     const std::string& moves = row.plan.certificate.moves;

@@ -62,6 +62,13 @@ TEST(CompareVerb, PrintsATable) {
   EXPECT_TRUE(contains(answer.text, "vdnn-none-p        needs ")) << answer.text;
 }
 
+// Eight maps and a gradient are kept without holes, 9 x 64 B = 576 B, and no op waits.
+TEST(CompareVerb, ShowsTimeOverBoundAndHeightOverPeak) {
+  const Answer answer = run_command(command("compare", 99, {"--policy", "vdnn-none-p"}));
+  EXPECT_TRUE(contains(answer.text, "step /bound       peak height")) << answer.text;
+  EXPECT_TRUE(contains(answer.text, " 1.000x      576 B 1.000x ")) << answer.text;
+}
+
 TEST(CompareVerb, RefusesUnknownPoliciesByNamingTheKnown) {
   const Answer answer = run_command(command("compare", 8, {"--policy", "auto,vdnn"}));
   EXPECT_EQ(answer.code, ExitCode::BadInput);
