@@ -5,14 +5,13 @@
 #include <cstdint>
 #include <iterator>
 #include <variant>
-#include <vector>
 
 #include "fitstep/machine/machine.h"
 #include "fitstep/plan/plan.h"
-#include "fitstep/plan/verify.h"
 #include "fitstep/program/program.h"
 #include "tests/programs/chain_program.h"
 #include "tests/programs/random_program.h"
+#include "tests/support/expect_plan.h"
 
 namespace fitstep {
 namespace {
@@ -27,9 +26,7 @@ Plan plan_of(const Outcome& outcome, const Program& program, int64_t capacity_by
     ADD_FAILURE() << "no plan";
     return {};
   }
-  const std::vector<Fault> faults =
-      verify(program, fits->plan, {.capacity_bytes = {capacity_bytes}});
-  for (const Fault& fault : faults) ADD_FAILURE() << fault.message;
+  expect_valid(program, outcome, capacity_bytes);
   EXPECT_LE(fits->plan.certificate.height_bytes, capacity_bytes);
   return fits->plan;
 }
@@ -117,6 +114,7 @@ TEST(MakePlan, FindsOneWhereNothingOfAHomeBelowIsRead) {
         make_plan(program, unit_machine(),
                   {.homes = {{home, 0, kHostTier}}, .capacity_bytes = capacity_bytes});
     ASSERT_TRUE(std::holds_alternative<Fits>(outcome)) << capacity_bytes;
+    expect_valid(program, outcome, capacity_bytes);
     EXPECT_TRUE(std::get<Fits>(outcome).plan.lane(Lane::Evict).empty()) << "nothing has to leave";
   }
 }

@@ -18,6 +18,7 @@
 #include "tests/programs/random_program.h"
 #include "tests/programs/tiny_program.h"
 #include "tests/support/all_plans.h"
+#include "tests/support/expect_plan.h"
 
 namespace fitstep {
 namespace {
@@ -148,6 +149,7 @@ size_t expect_plans_among_all(const Program& program, uint64_t seed) {
   const Values values(program, make_order(program));
   const Homes homes = make_homes(program, {});
   const Frontier frontier = make_frontier(program, machine, {.seed = seed, .effort = 2});
+  expect_valid(program, frontier);
   size_t longer = 0;
   for (const Point& point : frontier.points) {
     const int64_t room_bytes = point.height_bytes - homes.size_bytes;
@@ -177,6 +179,7 @@ TEST(BoundProperty, RealPlansAreAboveTheirBounds) {
     const Program program =
         random_program(seed, {.layers = 2 + static_cast<int32_t>(seed % 16), .unit_bytes = 64});
     const Frontier frontier = make_frontier(program, machine, {.seed = seed, .effort = 2});
+    expect_valid(program, frontier);
     for (const Point& point : frontier.points) {
       EXPECT_LE(point.plan.certificate.bound_ps, point.predicted_ps);
       above_compute += point.plan.certificate.bound_ps > frontier.bound_ps ? 1U : 0U;

@@ -16,6 +16,7 @@
 #include "fitstep/program/program.h"
 #include "tests/programs/chain_program.h"
 #include "tests/programs/net_program.h"
+#include "tests/support/expect_plan.h"
 
 namespace fitstep {
 namespace {
@@ -53,6 +54,7 @@ std::optional<int64_t> least_ps(const Program& program, const Machine& machine,
                                 int64_t capacity_bytes) {
   const Outcome outcome =
       make_plan(program, machine, {.capacity_bytes = capacity_bytes, .policy = "recompute"});
+  expect_valid(program, outcome, capacity_bytes);
   const Fits* fits = std::get_if<Fits>(&outcome);
   if (fits == nullptr) return std::nullopt;
   return fits->plan.certificate.predicted_ps;
@@ -63,6 +65,7 @@ void expect_best_of_both(const Program& program) {
   const Trio trio = with_fast_forms(program);
   const Machine machine{.name = "unit", .tiers = {{.name = "device"}}};
   const Frontier kept = make_frontier(trio.slow, machine, {.policy = "none"});
+  expect_valid(trio.slow, kept);
   const int64_t kept_bytes = kept.points.front().height_bytes;
   int64_t gained_ps = 0;
   for (const int64_t percent : {100, 80, 60, 40, 25}) {

@@ -6,13 +6,12 @@
 #include <string>
 #include <variant>
 
-#include "fitstep/base/result.h"
 #include "fitstep/machine/machine.h"
 #include "fitstep/planner/planner.h"
 #include "fitstep/program/program.h"
-#include "fitstep/program/text.h"
 #include "tests/programs/chain_program.h"
 #include "tests/programs/random_program.h"
+#include "tests/support/expect_plan.h"
 
 namespace fitstep {
 namespace {
@@ -50,8 +49,7 @@ constexpr const char* kThreeItems =
     "end calls 1 storages 8 ops 7\n";
 
 TEST(KnapsackFaults, NoMoreIsKeptThanThereIsRoomFor) {
-  const Result<Program> program = parse_program(kThreeItems);
-  ASSERT_TRUE(program.has_value()) << program.error().message;
+  const Program program = program_of(kThreeItems);
   Machine machine = unit_machine();
   machine.tiers.resize(1);
   machine.links.clear();
@@ -60,7 +58,8 @@ TEST(KnapsackFaults, NoMoreIsKeptThanThereIsRoomFor) {
   for (int64_t kept = 0; kept <= 3; ++kept) {
     const int64_t capacity_bytes = (6 + kept) * kUnitBytes;
     const Outcome outcome =
-        make_plan(*program, machine, {.capacity_bytes = capacity_bytes, .policy = "recompute"});
+        make_plan(program, machine, {.capacity_bytes = capacity_bytes, .policy = "recompute"});
+    expect_valid(program, outcome, capacity_bytes);
     const Fits* fits = std::get_if<Fits>(&outcome);
     ASSERT_NE(fits, nullptr) << kept << " kept";
     EXPECT_EQ(fits->plan.certificate.height_bytes, capacity_bytes);
@@ -74,6 +73,7 @@ void expect_falling_peaks(const Program& program, const std::string& policy) {
   machine.tiers.resize(2);
   machine.links.resize(1);
   const Frontier frontier = make_frontier(program, machine, {.effort = 2, .policy = policy});
+  expect_valid(program, frontier);
   int64_t last_bytes = std::numeric_limits<int64_t>::max();
   int64_t last_ps = 0;
   const int64_t most_bytes = frontier.points.front().height_bytes;

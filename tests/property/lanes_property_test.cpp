@@ -20,6 +20,7 @@
 #include "fitstep/run/host_device.h"
 #include "tests/fakes/mock_device.h"
 #include "tests/programs/random_program.h"
+#include "tests/support/expect_plan.h"
 #include "tests/support/hash_step.h"
 #include "tests/support/offload_gaps.h"
 #include "tests/support/plain_run.h"
@@ -63,7 +64,9 @@ TEST(Lanes, LeaveTheBytesOfThePlainProgramInThePlannersPlans) {
     const int64_t bytes_per_s = int64_t{1} << seed % 5;
     const Rate rate{.alone_bytes_per_s = bytes_per_s, .both_bytes_per_s = bytes_per_s};
     machine.links = {{.upper = kDeviceTier, .evict = rate, .prefetch = rate}};
-    for (const Point& point : make_frontier(program, machine, {.effort = 2}).points) {
+    const Frontier frontier = make_frontier(program, machine, {.effort = 2});
+    expect_valid(program, frontier);
+    for (const Point& point : frontier.points) {
       ++plans;
       for (uint64_t delays = 0; delays < 10; ++delays) {
         const auto device = std::make_shared<MockDevice>(MockOptions{.seed = delays});

@@ -9,7 +9,9 @@
 
 #include "fitstep/machine/machine.h"
 #include "fitstep/planner/planner.h"
+#include "fitstep/program/program.h"
 #include "tests/programs/chain_program.h"
+#include "tests/support/expect_plan.h"
 
 namespace fitstep {
 namespace {
@@ -54,9 +56,9 @@ void expect_binomial(int32_t layers, int64_t first_units, int64_t last_units) {
   const auto count = static_cast<size_t>(layers);
   const std::vector<std::vector<int64_t>> least = least_forwards(count);
   const Machine machine{.name = "unit", .tiers = {{.name = "device"}}};
-  const Frontier frontier =
-      make_frontier(chain_program({.layers = layers, .unit_bytes = kUnitBytes}), machine,
-                    {.policy = "recompute"});
+  const Program program = chain_program({.layers = layers, .unit_bytes = kUnitBytes});
+  const Frontier frontier = make_frontier(program, machine, {.policy = "recompute"});
+  expect_valid(program, frontier);
   for (int64_t units = first_units; units <= last_units; ++units) {
     const int64_t binomial =
         least[count][static_cast<size_t>(units - kWorkingUnits)] - (layers - 1);

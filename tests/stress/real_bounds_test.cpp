@@ -16,6 +16,7 @@
 #include "fitstep/planner/values.h"
 #include "fitstep/program/program.h"
 #include "tests/programs/net_program.h"
+#include "tests/support/expect_plan.h"
 
 namespace fitstep {
 namespace {
@@ -29,8 +30,10 @@ struct Goal {
 TEST(RealBounds, PlansAreNearTheirBounds) {
   const Machine machine{.name = "unit", .tiers = {{.name = "device"}}};
   std::vector<Frontier> frontiers;
-  frontiers.push_back(make_frontier(gpt_program({.batch = 64}), machine, {}));
-  frontiers.push_back(make_frontier(resnet50_program({.batch = 256}), machine, {}));
+  for (const Program& program : {gpt_program({.batch = 64}), resnet50_program({.batch = 256})}) {
+    frontiers.push_back(make_frontier(program, machine, {}));
+    expect_valid(program, frontiers.back());
+  }
   for (const Goal& goal : {Goal{0.7, 1.01}, Goal{0.5, 1.03}, Goal{0.3, 1.08}}) {
     double log_sum = 0;
     std::cout << goal.share << " of the height: time / bound";

@@ -9,6 +9,7 @@
 #include "fitstep/planner/planner.h"
 #include "fitstep/program/program.h"
 #include "tests/programs/random_program.h"
+#include "tests/support/expect_plan.h"
 
 namespace fitstep {
 namespace {
@@ -22,14 +23,16 @@ TEST(FindLeast, NamesACapacityThatIsEnoughAndIsNeverMore) {
     const Program program = random_program(seed, {.layers = 6});
     PlanRequest request{.capacity_bytes = floor_bytes(program, {}, nullptr), .effort = 1};
     const Outcome outcome = make_plan(program, machine, request);
+    expect_valid(program, outcome, request.capacity_bytes);
     const auto* gave_up = std::get_if<GaveUp>(&outcome);
     if (gave_up == nullptr) continue;
     const GaveUp least = find_least(program, machine, request, *gave_up);
     EXPECT_LE(least.least_found_bytes, gave_up->least_found_bytes) << "seed " << seed;
     lower_count += least.least_found_bytes < gave_up->least_found_bytes ? 1 : 0;
     request.capacity_bytes = least.least_found_bytes;
-    EXPECT_TRUE(std::holds_alternative<Fits>(make_plan(program, machine, request)))
-        << "seed " << seed;
+    const Outcome enough = make_plan(program, machine, request);
+    EXPECT_TRUE(std::holds_alternative<Fits>(enough)) << "seed " << seed;
+    expect_valid(program, enough, request.capacity_bytes);
   }
   EXPECT_GT(lower_count, 0);
 }

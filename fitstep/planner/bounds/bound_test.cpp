@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -20,13 +19,6 @@ namespace fitstep {
 namespace {
 
 Machine test_machine() { return {.name = "unit", .tiers = {{.name = "device"}}}; }
-
-std::vector<OpId> given_order(const Program& program) {
-  std::vector<OpId> order;
-  order.reserve(program.ops.size());
-  for (size_t i = 0; i < program.ops.size(); ++i) order.emplace_back(i);
-  return order;
-}
 
 // 8 layers of 1 s: 18 ops. Keep-all peaks at 11 units while b8 runs. With 9 units two of the idle
 // activations have to be recomputed, 1 s each.

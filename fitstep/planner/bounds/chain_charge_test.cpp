@@ -2,12 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include <cstddef>
 #include <memory>
 #include <string_view>
-#include <vector>
 
-#include "fitstep/base/id.h"
 #include "fitstep/machine/machine.h"
 #include "fitstep/planner/bounds/needs.h"
 #include "fitstep/planner/values.h"
@@ -18,13 +15,6 @@ namespace fitstep {
 namespace {
 
 constexpr double kSecond = 1e12;
-
-std::vector<OpId> given_order(const Program& program) {
-  std::vector<OpId> order;
-  order.reserve(program.ops.size());
-  for (size_t i = 0; i < program.ops.size(); ++i) order.emplace_back(i);
-  return order;
-}
 
 // A program in its given order, and the charge of a stretch of it.
 class ChainChargeTest : public ::testing::Test {

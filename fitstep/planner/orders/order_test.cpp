@@ -21,13 +21,6 @@ std::string names_of(const Program& program, const std::vector<OpId>& order) {
   return names;
 }
 
-std::vector<OpId> given_order(const Program& program) {
-  std::vector<OpId> order;
-  order.reserve(program.ops.size());
-  for (size_t i = 0; i < program.ops.size(); ++i) order.emplace_back(i);
-  return order;
-}
-
 // Four gradients of 4 bytes wait for the end in the given order: at u4 all are there.
 TEST(MakeOrder, PutsUpdatesBehindTheirGradients) {
   const Program program = program_of(R"(fitstep program 1

@@ -117,11 +117,14 @@ TEST(Packing, HasABoundWithoutCodesForWhatNothingCanRecompute) {
   const Outcome outcome = make_plan(program, test_machine(), {.capacity_bytes = 13 * kUnit});
   const auto* fits = std::get_if<Fits>(&outcome);
   ASSERT_NE(fits, nullptr);
+  expect_valid(program, outcome, 13 * kUnit);
   const Certificate& certificate = fits->plan.certificate;
   EXPECT_LE(certificate.bound_ps, 108 * kPicosecondsPerSecond);  // Seven ops, z, f or pack again.
   const Frontier frontier = make_frontier(program, test_machine(), {});
+  expect_valid(program, frontier);
   for (const Point& point : frontier.points) {
     const Outcome one = make_plan(program, test_machine(), {.capacity_bytes = point.height_bytes});
+    expect_valid(program, one, point.height_bytes);
     const auto* same = std::get_if<Fits>(&one);
     ASSERT_NE(same, nullptr) << point.height_bytes;
     EXPECT_LE(same->plan.certificate.predicted_ps, point.predicted_ps) << point.height_bytes;
@@ -154,9 +157,7 @@ TEST(Packing, HasBothPlansInOneFrontier) {
   const Frontier frontier = make_frontier(program, test_machine(), {});
   ASSERT_FALSE(frontier.points.empty());
   EXPECT_EQ(frontier.points.back().height_bytes, 5 * kUnit);
-  for (const Point& point : frontier.points) {
-    expect_valid(program, point.plan, {.capacity_bytes = {point.height_bytes}});
-  }
+  expect_valid(program, frontier);
 }
 
 TEST(Reduced, PutsAPackBehindTheLastThatNeedsTheValueWhole) {
@@ -182,6 +183,7 @@ TEST(Reduced, PutsAPackInFrontOfWhatOverwritesTheValue) {
   EXPECT_TRUE(is_valid_order(program, order));
   const Outcome outcome = make_plan(program, test_machine(), {.capacity_bytes = 2 * kUnit});
   EXPECT_TRUE(std::holds_alternative<Fits>(outcome));
+  expect_valid(program, outcome, 2 * kUnit);
 }
 
 TEST(Reduced, KeepsTheFormsThatReadWhatRuns) {

@@ -18,6 +18,7 @@
 #include "fitstep/simulate/simulator.h"
 #include "tests/programs/chain_program.h"
 #include "tests/programs/layer_program.h"
+#include "tests/support/expect_plan.h"
 
 namespace fitstep {
 namespace {
@@ -25,8 +26,11 @@ namespace {
 constexpr int64_t kPlenty = 1000;  // Units.
 
 Outcome outcome_of(const Program& program, const std::string& policy, int64_t units = kPlenty) {
-  return make_plan(program, layer_machine(),
-                   {.capacity_bytes = units * kLayerUnitBytes, .policy = policy});
+  const int64_t capacity_bytes = units * kLayerUnitBytes;
+  Outcome outcome =
+      make_plan(program, layer_machine(), {.capacity_bytes = capacity_bytes, .policy = policy});
+  expect_valid(program, outcome, capacity_bytes);
+  return outcome;
 }
 
 Plan plan_of(const Program& program, const std::string& policy, int64_t units = kPlenty) {
@@ -307,10 +311,13 @@ TEST(Policies, KeepEverythingWhereTheHostHasNoRoom) {
   const Program program = layer_program(std::vector<LayerOfTest>(10));
   for (const Policy& policy : published_policies()) {
     SCOPED_TRACE(policy.name);
-    const Outcome outcome = make_plan(
-        program, machine, {.capacity_bytes = kPlenty * kLayerUnitBytes, .policy = policy.name});
+    const int64_t capacity_bytes = kPlenty * kLayerUnitBytes;
+    const Outcome outcome =
+        make_plan(program, machine, {.capacity_bytes = capacity_bytes, .policy = policy.name});
     ASSERT_TRUE(std::holds_alternative<Fits>(outcome));
-    EXPECT_LE(evicted_units(std::get<Fits>(outcome).plan), 1);
+    const Plan& plan = std::get<Fits>(outcome).plan;
+    expect_valid(program, plan, {.capacity_bytes = {capacity_bytes, kLayerUnitBytes}});
+    EXPECT_LE(evicted_units(plan), 1);
   }
 }
 

@@ -35,13 +35,6 @@ struct Case {
     return schedule ? make_space(values, *schedule).live_bytes : std::vector<int64_t>();
   }
 
-  static std::vector<OpId> given_order(const Program& program) {
-    std::vector<OpId> order;
-    order.reserve(program.ops.size());
-    for (size_t i = 0; i < program.ops.size(); ++i) order.emplace_back(i);
-    return order;
-  }
-
   Program program;
   Values values;
   std::vector<int64_t> live_bytes;

@@ -17,6 +17,7 @@
 #include "fitstep/planner/schedule/space.h"
 #include "fitstep/planner/values.h"
 #include "fitstep/program/program.h"
+#include "tests/support/expect_plan.h"
 
 namespace fitstep {
 namespace {
@@ -72,6 +73,7 @@ class Forms : public testing::Test {
     const Machine machine{.name = "unit", .tiers = {{.name = "device"}}};
     const Outcome outcome =
         make_plan(program_, machine, {.capacity_bytes = units * kUnitBytes, .policy = policy});
+    expect_valid(program_, outcome, units * kUnitBytes);
     const Fits* fits = std::get_if<Fits>(&outcome);
     if (fits == nullptr) return "no plan";
     const auto& run = fits->plan.lane(Lane::Compute).back().run;

@@ -21,13 +21,6 @@
 namespace fitstep {
 namespace {
 
-std::vector<OpId> given_order(const Program& program) {
-  std::vector<OpId> order;
-  order.reserve(program.ops.size());
-  for (size_t i = 0; i < program.ops.size(); ++i) order.emplace_back(i);
-  return order;
-}
-
 // Drops the named storages' values at every gap of two ticks or more.
 Selection drop(const Values& values, const std::vector<std::string_view>& names) {
   Selection selection = keep_all(values);

@@ -19,6 +19,7 @@
 #include "fitstep/program/program.h"
 #include "tests/programs/chain_program.h"
 #include "tests/programs/random_program.h"
+#include "tests/support/expect_plan.h"
 
 namespace fitstep {
 namespace {
@@ -30,6 +31,7 @@ std::string answer(const Program& program, int64_t capacity_bytes, int32_t threa
   const Outcome outcome = make_plan(
       program, machine,
       {.capacity_bytes = capacity_bytes, .effort = 1, .threads = threads, .says_least = false});
+  expect_valid(program, outcome, capacity_bytes);
   if (const auto* fits = std::get_if<Fits>(&outcome)) {
     for (const Residency& residency : fits->plan.residencies) {
       if (has_homes_below != nullptr && residency.is_home && residency.tier == kHostTier)
@@ -65,6 +67,8 @@ TEST(Threads, DoNotChangeTheFrontier) {
     const Program program = random_program(seed, {.layers = 4});
     const Frontier alone = make_frontier(program, machine, {.effort = 1});
     const Frontier together = make_frontier(program, machine, {.effort = 1, .threads = 3});
+    expect_valid(program, alone);
+    expect_valid(program, together);
     ASSERT_EQ(together.points.size(), alone.points.size());
     for (size_t i = 0; i < alone.points.size(); ++i) {
       EXPECT_EQ(print_plan(together.points[i].plan), print_plan(alone.points[i].plan));
