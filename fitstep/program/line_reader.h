@@ -1,7 +1,7 @@
 // Reads one line of a program file word by word: f0 "two words" 12 3.1:shape
 //
-// The reader keeps the first fault with its line and word. After a fault every read returns a
-// default value, so a parser reads a whole record and checks status() once.
+// The reader keeps the first fault with its line and word. A parser reads a whole record and checks
+// status() once: after a fault, values that are read mean nothing, and no number is next.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,7 @@ namespace fitstep {
 
 class LineReader {
  public:
+  // REQUIRES: the characters of `line` outlive the reader.
   LineReader(std::string_view line, int64_t line_number);
 
   // True if only blanks are left.

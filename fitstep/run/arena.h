@@ -34,6 +34,7 @@ class Arena {
   Result<char*> address(int64_t offset_bytes, int64_t size_bytes) const;
 
   // Gives bytes back to the device; their addresses stay reserved.
+  // REQUIRES: the range lies inside the arena.
   void discard(char* begin, int64_t size_bytes) {
     if (is_ours()) device_->discard(begin, size_bytes);
   }
