@@ -41,11 +41,13 @@ class Skyline {
     int64_t tight_bytes = 0;
   };
 
+  // REQUIRES: items in order of begin.
   explicit Skyline(const Part& part);
 
   // Places all items; of several that fit, the one of highest score, on ties the earlier one.
   // Returns the height, padding on top left out, and fills offset_bytes(), one offset per item.
   // Returns kAborted as soon as the height is sure to reach `limit_bytes`.
+  // REQUIRES: one score per item.
   int64_t fill(std::span<const double> score, int64_t limit_bytes, const Guide& guide);
 
   const std::vector<int64_t>& offset_bytes() const { return offset_bytes_; }
