@@ -64,7 +64,7 @@ TEST(Machine, LocalProfileIsReadable) {
   const Result<Machine> parsed = parse_machine(read_profile("local-example.json"));
   ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
   EXPECT_EQ(room_bytes(*parsed, TierId(1)), 0) << "RAM is the device here";
-  EXPECT_EQ(room_bytes(*parsed, TierId(2)), 83'103'256'576);
+  EXPECT_EQ(room_bytes(*parsed, TierId(2)), 83'103'256'576) << "the file's third capacity_bytes";
 }
 
 // The full machine with one piece replaced, and what the error must say.

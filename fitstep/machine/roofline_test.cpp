@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kSecond = kPicosecondsPerSecond;
 
-// 0.5 x 8 flops and 0.25 x 8 bytes in a second.
+// 0.5 x 8 = 4 flops and 0.25 x 8 = 2 bytes in a second.
 Machine test_machine() {
   Machine machine = unit_machine();
   machine.roofline = {.fp32_flops_per_s = 8,
@@ -47,16 +47,18 @@ TEST(Roofline, TakesNothingForAnOpThatDoesNothing) {
 }
 
 TEST(Roofline, ScalesOtherFormsAlike) {
-  // The second form took half as long as the default, the third three times.
+  // 40 / 4 = 10 s. The second form took half as long as the default, the third three times.
   EXPECT_EQ(times(40, 0, {4, 2, 12}),
-            (std::vector<int64_t>{10 * kSecond, 5 * kSecond, 30 * kSecond}));
+            (std::vector<int64_t>{10 * kSecond, 10 / 2 * kSecond, 10 * 3 * kSecond}));
 }
 
 TEST(Roofline, GivesFormsOfAnUnmeasuredOpEqualTimes) {
+  // 40 / 4 for both: 2 is no multiple of 0.
   EXPECT_EQ(times(40, 0, {0, 2}), (std::vector<int64_t>{10 * kSecond, 10 * kSecond}));
 }
 
-// f reads 6 bytes of y and writes 6, at 2 bytes per second, or reads 2 of a code and writes 6.
+// f reads 6 bytes of y and writes 6, at 2 bytes per second: 12 / 2 s. Or it reads 2 of a code and
+// writes 6: 8 / 2 s.
 TEST(Roofline, MovesFewerBytesInAFormThatReadsACode) {
   Program program;
   for (const int64_t size_bytes : {6, 2, 6}) program.storages.push_back({.size_bytes = size_bytes});
@@ -72,10 +74,12 @@ TEST(Roofline, MovesFewerBytesInAFormThatReadsACode) {
   EXPECT_EQ(program.ops[0].forms[1].time_ps, 4 * kSecond);
 }
 
+// 2^60 / 4 s are more than an hour.
 TEST(Roofline, KeepsSumsInRange) {
   EXPECT_EQ(times(int64_t{1} << 60, 0, {1}), (std::vector<int64_t>{3600 * kSecond}));
 }
 
+// 4 flops at 4 per second.
 TEST(Roofline, ChangesNothingButTimes) {
   Program program;
   program.name = "one";

@@ -30,6 +30,8 @@ TEST_F(AnswersTest, BesideOpsAndLoansAllIsForOrdinaryMemory) {
   EXPECT_EQ(answers_.counters().violations, 0);
 }
 
+//   request    1st 64 B    2nd 64 B    3rd 128 B       as the plan says, not as they would pack
+//   address    0           256         64
 TEST_F(AnswersTest, RequestsOfAnOpGetTheirAddressesInOrder) {
   const std::vector<Expected> expected = {{.size_bytes = 64, .address = at(0)},
                                           {.size_bytes = 64, .address = at(256)},
@@ -38,11 +40,12 @@ TEST_F(AnswersTest, RequestsOfAnOpGetTheirAddressesInOrder) {
   EXPECT_EQ(ask(64), at(0));
   EXPECT_EQ(ask(64), at(256));
   EXPECT_EQ(ask(128), at(64));
-  EXPECT_EQ(answers_.counters().planned, 3);
+  EXPECT_EQ(answers_.counters().planned, 3);  // All of them.
   answers_.end_op();
   EXPECT_EQ(ask(64), nullptr);
 }
 
+// The plan knows this request, and its answer is: ordinary memory.
 TEST_F(AnswersTest, AnOutputOfTheUsersIsForOrdinaryMemoryAndNoViolation) {
   const std::vector<Expected> expected = {{.size_bytes = 64, .address = nullptr}};
   answers_.begin_op(expected);
@@ -53,6 +56,7 @@ TEST_F(AnswersTest, AnOutputOfTheUsersIsForOrdinaryMemoryAndNoViolation) {
   EXPECT_EQ(answers_.counters().violations, 0);
 }
 
+// The plan expects 64 bytes first. 128 are unforeseen: one violation, of 128 bytes.
 TEST_F(AnswersTest, WhatIsOutOfOrderIsUnforeseenUnlessAnyThreadMayAsk) {
   std::vector<Expected> expected = {{.size_bytes = 64, .address = at(0)},
                                     {.size_bytes = 128, .address = at(64)}};
@@ -66,6 +70,10 @@ TEST_F(AnswersTest, WhatIsOutOfOrderIsUnforeseenUnlessAnyThreadMayAsk) {
   EXPECT_EQ(ask(64), at(0));
 }
 
+//   bytes
+//   64 .. 128              | 1 |       request 1 has the bytes of request 0 and 64 more
+//    0 .. 64      | 0 |    | 1 |
+//                    release of 0
 TEST_F(AnswersTest, ARequestWaitsForThoseWhoseBytesItReuses) {
   const std::vector<Expected> expected = {
       {.size_bytes = 64, .address = at(0)},
@@ -87,14 +95,15 @@ TEST_F(AnswersTest, ABlockOfWorkersAnswersAgainOnceItWasReleased) {
   EXPECT_EQ(ask(64), at(0));
 }
 
+// 1 and 100 bytes take 64 and 128 of the reserve: 512 + 64 = 576, 576 + 128 = 704 = 512 + 192.
 TEST_F(AnswersTest, TheReserveServesWhatIsUnforeseenUntilItIsFull) {
   answers_.set_reserve(at(512), 192);
   answers_.begin_op({});
   EXPECT_EQ(ask(1), at(512));
-  EXPECT_EQ(ask(100), at(576));  // Up to 704 with alignment.
+  EXPECT_EQ(ask(100), at(576));
   EXPECT_EQ(ask(1), nullptr);
   EXPECT_EQ(answers_.counters().unforeseen, 2);
-  EXPECT_EQ(answers_.counters().unforeseen_bytes, 101);
+  EXPECT_EQ(answers_.counters().unforeseen_bytes, 1 + 100);
   EXPECT_EQ(answers_.counters().violations, 1);
   answers_.begin_op({});
   EXPECT_EQ(ask(192), at(512));

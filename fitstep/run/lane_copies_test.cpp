@@ -1,4 +1,7 @@
-// One storage of 8 bytes is evicted from the device at 64 to the host at 16 and comes back to 128.
+// One storage of 8 bytes is evicted from the device at 64 to the host at 16 and comes back to 128:
+//
+//   device   | 0 at 64..72 |        | 2 at 128..136 |      so the device has 136 bytes in use,
+//   host             | 1 at 16..24 |                       the host 24
 #include "fitstep/run/lane_copies.h"
 
 #include <gtest/gtest.h>
@@ -41,6 +44,7 @@ class LaneCopiesTest : public testing::Test {
   std::unique_ptr<Arena> lower_ = Arena::make(device_, 24).value();
 };
 
+// A mark counts actions: when those at 0 to 4 have ended, the compute lane is at mark 5.
 TEST_F(LaneCopiesTest, HaveAddressesAndMarksOneBehindThePositions) {
   const Plan plan = there_and_back();
   EXPECT_TRUE(has_copy_lanes(plan));
@@ -60,13 +64,16 @@ TEST_F(LaneCopiesTest, HaveAddressesAndMarksOneBehindThePositions) {
 
 TEST_F(LaneCopiesTest, ATierIsAsLargeAsItsHighestEnd) {
   const Plan plan = there_and_back();
-  EXPECT_EQ(tier_bytes(plan, kDeviceTier), 136);
-  EXPECT_EQ(tier_bytes(plan, kHostTier), 24);
+  EXPECT_EQ(tier_bytes(plan, kDeviceTier), 128 + 8);
+  EXPECT_EQ(tier_bytes(plan, kHostTier), 16 + 8);
   EXPECT_EQ(tier_bytes(plan, TierId(int32_t{2})), 0);
   EXPECT_FALSE(has_copy_lanes(Plan{}));
 }
 
-// The same storage twice by way of the file, at 4096 and behind it.
+// The same storage is written twice to the file, at 4096 and at 8192, and read from there once:
+//
+//   device   | 0 |                      | 3 |
+//   file           | 1 at 4096 |  | 2 at 8192 |
 Plan to_disk_and_back() {
   const StorageId storage(int32_t{0});
   Plan plan;
@@ -89,7 +96,7 @@ Plan to_disk_and_back() {
 TEST_F(LaneCopiesTest, HaveOffsetsInTheFileAndTellItsResidenciesApart) {
   const Plan plan = to_disk_and_back();
   EXPECT_TRUE(has_copy_lanes(plan));
-  EXPECT_EQ(copied_bytes(plan, Lane::DiskWrite), 16);
+  EXPECT_EQ(copied_bytes(plan, Lane::DiskWrite), 2 * 8);
   const Result<LaneCopies> made = lane_copies(plan, {upper_.get()});
   ASSERT_TRUE(made.has_value()) << made.error().message;
   const std::vector<LaneCopy>& writes = made->of(Lane::DiskWrite);
@@ -104,7 +111,7 @@ TEST_F(LaneCopiesTest, HaveOffsetsInTheFileAndTellItsResidenciesApart) {
   EXPECT_EQ(reads[0].target, upper_->base() + 128);
   EXPECT_EQ(reads[0].file_offset_bytes, 8192);
   EXPECT_EQ(reads[0].residency_below, writes[1].residency_below);
-  EXPECT_EQ(file_bytes(*made), 8200);
+  EXPECT_EQ(file_bytes(*made), 8192 + 8);
 }
 
 TEST_F(LaneCopiesTest, AreInACodeBelowTheDeviceAlone) {

@@ -186,15 +186,16 @@ TEST(Reduced, PutsAPackInFrontOfWhatOverwritesTheValue) {
   expect_valid(program, outcome, 2 * kUnit);
 }
 
+// The ops are f, pack, w, d and b, and only b has two forms: 0 reads y, 1 the code.
 TEST(Reduced, KeepsTheFormsThatReadWhatRuns) {
   const Program program = fixed_program();
   const std::vector<OpId> order = order_with_optional(program);
   const Reduced none = reduce(program, order, {});
-  ASSERT_EQ(none.program.ops.size(), 4U);
+  ASSERT_EQ(none.program.ops.size(), 4U);  // Without pack b is the fourth, and only y can be read.
   EXPECT_EQ(none.form_of[3], std::vector<int32_t>{0});
   EXPECT_FALSE(has_optional_ops(none.program));
   const Reduced all = reduce(program, order, optional_ops(program));
-  ASSERT_EQ(all.program.ops.size(), 5U);
+  ASSERT_EQ(all.program.ops.size(), 5U);  // With pack it is the fifth, and reads the code.
   EXPECT_EQ(all.form_of[4], std::vector<int32_t>{1});
   EXPECT_TRUE(validate(all.program).has_value());
 }

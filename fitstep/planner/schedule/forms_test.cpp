@@ -83,6 +83,7 @@ class Forms : public testing::Test {
   Program program_;
 };
 
+// fast 1 s, middle 2 s, default 3 s; `other` has other bits, and `partly` makes no b.
 TEST_F(Forms, ThatDoAllWithEqualBitsComeFastestFirst) {
   const Values values = this->values();
   std::vector<int32_t> forms;
@@ -91,6 +92,7 @@ TEST_F(Forms, ThatDoAllWithEqualBitsComeFastestFirst) {
   EXPECT_TRUE(values.has_alternatives());
 }
 
+// f 1 s, and g in its fast form 1 s.
 TEST_F(Forms, AreTheFastestBeforeAnyLimit) {
   const Values values = this->values();
   const auto schedule = make_schedule(values, keep_all(values));
@@ -99,7 +101,11 @@ TEST_F(Forms, AreTheFastestBeforeAnyLimit) {
   EXPECT_EQ(schedule->op_ps, 2 * kPicosecondsPerSecond);
 }
 
-// a, b and 2, 1 or no units of scratch; f takes 1 s.
+// Of a, b and the scratch of g; of f and g:
+//
+//   fast      1 + 1 + 2 = 4 units    1 + 1 = 2 s
+//   middle    1 + 1 + 1 = 3          1 + 2 = 3
+//   default   1 + 1     = 2          1 + 3 = 4
 TEST_F(Forms, HaveOnePointForEachThatIsWorthIt) {
   const Values values = this->values();
   const auto schedule = make_schedule(values, keep_all(values));
@@ -113,6 +119,7 @@ TEST_F(Forms, HaveOnePointForEachThatIsWorthIt) {
   }
 }
 
+// With 3 units g runs in the middle form, 1 + 2 s. In 1 unit none fits, so it needs the least.
 TEST_F(Forms, FitIntoALimitOrNeedTheLeast) {
   const Values values = this->values();
   auto schedule = make_schedule(values, keep_all(values));
@@ -129,6 +136,7 @@ TEST_F(Forms, FitIntoALimitOrNeedTheLeast) {
   EXPECT_EQ(schedule->op_ps, 3 * kPicosecondsPerSecond);
 }
 
+// 4, 3 and 2 units, as above; a and b alone need 2.
 TEST_F(Forms, OfAPlanAreTheFastestThatFit) {
   for (const char* policy : {"auto", "recompute", "offload", "none"}) {
     EXPECT_EQ(form_at_capacity(4, policy), "fast") << policy;
@@ -138,7 +146,7 @@ TEST_F(Forms, OfAPlanAreTheFastestThatFit) {
   }
 }
 
-// The fast form reads another value beside a, which does not exist yet.
+// The fast form also reads c, which f makes too: a, b, c and 2 of scratch are 5 units.
 TEST_F(Forms, ThatReadWhatIsNotThereAreLeftOut) {
   program_.storages.push_back({.name = "c", .size_bytes = kUnitBytes});
   Form& f = program_.ops[0].forms[0];

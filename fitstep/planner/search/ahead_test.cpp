@@ -17,7 +17,7 @@
 #include "fitstep/planner/search/search.h"
 #include "fitstep/planner/values.h"
 #include "fitstep/program/program.h"
-#include "tests/programs/chain_program.h"
+#include "tests/programs/chain_task.h"
 #include "tests/programs/random_program.h"
 #include "tests/support/expect_plan.h"
 
@@ -76,16 +76,16 @@ TEST(Threads, DoNotChangeTheFrontier) {
   }
 }
 
-class AheadTest : public testing::Test {
+class AheadTest : public ChainTask {
  protected:
+  AheadTest() : ChainTask({.layers = 8, .with_weights = true}) {
+    task_.request.capacity_bytes = int64_t{14} * 64;
+  }
+
   Task task(const std::vector<StorageId>& below) const {
-    const PlanRequest request{.capacity_bytes = int64_t{14} * 64};
-    return {.program = program_,
-            .machine = machine_,
-            .values = values_,
-            .request = request,
-            .homes = make_homes(program_, request, below),
-            .culprits = {}};
+    Task task = task_;
+    task.homes = make_homes(program_, task.request, below);
+    return task;
   }
 
   static std::vector<int64_t> times(const std::vector<Candidate>& candidates) {
@@ -95,16 +95,6 @@ class AheadTest : public testing::Test {
     return found;
   }
 
-  static std::vector<OpId> given_order(const Program& program) {
-    std::vector<OpId> order;
-    order.reserve(program.ops.size());
-    for (size_t i = 0; i < program.ops.size(); ++i) order.emplace_back(i);
-    return order;
-  }
-
-  const Program program_ = chain_program({.layers = 8, .with_weights = true});
-  const Machine machine_ = unit_machine();
-  const Values values_ = Values(program_, given_order(program_));
   const std::vector<StorageId> homes_ = all_homes(program_);
 };
 

@@ -4,37 +4,26 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
-#include "fitstep/machine/machine.h"
-#include "fitstep/planner/candidates.h"
-#include "fitstep/planner/orders.h"
-#include "fitstep/planner/values.h"
-#include "fitstep/program/program.h"
-#include "tests/programs/chain_program.h"
+#include "tests/programs/chain_task.h"
 
 namespace fitstep {
 namespace {
 
-// A ladder from a floor of 1,000 bytes to 2,000 bytes with everything kept.
-class LadderOf : public testing::Test {
+// A ladder from a floor of 1,000 bytes to 2,000 bytes with everything kept: 1000 x 1.04^k.
+//
+//   k         0     1     2   ...   10    11   ...   17    (18)
+//   target  1000  1040  1081  ...  1480  1539  ...  1947   2025 is above 2,000
+//
+// Targets fall, so k has index 17 - k.
+class LadderOf : public ChainTask {
  protected:
-  LadderOf() { task_.floor_bytes = 1000; }
+  LadderOf() : ChainTask({.layers = 3}) { task_.floor_bytes = 1000; }
 
   Ladder ladder(int64_t capacity_bytes, bool may_offload) {
     task_.request.capacity_bytes = capacity_bytes;
     return make_ladder(task_, 2000, may_offload);
   }
-
-  const Program program_ = chain_program({.layers = 3});
-  const Machine machine_ = unit_machine();
-  const Values values_{program_, make_order(program_)};
-  Task task_{.program = program_,
-             .machine = machine_,
-             .values = values_,
-             .request = {},
-             .homes = make_homes(program_, {}),
-             .culprits = {}};
 };
 
 TEST_F(LadderOf, AWholeFrontierGoesDownToTheFloor) {
@@ -42,17 +31,20 @@ TEST_F(LadderOf, AWholeFrontierGoesDownToTheFloor) {
   EXPECT_EQ(all.first, 0U);
   EXPECT_FALSE(all.is_coarse);
   EXPECT_EQ(all.targets.back(), 1000);
-  EXPECT_EQ(all.targets.size(), 18U);  // 1.04^17 < 2 < 1.04^18.
+  EXPECT_EQ(all.targets.size(), 18U);  // k is 0 to 17.
+  EXPECT_EQ(all.targets.front(), 1947);
   for (size_t i = 1; i < all.targets.size(); ++i) {
     EXPECT_LT(all.targets[i], all.targets[i - 1]);
-    EXPECT_LE(all.targets[i - 1] * 100, all.targets[i] * 104 + 200);
+    // Targets are rounded down, so the next one is 1.04 x (this one + a part of a byte) at most.
+    EXPECT_LE(all.targets[i - 1] * 100, (all.targets[i] + 1) * 104);
   }
 }
 
 TEST_F(LadderOf, ACapacityIsATargetWhereCopiesMayBeMade) {
   const Ladder found = ladder(1500, true);
-  EXPECT_EQ(found.targets[found.first], 1500);
-  EXPECT_GT(found.first, 0U);
+  EXPECT_EQ(found.targets.size(), 18U + 1);
+  EXPECT_EQ(found.first, 7U);  // Behind those of k = 17 to 11.
+  EXPECT_EQ(found.targets[7], 1500);
 }
 
 // Recompute alone walks the same targets whatever the capacity is.
@@ -65,12 +57,14 @@ TEST_F(LadderOf, ACapacityChangesNothingForRecomputeAlone) {
 TEST_F(LadderOf, RecomputeBeginsAtTheCapacityWhereTimeIsLimited) {
   task_.request.time_limit_s = 1;
   const Ladder found = ladder(1500, false);
-  EXPECT_LE(found.targets[found.first], 1500);
-  EXPECT_GT(found.targets[found.first - 1], 1500);
+  EXPECT_EQ(found.first, 7U);
+  EXPECT_EQ(found.targets[7], 1480);  // k = 10.
+  EXPECT_EQ(found.targets, ladder(0, false).targets);
 }
 
 TEST_F(LadderOf, ACapacityBelowTheFloorIsNoTarget) {
   const Ladder found = ladder(900, true);
+  EXPECT_EQ(found.targets.size(), 18U);
   EXPECT_EQ(found.targets.back(), 1000);
   EXPECT_EQ(found.first, found.targets.size());
 }

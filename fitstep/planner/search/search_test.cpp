@@ -10,25 +10,18 @@
 
 #include "fitstep/machine/machine.h"
 #include "fitstep/planner/candidates.h"
-#include "fitstep/planner/orders.h"
-#include "fitstep/planner/values.h"
-#include "fitstep/program/program.h"
-#include "tests/programs/chain_program.h"
+#include "tests/programs/chain_task.h"
 
 namespace fitstep {
 namespace {
 
 constexpr int64_t kUnitBytes = 64;
 
-// Six layers: with everything kept 9 units and 14 s. A copy of a unit takes one second each way.
-class SearchOnAChain : public testing::Test {
+// Six layers. With everything kept b6 has a0 to a6 and two gradients: 7 + 2 = 9 units. The ops are
+// load, six f, the loss and six b: 1 + 6 + 1 + 6 = 14 s.
+class SearchOnAChain : public ChainTask {
  protected:
-  SearchOnAChain() {
-    machine_.tiers.resize(2);
-    machine_.links.resize(1);
-    for (Rate* rate : {&machine_.links[0].evict, &machine_.links[0].prefetch}) {
-      rate->alone_bytes_per_s = rate->both_bytes_per_s = kUnitBytes;
-    }
+  SearchOnAChain() : ChainTask({.layers = 6}) {
     task_.floor_bytes = 5 * kUnitBytes;  // a0, which cannot run again, and four for b_i.
   }
 
@@ -42,16 +35,6 @@ class SearchOnAChain : public testing::Test {
     }
     return all;
   }
-
-  const Program program_ = chain_program({.layers = 6});
-  Machine machine_ = unit_machine();
-  const Values values_{program_, make_order(program_)};
-  Task task_{.program = program_,
-             .machine = machine_,
-             .values = values_,
-             .request = {},
-             .homes = make_homes(program_, {}),
-             .culprits = {}};
 };
 
 using Points = std::vector<std::pair<int64_t, int64_t>>;
@@ -60,8 +43,11 @@ TEST_F(SearchOnAChain, KeepsEverythingWhereThatFits) {
   EXPECT_EQ(found("auto", 9), (Points{{9, 14}}));
 }
 
-// Drops one value after another, each for a second more, down to the floor, where most of the
-// forward pass runs again.
+// Ops that run again, by units:
+//
+//   8, 7   1, 2: one or two values are dropped, each recomputed from a kept one
+//   6      3: a0 and a3 are kept. b5 needs a4: f4. b3 needs a2: f1 and f2; then a1 is there for b2
+//   5      10: only a0 is kept. b5 needs a4: f1 to f4; b4, b3 and b2 3, 2 and 1 f
 TEST_F(SearchOnAChain, MakesTheWholeFrontierWithoutACapacity) {
   EXPECT_EQ(found("recompute", 0), (Points{{9, 14}, {8, 15}, {7, 16}, {6, 17}, {5, 24}}));
 }
@@ -70,20 +56,24 @@ TEST_F(SearchOnAChain, OfRecomputeIsTheSameForEveryCapacity) {
   EXPECT_EQ(found("recompute", 6), found("recompute", 0));
 }
 
-// Each copy has a second of ops beside it.
+// Three values have to be away while b6 runs. They leave beside f and come back beside b, each in
+// the second of one op, so no op waits.
 TEST_F(SearchOnAChain, BeginsAtTheCapacityWhereCopiesMayBeMade) {
   EXPECT_EQ(found("offload", 6), (Points{{6, 14}}));
   EXPECT_EQ(found("auto", 6), (Points{{6, 14}}));
 }
 
+// Then the last candidate is the one at the floor.
 TEST_F(SearchOnAChain, FindsNothingBelowTheFloor) {
   EXPECT_EQ(found("recompute", 4).back(), (std::pair<int64_t, int64_t>(5, 24)));
 }
 
+// It may do nothing else, so it has no answer within the capacity.
 TEST_F(SearchOnAChain, OfPolicyNoneKeepsEverything) {
   EXPECT_EQ(found("none", 6), (Points{{9, 14}}));
 }
 
+// With what it has tried first: everything kept.
 TEST_F(SearchOnAChain, EndsAtOnceWhenTheTaskIsStopped) {
   const std::atomic<bool> stop = true;
   task_.stop = &stop;

@@ -51,6 +51,7 @@ end calls 0 storages 6 ops 7
 )");
 }
 
+// Each tier begins at 0 and ends at a multiple of 64: 30 bytes at 64, 100 at 2 x 64.
 TEST(MakeHomes, StacksEachTierByItself) {
   const std::vector<StorageId> below = {kWeight};
   const Homes homes = make_homes(weight_and_moment(), {}, below);
@@ -63,12 +64,14 @@ TEST(MakeHomes, StacksEachTierByItself) {
   EXPECT_TRUE(homes.any_below());
 }
 
+// w takes [0, 100), so m begins at the next multiple of 512 and ends at 542. The host's alignment
+// stays 64.
 TEST(MakeHomes, AlignsTheDeviceAsTheProgramSays) {
   Program program = weight_and_moment();
   program.alignment_bytes = 512;
   const Homes homes = make_homes(program, {});
   EXPECT_EQ(homes.offset_bytes[kMoment.index()], 512);
-  EXPECT_EQ(homes.bottom_bytes, 1024);
+  EXPECT_EQ(homes.bottom_bytes, 2 * 512);
   const std::vector<StorageId> below = {kWeight};
   EXPECT_EQ(make_homes(program, {}, below).host_bottom_bytes, 128);
 }
