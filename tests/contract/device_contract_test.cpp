@@ -1,9 +1,8 @@
-// The contract of every device. Add a new device to devices() in tests/fakes/device_subjects.cpp;
-// it has to pass all tests here.
+// The contract of every device's lanes. Add a new device to devices() in
+// tests/fakes/device_subjects.cpp; it has to pass all tests here and in memory_contract_test.cpp.
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -20,82 +19,8 @@ namespace {
 
 constexpr int64_t kPage = 4096;
 
-class DeviceContract : public testing::TestWithParam<DeviceKind> {
- protected:
-  std::unique_ptr<Subject> subject_ = GetParam().make();
-  Device& device_ = subject_->device();
-};
-
-TEST_P(DeviceContract, HasAName) { EXPECT_EQ(device_.name(), GetParam().device_name); }
-
-TEST_P(DeviceContract, ReservesUsableBytesAlignedToAPage) {
-  for (const int64_t size_bytes : {int64_t{1}, kPage, 3 * kPage + 1}) {
-    const Result<char*> base = device_.reserve(kDeviceTier, size_bytes);
-    ASSERT_TRUE(base.has_value()) << base.error().message;
-    EXPECT_EQ(reinterpret_cast<uintptr_t>(*base) % kPage, 0U);
-    subject_->fill(*base, size_bytes, 'x');
-    EXPECT_EQ(subject_->count(*base, size_bytes, 'x'), size_bytes);
-    device_.release(*base, size_bytes);
-  }
-}
-
-TEST_P(DeviceContract, ReservationsAreApart) {
-  const Result<char*> first = device_.reserve(kDeviceTier, kPage);
-  const Result<char*> second = device_.reserve(kDeviceTier, kPage);
-  ASSERT_TRUE(first.has_value() && second.has_value());
-  subject_->fill(*first, kPage, 'a');
-  subject_->fill(*second, kPage, 'b');
-  EXPECT_EQ(subject_->count(*first, kPage, 'a'), kPage);
-  device_.release(*first, kPage);
-  EXPECT_EQ(subject_->count(*second, kPage, 'b'), kPage);
-  device_.release(*second, kPage);
-}
-
-TEST_P(DeviceContract, MoreThanThereIsIsAnErrorWithTheNumber) {
-  const Result<char*> base = device_.reserve(kDeviceTier, std::numeric_limits<int64_t>::max() / 2);
-  ASSERT_FALSE(base.has_value());
-  EXPECT_NE(base.error().message.find("4611686018427387903"), std::string::npos);
-}
-
-// Every begin and size around a page's ends: the bytes outside stay, those inside can be used
-// again.
-TEST_P(DeviceContract, DiscardTouchesNothingOutside) {
-  constexpr int64_t kAll = 4 * kPage;
-  const Result<char*> base = device_.reserve(kDeviceTier, kAll);
-  ASSERT_TRUE(base.has_value());
-  const std::vector<int64_t> edges = {0, 1, 64, kPage - 1, kPage, kPage + 1, 2 * kPage, kAll};
-  for (const int64_t begin : edges) {
-    for (const int64_t end : edges) {
-      if (end < begin) continue;
-      subject_->fill(*base, kAll, 'x');
-      device_.discard(*base + begin, end - begin);
-      EXPECT_EQ(subject_->count(*base, begin, 'x'), begin) << begin << "-" << end;
-      EXPECT_EQ(subject_->count(*base + end, kAll - end, 'x'), kAll - end) << begin << "-" << end;
-      subject_->fill(*base + begin, end - begin, 'y');
-      EXPECT_EQ(subject_->count(*base + begin, end - begin, 'y'), end - begin);
-    }
-  }
-  device_.release(*base, kAll);
-}
-
-TEST_P(DeviceContract, AnArenaRefusesWhatLiesOutside) {
-  const Result<std::unique_ptr<Arena>> made = Arena::make(subject_->shared(), 1024);
-  ASSERT_TRUE(made.has_value());
-  const Arena& arena = **made;
-  EXPECT_EQ(arena.address(0, 1024).value(), arena.base());
-  EXPECT_EQ(arena.address(1024, 0).value(), arena.base() + 1024);
-  for (const auto& [offset, size] :
-       {std::pair<int64_t, int64_t>{-1, 1},
-        {0, 1025},
-        {1024, 1},
-        {0, -1},
-        {std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::max()}})
-    EXPECT_FALSE(arena.address(offset, size).has_value()) << offset << " + " << size;
-  EXPECT_FALSE(Arena::make(subject_->shared(), 0).has_value());
-}
-
 // Two arenas of four pages, and lanes that send bytes between them.
-class LaneContract : public DeviceContract {
+class LaneContract : public testing::TestWithParam<DeviceKind> {
  protected:
   void SetUp() override {
     upper_ = Arena::make(subject_->shared(), 4 * kPage).value();
@@ -154,6 +79,8 @@ class LaneContract : public DeviceContract {
     return subject_->count(arena.base() + page * kPage, kPage, byte) == kPage;
   }
 
+  std::unique_ptr<Subject> subject_ = GetParam().make();
+  Device& device_ = subject_->device();
   std::unique_ptr<Arena> upper_;
   std::unique_ptr<Arena> lower_;
 };
@@ -380,8 +307,6 @@ TEST_P(LaneContract, AFileGrowsWithThePlansThatUseIt) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, LaneContract, testing::ValuesIn(devices()),
-                         [](const auto& kind) { return kind.param.name; });
-INSTANTIATE_TEST_SUITE_P(Devices, DeviceContract, testing::ValuesIn(devices()),
                          [](const auto& kind) { return kind.param.name; });
 
 }  // namespace

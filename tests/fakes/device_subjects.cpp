@@ -11,6 +11,7 @@
 
 #include "fitstep/run/device.h"
 #include "fitstep/run/disk_file.h"
+#include "fitstep/run/file_memory.h"
 #include "fitstep/run/host_device.h"
 #include "fitstep_cuda/cuda.h"
 #include "fitstep_cuda/cuda_device.h"
@@ -99,6 +100,14 @@ std::vector<DeviceKind> devices() {
     kinds.push_back(
         {calls.name, "cuda", [open = calls.open] { return CudaSubject::make(open()); }});
   }
+  return kinds;
+}
+
+std::vector<DeviceKind> memories() {
+  std::vector<DeviceKind> kinds = devices();
+  kinds.push_back(
+      {"file", "file",
+       [] { return std::make_unique<Subject>(std::make_shared<FileMemory>(temporary_file())); }});
   return kinds;
 }
 

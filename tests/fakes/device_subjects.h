@@ -41,6 +41,9 @@ struct DeviceKind {
 // The CPU, the mock, CUDA lanes on fake streams, and CUDA lanes on a GPU if there is one.
 std::vector<DeviceKind> devices();
 
+// These, and a file, which is memory only: reserved once, and without lanes.
+std::vector<DeviceKind> memories();
+
 struct CallsKind {
   std::string name;
   std::function<std::shared_ptr<cuda::Calls>()> open;
