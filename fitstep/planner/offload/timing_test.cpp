@@ -76,7 +76,7 @@ TEST(TimeOffload, MakesAnOpWaitForItsRoomAndForItsInputs) {
   EXPECT_EQ(ended(timing->ended[2], Lane::Evict), 1);
   EXPECT_EQ(ended(timing->ended[3], Lane::Prefetch), 1);
   EXPECT_EQ(timing->left_at[0], pause_before(2));
-  EXPECT_EQ(timing->left_step[0], 1) << "the first eviction to end in this pause";
+  EXPECT_EQ(timing->left_slot[0], 1) << "the first eviction to end in this pause";
 }
 
 // 6 bytes: n runs beside the copy down. The copy back starts at 5, with n gone.

@@ -210,7 +210,7 @@ TEST_F(InOrderWithAHome, SendsItBelowWhereThereIsNone) {
   EXPECT_EQ(plan.certificate.predicted_ps, (4 + 1 + 1 + 4 + 1 + 4) * kSecond);
   EXPECT_EQ(plan.lane(Lane::Prefetch).size(), 2U);
   EXPECT_EQ(plan.lane(Lane::Evict).size(), 1U);
-  EXPECT_EQ(plan.certificate.moves, "recompute + offload + homes below");
+  EXPECT_EQ(plan.certificate.moves, "recompute + offload + homes off the device");
 }
 
 TEST_F(InOrderWithAHome, CountsItInTheFloorWhereItMayNotLeave) {

@@ -44,8 +44,8 @@ struct Expected {
 
 TEST(Moves, AreThoseOfThePolicyAndTheMachine) {
   for (const Expected& it : std::vector<Expected>{
-           {"auto", "recompute + offload + homes below", "recompute"},
-           {"offload", "offload + homes below", "keep"},
+           {"auto", "recompute + offload + homes off the device", "recompute"},
+           {"offload", "offload + homes off the device", "keep"},
            {"recompute", "recompute", "recompute"},
            {"none", "keep", "keep"},
            {"recompute-sqrt", "recompute", "recompute"},
