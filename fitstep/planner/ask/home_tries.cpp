@@ -8,7 +8,6 @@
 #include "fitstep/plan/plan.h"
 #include "fitstep/planner/ask/placing.h"
 #include "fitstep/planner/ask/question.h"
-#include "fitstep/program/program.h"
 
 namespace fitstep {
 namespace {

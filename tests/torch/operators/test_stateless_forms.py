@@ -4,10 +4,11 @@ results, also where the profile knows the form from elsewhere."""
 import json
 from pathlib import Path
 
-import fitstep
 import pytest
 import torch
 from torch import nn
+
+import fitstep
 
 FORM = "without running statistics"
 
