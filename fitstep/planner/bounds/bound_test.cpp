@@ -13,6 +13,7 @@
 #include "fitstep/planner/values.h"
 #include "fitstep/program/program.h"
 #include "tests/programs/chain_program.h"
+#include "tests/programs/one_span.h"
 #include "tests/support/expect_plan.h"
 
 namespace fitstep {
@@ -45,21 +46,6 @@ TEST(TimeBound, GrowsWhileTheCapacityFalls) {
   }
 }
 
-// Four ops of 1 s: a (4 bytes) idles while `wide` (6 bytes) runs, with room for 8. Two bytes of a
-// leave after op 0 and come back before op 3, on links of 1 byte per second.
-constexpr std::string_view kOneSpan = R"(fitstep program 1
-storage 0 "a" 4 temporary
-storage 1 "wide" 6 temporary
-storage 2 "end" 1 output
-op 0 "a" matmul
-form "default" time 1000000000000 pure writes 0.1
-op 1 "wide" matmul
-form "default" time 1000000000000 writes 1.1
-op 2 "end" matmul
-form "default" time 1000000000000 reads 0.1 writes 2.1
-end calls 0 storages 3 ops 3
-)";
-
 // `f` takes 1 s with 6 bytes of scratch beside its result of 4, or 3 s without.
 TEST(TimeBound, LeavesOutFormsThatHaveNoRoomByThemselves) {
   const Program program = program_of(R"(fitstep program 1
@@ -81,6 +67,8 @@ end calls 0 storages 2 ops 2
             "every op once (any order of ops, moves: recompute)");
 }
 
+// With room for 8, two bytes of `a` leave after op 0 and come back before op 2, on links of 1 byte
+// per second.
 TEST(TimeBound, CountsCopiesOnBothSidesOfACut) {
   const Program program = program_of(kOneSpan);
   const Values values(program, given_order(program));

@@ -23,25 +23,13 @@
 #include "fitstep/planner/bounds/needs.h"
 #include "fitstep/planner/values.h"
 #include "fitstep/program/program.h"
+#include "tests/programs/one_span.h"
 #include "tests/support/expect_plan.h"
 
 namespace fitstep {
 namespace {
 
 constexpr double kSecond = 1e12;
-
-constexpr std::string_view kOneSpan = R"(fitstep program 1
-storage 0 "a" 4 temporary
-storage 1 "wide" 6 temporary
-storage 2 "end" 1 output
-op 0 "a" matmul
-form "default" time 1000000000000 pure writes 0.1
-op 1 "wide" matmul
-form "default" time 1000000000000 writes 1.1
-op 2 "end" matmul
-form "default" time 1000000000000 reads 0.1 writes 2.1
-end calls 0 storages 3 ops 3
-)";
 
 Away away_on_host(int64_t host_bytes = std::numeric_limits<int64_t>::max()) {
   const CopyCost cost{.evict_ps_per_byte = kSecond, .prefetch_ps_per_byte = kSecond};
