@@ -220,7 +220,6 @@ def curve(
         session.settings.progress = show
         maker = Maker(function, find_reach, session, cache, keep_grads=False)
         found = maker.preview(args, {})
-        cache.write()
         variant = found.variants[-1]
         add_homes(found.variants, session)
         planning.set_budget(variant.step.plain_peak_bytes(), cache)

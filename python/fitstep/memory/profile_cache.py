@@ -1,5 +1,9 @@
 """The profile on disk: measured times of operators, copies and codes. There is one JSON file for
-each combination of machine, build of torch, build of fitstep and settings of kernels."""
+each combination of machine, build of torch, build of fitstep and settings of kernels.
+
+Of two processes that measure the same at the same time, the second takes over what the first has
+written. So a budget that one compile names has a plan in the next compile, too.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from filelock import FileLock  # torch requires it.
 
 from .. import _core
 from ..base.ambient import ambient
@@ -26,6 +31,7 @@ if TYPE_CHECKING:
 
 _FORMAT = 4
 _LEAST_BLOCK_BYTES = 1 << 14
+_SECONDS_FOR_LOCK = 5.0  # Then the file stays as it is.
 _SECONDS_BETWEEN_WRITES = 10.0  # For programs that calls make: a write saves the whole profile.
 _CODED_BYTES = 1 << 22  # Pinned bytes that measuring codes on a GPU needs.
 _MOST_BLOCK_BYTES = 1 << 25
@@ -134,8 +140,8 @@ class ProfileCache:
             if not self.device.can_lock(block_bytes):  # Another process may be able to.
                 return known
             self._host_links[of] = known
-            self._write()
-        return known
+            self._share()
+        return self._host_links[of]
 
     def disk_link(self, disk_budget_bytes: int, file: dict[str, Any]) -> str:
         """The measured cost of copies to the disk tier, as text for the planner.
@@ -154,8 +160,8 @@ class ProfileCache:
         if known is None:
             known = _core.measure_disk_link(threads, file, file_bytes, block_bytes)
             self._disk_links[of] = known
-            self._write()
-        return known
+            self._share()
+        return self._disk_links[of]
 
     def codecs(self, piece_bytes: int) -> str:
         """The measured cost of codes (compression), as text for the planner. Measuring takes a
@@ -168,8 +174,8 @@ class ProfileCache:
             if not self.device.can_lock(_CODED_BYTES):
                 return known
             self._codecs[of] = known
-            self._write()
-        return known
+            self._share()
+        return self._codecs[of]
 
     def lower(self, recorder: Any, session: Session) -> Any:
         """The StepProgram of a recording, after measuring its operators in memory that the
@@ -187,28 +193,46 @@ class ProfileCache:
                 todo="replace this operator, which cannot be part of a step, or report it",
             ) from None
 
-    def write(self, *, at_once: bool = True) -> None:
-        """Writes the profile to disk if it is new; without `at_once` at most every 10 s. If the
-        folder is not writable, the next process measures again."""
-        is_time = at_once or time.monotonic() - self._written >= _SECONDS_BETWEEN_WRITES
-        if is_time and self.profile.save() != self._known:
-            self._write()
+    def write(self, *, at_once: bool = True) -> bool:
+        """Writes what is new to disk, of all settings; without `at_once` at most every 10 s. If the
+        folder is not writable, the next process measures again.
 
-    def _write(self) -> None:
-        known = self.profile.save()
-        calls, host_links, disk_links, codecs = self._read()
-        content = {
-            "format": _FORMAT,
-            "calls": {**calls, **known},
-            "host_links": {**host_links, **self._host_links},
-            "disk_links": {**disk_links, **self._disk_links},
-            "codecs": {**codecs, **self._codecs},
-        }
+        Returns whether another process had measured the same operators in between: the profile has
+        its times now, so what was lowered with the old ones must be lowered again.
+        """
+        took_over = [one._write_new(at_once) for one in self._under.values()]  # Each writes.
+        return any(took_over)
+
+    def _write_new(self, at_once: bool) -> bool:
+        is_time = at_once or time.monotonic() - self._written >= _SECONDS_BETWEEN_WRITES
+        return is_time and self.profile.save() != self._known and self._share()
+
+    def _share(self) -> bool:
+        """Adds what is new to the file, and takes over what the file had before. Returns whether
+        that changes what the profile says of an operator."""
+        before = self.profile.save()
+        self._known, self._written = before, time.monotonic()
         with contextlib.suppress(OSError):
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(dir=self.path.parent, suffix=".tmp")
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                json.dump(content, file)
-            os.replace(name, self.path)
-        self._known = known
-        self._written = time.monotonic()
+            with FileLock(self.path.with_suffix(".lock"), timeout=_SECONDS_FOR_LOCK):
+                calls, host_links, disk_links, codecs = self._read()
+                self.profile.load(calls)
+                self._known = self.profile.save()  # Without what it could not read.
+                self._host_links |= host_links
+                self._disk_links |= disk_links
+                self._codecs |= codecs
+                self._write()
+        return any(self._known[call] != measured for call, measured in before.items())
+
+    def _write(self) -> None:
+        content = {
+            "format": _FORMAT,
+            "calls": self._known,
+            "host_links": self._host_links,
+            "disk_links": self._disk_links,
+            "codecs": self._codecs,
+        }
+        handle, name = tempfile.mkstemp(dir=self.path.parent, suffix=".tmp")
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump(content, file)
+        os.replace(name, self.path)

@@ -176,8 +176,13 @@ class Programs:
     def take_up(self, one: Recorded) -> Variant:
         """The variant of a call's new segment, ready to run."""
         variant = self.maker.take_up(one)
-        self.maker.cache.write(at_once=False)
-        made = self.add_in_call(variant, one)
+        if self.maker.cache.write(at_once=False):
+            variant = self.maker.take_up(one)
+        try:
+            made = self.add_in_call(variant, one)
+        except BudgetTooSmall:  # The next compile, with its budget, reads these times.
+            self.maker.cache.write()
+            raise
         if made is variant:
             self._follower.add_known(variant.segment)
         return made

@@ -97,7 +97,6 @@ class Step:
         except BaseException:
             fill_hollow_tensors(ghosts())
             raise
-        self._maker.cache.write()
         previewed = time.perf_counter()
         self.recorded_calls = found.recorded_calls
         self._session.grads_in_use |= found.grads_in_use
