@@ -8,6 +8,7 @@
 #   make test-long   sweeps, sanitizers and the second compiler; not in CI
 #   make lint        everything that formats or checks
 #   make fix         let the tools repair what they can
+#   make docs        the documents as a site under build/site: search, reference, links checked
 #   make bench       measure what the README claims; results under results/
 #   make bench-plan                    measure the planner; needs no torch in the build
 #   make ablation    the planner without each of its parts; some hours
@@ -28,11 +29,15 @@ python := $(shell $(PYTHON) -c 'import sys; print(sys.executable)')
 bin := $(shell $(PYTHON) -c 'import sysconfig; print(sysconfig.get_path("scripts"))')
 setup := doctor
 lint_setup := doctor
+docs_setup :=
+docs_python := $(python)
 else
 python := $(CURDIR)/.venv/bin/python
 bin := $(CURDIR)/.venv/bin
 setup := .venv/ready deps
 lint_setup := $(setup) .venv/lint-ready
+docs_setup := .venv-docs/ready
+docs_python := .venv-docs/bin/python
 endif
 export PATH := $(bin):$(PATH)
 export PYTHONPATH := $(CURDIR)/python
@@ -40,7 +45,7 @@ configure = cmake --preset $(1) -DPython_EXECUTABLE=$(python) $(2) >build/$(1).l
 	|| { cat build/$(1).log; exit 1; }
 build = mkdir -p build && $(call configure,$(1),$(2)) && cmake --build --preset $(1) -j $(JOBS)
 
-.PHONY: demo test test-core test-unit test-asan test-tsan test-long lint fix bench bench-plan ablation \
+.PHONY: demo docs test test-core test-unit test-asan test-tsan test-long lint fix bench bench-plan ablation \
 	bench-verify breadth hunt reproduce gpu-check fuzz deps doctor clean
 
 demo: $(setup)
@@ -75,6 +80,10 @@ lint: $(lint_setup)
 fix: $(lint_setup)
 	mkdir -p build && $(call configure,dev)
 	$(python) tools/lint.py --fix clang-tidy ruff format
+
+docs: $(docs_setup)
+	NO_MKDOCS_2_WARNING=1 $(docs_python) -m mkdocs build -q
+	@echo "open $(CURDIR)/build/site/index.html"
 
 bench: $(setup)
 	$(call build,release,-DFITSTEP_TORCH=ON)
@@ -133,6 +142,12 @@ clean:
 
 .venv/ready: tools/requirements.txt | .venv/bin/python
 	.venv/bin/python -m pip install -q -r $<
+	@touch $@
+
+# The site needs no torch, and its packages stay out of .venv.
+.venv-docs/ready: tools/requirements-docs.txt
+	python3 -m venv .venv-docs
+	.venv-docs/bin/python -m pip install -q -r $<
 	@touch $@
 
 .venv/lint-ready: tools/requirements-lint.txt | .venv/bin/python

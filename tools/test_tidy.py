@@ -167,3 +167,23 @@ def test_a_name_in_a_document_must_exist(
 def test_a_clean_repository_passes(tmp_path: Path) -> None:
     make_repository(tmp_path, {"fitstep/run/a.h": HEADER, "README.md": "See `fitstep/run/a.h`.\n"})
     assert tidy.main([str(tmp_path)]) == 0
+
+
+def test_a_link_to_a_heading_must_find_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = "# A `b()`: c\n\n## Twice\n\n## Twice\n\n```\n# no heading\n```\n"
+    links = "[a](docs/a.md#a-b-c) [b](docs/a.md#twice-1)\n[c](docs/a.md#no-heading) [d](#gone)\n"
+    make_repository(tmp_path, {"docs/a.md": page, "README.md": links})
+    assert tidy.main([str(tmp_path)]) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        "README.md:2: docs/a.md has no heading #no-heading [dead_anchors]",
+        "README.md:2: README.md has no heading #gone [dead_anchors]",
+    ]
+
+
+def test_the_index_lists_every_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pages = {"docs/README.md": "[a](a.md)\n", "docs/a.md": "", "docs/how-to/b.md": ""}
+    make_repository(tmp_path, pages)
+    assert tidy.main([str(tmp_path)]) == 1
+    assert capsys.readouterr().out == ("docs/how-to/b.md: docs/README.md does not list this page\n")

@@ -15,6 +15,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 
+from links import dead_anchors, unlisted
+
 Fault = tuple[int, str]
 Rule = Callable[[PurePosixPath, str], Iterator[Fault]]
 
@@ -359,6 +361,7 @@ def check_file(root: Path, path: PurePosixPath) -> Iterator[str]:
     text = (root / path).read_text(encoding="utf-8")
     found = [(rule.__name__, fault) for rule in RULES for fault in rule(path, text)]
     found += [("stale_names", fault) for fault in stale_names(root, path, text)]
+    found += [("dead_anchors", fault) for fault in dead_anchors(root, path, text)]
     for rule_name, (line, message) in found:
         if (path.as_posix(), rule_name) not in EXCEPTIONS:
             yield f"{path}:{line}: {message} [{rule_name}]"
@@ -368,7 +371,7 @@ def main(arguments: list[str]) -> int:
     root = Path(arguments[0]) if arguments else Path(__file__).resolve().parent.parent
     paths = tracked(root)
     faults = [fault for path in paths for fault in check_file(root, path)]
-    faults += crowded(root, paths)
+    faults += [*crowded(root, paths), *unlisted(root, paths)]
     print("\n".join(faults) if faults else "tidy: nothing found")
     return 1 if faults else 0
 

@@ -53,9 +53,9 @@ def compile(  # noqa: A001 - the word that PyTorch's users know.
     host_codes: bool = False,
     cuda_graph: bool = False,
 ) -> Step:
-    """Makes a training step that fits into a memory budget, with plain PyTorch's bits.
+    """Makes a training step for a memory budget, with PyTorch's bits; an error changes nothing.
 
-    Args (docs/reference/settings.md says when to change which):
+    Args:
         function: one training step, as for plain PyTorch. fitstep finds the model and the optimizer
             in its closure, globals and attributes. The step detaches the tensors that it returns.
         example: the positional arguments of one call, as a tuple; a single argument needs no tuple.
@@ -81,7 +81,7 @@ def compile(  # noqa: A001 - the word that PyTorch's users know.
         disk_codes, host_codes: compress copies to the disk or host, without loss, where it pays.
         cuda_graph: launch the step as one CUDA graph where possible; counts inputs twice.
 
-    Raises (nothing has changed then):
+    Raises:
         SettingError, BudgetError: an argument is not possible; names what is.
         CaptureError: fitstep cannot record the step; says where and what to write instead.
         BudgetTooSmall: no plan was found; names the smallest budget with a plan, and the floor.
