@@ -50,6 +50,7 @@ build = mkdir -p build && $(call configure,$(1),$(2)) && cmake --build --preset 
 
 demo: $(setup)
 	$(call build,release,-DFITSTEP_TORCH=ON)
+	$(python) tools/link_tree.py
 	$(python) examples/demo.py
 
 test: $(setup)

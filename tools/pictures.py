@@ -228,10 +228,16 @@ def draw_lanes() -> None:
             x, y = left + start * step, 12 + lane * row
             picture.box(x + 1, y, 1.5 * step - 2, 30, "again")
             picture.text(x + 0.75 * step, y + 20, name, "small mid on")
-    for start, end in [((2, 0), (2, 1)), ((9.5, 2), (10, 0)), ((11, 2), (11, 0))]:
-        x1, y1 = left + start[0] * step, 12 + start[1] * row + (32 if start[1] == 0 else 0)
-        x2, y2 = left + end[0] * step, 12 + end[1] * row + (0 if end[1] else 32)
-        picture.line([(x1 + 2, y1), (x2 + 2, y2)], "arrow", tip=True)
+    for (x1, lane1), (x2, lane2) in [
+        ((2.0, 0), (2.0, 1)),
+        ((9.5, 2), (10.0, 0)),
+        ((11.0, 2), (11.0, 0)),
+    ]:
+        y1, y2 = (
+            12 + lane1 * row + (32 if lane1 == 0 else 0),
+            12 + lane2 * row + (0 if lane2 else 32),
+        )
+        picture.line([(left + x1 * step + 2, y1), (left + x2 * step + 2, y2)], "arrow", tip=True)
     y = 12 + 3 * row + 12
     picture.line([(left + 5 * step, y), (left + 8 * step, y)], "arrow")
     words = "a0 and a1 are away: 2 bytes less at the peak"
