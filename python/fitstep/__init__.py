@@ -12,7 +12,7 @@ plan, and returns a step that runs by this plan. If `compile` raises, it has cha
 it. Most trainings need `budget` alone.
 """
 
-from .api import Curve, CurvePoint, compile, curve  # noqa: A004
+from .api import compile, curve, fits, step  # noqa: A004
 from .errors import (
     AuditError,
     BudgetError,
@@ -25,6 +25,8 @@ from .errors import (
     StepFailed,
 )
 from .follow.pure import declare_pure
+from .questions.curve import Curve, CurvePoint
+from .questions.fits import Fits
 from .steps.report import Report
 from .steps.step import Step
 
@@ -36,6 +38,7 @@ __all__ = [
     "Curve",
     "CurvePoint",
     "DiskError",
+    "Fits",
     "FitstepError",
     "PlanFileError",
     "Report",
@@ -45,5 +48,7 @@ __all__ = [
     "compile",
     "curve",
     "declare_pure",
+    "fits",
+    "step",
 ]
 __version__ = "0.1.0"

@@ -39,7 +39,7 @@ def test_a_setting_that_cannot_be_meant_is_named(name: str, value: Any, allowed:
     assert same(before, job.state())
 
 
-@pytest.mark.parametrize("budget", [10**30, "1000000TiB", 0, "-1GiB", 1.5])
+@pytest.mark.parametrize("budget", [10**30, "1000000TiB", 0, "-1GiB", 15.5])
 def test_a_budget_that_no_machine_has_is_refused(budget: Any) -> None:
     job = Job()
     with pytest.raises(fitstep.BudgetError, match="budget="):

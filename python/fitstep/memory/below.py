@@ -22,7 +22,7 @@ import torch
 
 from .. import _core
 from ..errors import BudgetError, DiskError, SettingError
-from .budget import written
+from .budget import Budget, is_same, written
 from .settings import Settings
 
 _SWITCHES = {"disk_checksums": True, "disk_codes": True, "host_codes": False, "cuda_graph": False}
@@ -213,9 +213,9 @@ def _check_switches(given: Settings, of: Settings) -> None:
 
 
 def _check_one(
-    name: str, given: int | str | None, of_session: int | str | None, of_session_bytes: int
+    name: str, given: Budget | None, of_session: Budget | None, of_session_bytes: int
 ) -> None:
-    if given is None or given == of_session:
+    if given is None or (of_session is not None and is_same(name, given, of_session)):
         return
     asked = written(name, given)
     if asked.bytes and asked.bytes == of_session_bytes:

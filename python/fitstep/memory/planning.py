@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -21,6 +21,14 @@ from .planned import Planned, external_bytes_of
 from .settings import Settings
 
 _SAVE_ANEW = "call compile without plan=, and save the new plan with step.plan.save(path)"
+
+
+class Least(NamedTuple):
+    """What is known about the smallest budget of some programs."""
+
+    floor_bytes: int  # Proven: no budget below it works.
+    least_found_bytes: int | None  # The smallest for which plans were found.
+    culprits: list[str]  # The ops that set the floor, as in BudgetTooSmall.
 
 
 class Planning:
@@ -141,9 +149,9 @@ class Planning:
             ),
         )
 
-    def take_least(self, planned: list[Planned]) -> tuple[int, int]:
-        """Sets the budget to the smallest that has plans for these programs. Returns the floor and
-        this budget in bytes, the same numbers as in BudgetTooSmall."""
+    def take_least(self, planned: list[Planned]) -> Least:
+        """Sets the budget to the smallest that has plans for these programs, and returns it with
+        the floor: the same numbers as in BudgetTooSmall."""
         question, nothing = self._question(external_bytes_of(planned)), 1
         question.may_grow, question.budget_bytes = False, nothing
         here = self.below.machine()  # For a budget of 1 byte no tier is measured.
@@ -151,12 +159,12 @@ class Planning:
         for one in planned:
             question.add(one.step, one.policy, None)
         answer = question.answer()
-        floor = least = nothing
+        found = Least(nothing, nothing, [])
         if isinstance(answer, _core.Refusal):
-            floor = answer.floor_budget_bytes
-            least = answer.least_budget_bytes or floor
-        self.take_budget(least)
-        return floor, least
+            culprits = [describe(planned[answer.binding].step, one) for one in answer.culprits]
+            found = Least(answer.floor_budget_bytes, answer.least_budget_bytes, culprits)
+        self.take_budget(found.least_found_bytes or found.floor_bytes)
+        return found
 
     def frontier(self, one: Planned) -> list[_core.Plan]:
         """Plans of one program for all budgets. REQUIRES: no arena is open."""

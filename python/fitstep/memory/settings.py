@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
 from .. import _core
 from ..errors import SettingError
-from .budget import written
+from .budget import Budget, Size, budgets_on, check_budgets
 
 _MOST_EFFORT = 1_000_000
 
@@ -20,13 +20,13 @@ _MOST_EFFORT = 1_000_000
 class Settings:
     """The settings of one session. Raises BudgetError or SettingError for a wrong one."""
 
-    budget: int | str | None
+    budget: Budget | None  # A dict only before on().
     policy: str = "auto"
     seed: int = 1
     effort: int = 8
     progress: Callable[[str, float], None] | None = None
-    host_budget: int | str | None = None
-    disk_budget: int | str | None = None
+    host_budget: Size | None = None
+    disk_budget: Size | None = None
     disk_dir: str | os.PathLike[str] | None = None
     disk_checksums: bool = True
     disk_codes: bool = True
@@ -34,19 +34,27 @@ class Settings:
     cuda_graph: bool = False
 
     def __post_init__(self) -> None:
-        written("budget", self.budget)
-        written("host_budget", self.host_budget)
-        written("disk_budget", self.disk_budget)
+        check_budgets(self.budget, self.host_budget, self.disk_budget)
         check_path("disk_dir", self.disk_dir, "the path of a folder")
         check_switch("disk_checksums", self.disk_checksums)
         check_switch("disk_codes", self.disk_codes)
         check_switch("host_codes", self.host_codes)
         check_switch("cuda_graph", self.cuda_graph)
-        if self.disk_dir is not None and self.disk_budget is None:
+        if self.disk_dir is not None and not self._has_disk():
             raise SettingError("disk_dir", self.disk_dir, "None without disk_budget=")
         check_choice("policy", self.policy, tuple(_core.policy_names()))
         check_int("seed", self.seed, 0, 2**64 - 1)
         check_int("effort", self.effort, 1, _MOST_EFFORT)
+
+    def _has_disk(self) -> bool:
+        of_all = self.budget if isinstance(self.budget, Mapping) else {}
+        return self.disk_budget is not None or "disk" in of_all
+
+    def on(self, device: torch.device) -> Settings:
+        """These settings for a step on `device`: a budget that is a dict becomes the budgets of the
+        device, the host and the disk. Raises BudgetError if it names another device."""
+        found = budgets_on(device, self.budget, self.host_budget, self.disk_budget)
+        return replace(self, budget=found.device, host_budget=found.host, disk_budget=found.disk)
 
 
 def check_int(name: str, value: object, least: int, most: int) -> None:

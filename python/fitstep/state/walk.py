@@ -44,6 +44,7 @@ from fitstep.state.unshaped import UNSHAPED, hooks_of
 
 MAX_NODES = 300_000
 _ATTRIBUTES, _SLOTS = forms.AttributesForm(), forms.SlotsForm()
+_STEPS = (("fitstep.steps.step", "Step"), ("fitstep.steps.first_call", "FirstCallStep"))
 _CONTAINERS = frozenset((list, dict, set, deque))
 
 
@@ -147,7 +148,7 @@ class Walk:
         for of, visit in once:
             if issubclass(kind, of):
                 return visit, True
-        if kind.__module__ == "fitstep.steps.step" and kind.__name__ == "Step":
+        if (kind.__module__, kind.__name__) in _STEPS:
             return Walk._visit_step, True
         is_numpys = (kind.__module__ or "").startswith("numpy.random") and kind.__name__ in NUMPYS
         return Walk._visit_generator if is_numpys else Walk._visit_object, True

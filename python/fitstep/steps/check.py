@@ -12,6 +12,7 @@ import contextlib
 import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -44,16 +45,19 @@ class CheckResult:
         return text
 
 
-def run_check(step: Callable[..., Any], programs: Programs, steps: int, args: Any) -> CheckResult:
+def run_check(
+    step: Callable[..., Any], programs: Programs, steps: int, args: Any, kwargs: dict[str, Any]
+) -> CheckResult:
     """Raises FitstepError with the first tensor or result that differs."""
     if steps < 1:
         raise FitstepError(f"check(steps={steps}) compares nothing", todo="pass steps=1 or more")
     args = args if isinstance(args, tuple) else (args,)
     _check_memory(programs)
-    with _kept(programs, args) as again:
-        ours = dict(_train(step, args, steps, programs))
+    with _kept(programs, args, kwargs) as again:
+        ours = dict(_train(partial(step, *args, **kwargs), steps, programs))
         again()
-        plain = dict(_train(programs.maker.function, args, steps, programs))
+        plain_step = partial(programs.maker.function, *args, **kwargs)
+        plain = dict(_train(plain_step, steps, programs))
     # A compiled step drops gradients; the updated parameters show whether they were equal.
     for what in [*plain, *(what for what in ours if what not in plain)]:
         if plain.get(what) != ours.get(what) and not (what not in ours and ".grad after" in what):
@@ -95,9 +99,11 @@ def _available_bytes() -> int | None:
 
 
 @contextlib.contextmanager
-def _kept(programs: Programs, args: tuple[Any, ...]) -> Iterator[Callable[[], None]]:
+def _kept(
+    programs: Programs, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Iterator[Callable[[], None]]:
     """Yields a function that puts all state back; calls this function at the end, too."""
-    reach, given = programs.maker.find_reach(), tensors_in(args, {})
+    reach, given = programs.maker.find_reach(), tensors_in(args, kwargs)
     undo = Undo(reach, given)
     tensors = [*(place.tensor for place in reach.unique()), *given]
     saved = [(tensor, tensor.detach().clone()) for tensor in tensors]
@@ -114,13 +120,11 @@ def _kept(programs: Programs, args: tuple[Any, ...]) -> Iterator[Callable[[], No
         put_back()
 
 
-def _train(
-    function: Callable[..., Any], args: tuple[Any, ...], steps: int, programs: Programs
-) -> list[tuple[str, str]]:
+def _train(function: Callable[[], Any], steps: int, programs: Programs) -> list[tuple[str, str]]:
     """(name, hash of its bytes) of all results, and of all tensors after each step."""
     found = []
     for i in range(steps):
-        result = function(*args)
+        result = function()
         for k, leaf in enumerate(tree_flatten(result)[0]):
             found.append((f"what step {i + 1} returned ({k})", _digest(leaf)))
         state = torch.default_generator.get_state()

@@ -46,6 +46,7 @@ class Step:
         follower = self._following.core
         self._programs = Programs(maker, session, most_variants, self.audits, follower)
         self.example: tuple[Any, ...] = ()
+        self._example_kwargs: dict[str, Any] = {}
         self.recorded_calls = 0
         self.compile_seconds: dict[str, float] = {}
         functools.update_wrapper(self, maker.function, updated=())
@@ -56,7 +57,7 @@ class Step:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         """Returns itself; for a method, the copied object's method, which is not compiled."""
-        function = self._maker.function
+        function = self.function
         if not isinstance(function, types.MethodType):
             return self
         warnings.warn(
@@ -68,11 +69,10 @@ class Step:
 
     def __getattr__(self, name: str) -> Any:
         """Attributes of the step function, for example a counter `train_step.calls`."""
-        if name in ("_maker", "__wrapped__") or name not in getattr(
-            self._maker.function, "__dict__", ()
-        ):
+        function = vars(self).get("__wrapped__")
+        if name not in getattr(function, "__dict__", ()):
             raise AttributeError(f"a compiled step has no attribute {name!r}", name=name, obj=self)
-        return getattr(self._maker.function, name)
+        return getattr(function, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         function = self.__dict__.get("__wrapped__")
@@ -87,13 +87,15 @@ class Step:
 
     # -- making variants ---------------------------------------------------------------------
 
-    def prepare(self, args: tuple[Any, ...], plan: Any = None) -> None:
+    def prepare(
+        self, args: tuple[Any, ...], plan: Any = None, kwargs: dict[str, Any] | None = None
+    ) -> None:
         """Previews the function, and plans all variants that its first calls need. Raises before
         any user state has changed."""
         began = time.perf_counter()
-        self.example = args
+        self.example, self._example_kwargs = args, kwargs or {}
         try:
-            found = self._maker.preview(args, {})
+            found = self._maker.preview(args, self._example_kwargs)
         except BaseException:
             fill_hollow_tensors(ghosts())
             raise
@@ -214,13 +216,15 @@ class Step:
     def check(self, steps: int = 3, *, example: Any = None) -> Any:
         """Runs `steps` steps by fitstep and by plain PyTorch, and compares all bits.
 
-        `example`: the arguments as a tuple; None: those of compile. Model and optimizer are as
-        before afterwards. Returns a CheckResult, which prints what was compared. Raises
-        FitstepError if a bit differs, or if plain PyTorch has too little memory.
+        `example`: the arguments as a tuple; None: those that the step was compiled with. Model and
+        optimizer are as before afterwards. Returns a CheckResult, which prints what was compared.
+        Raises FitstepError if a bit differs, or if plain PyTorch has too little memory.
         """
         from .check import run_check
 
-        return run_check(self, self._programs, steps, self.example if example is None else example)
+        if example is None:
+            return run_check(self, self._programs, steps, self.example, self._example_kwargs)
+        return run_check(self, self._programs, steps, example, {})
 
     def close(self) -> None:
         """Frees the step's memory. The tensors of model and optimizer keep theirs and stay usable;

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from fitstep.api import _reach_finder
 from fitstep.follow.maker import Maker
 from fitstep.memory.session import Session
 from fitstep.memory.settings import Settings
+from fitstep.steps.subject import Subject
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from fitstep import _core
@@ -65,7 +65,7 @@ class UnmeasuredCache:
 def steady_step(function: Callable[..., Any], example: tuple[Any, ...]) -> Any:
     """The program of the step that follows the first one, as fitstep's own StepProgram."""
     session = Session(Settings("100%"))
-    find_reach = _reach_finder(function, None, None)
+    find_reach = Subject(function, None, None).find_reach
     cache: Any = UnmeasuredCache()
     maker = Maker(function, find_reach, session, cache, keep_grads=False)
     return maker.preview(example, {}).variants[-1].step

@@ -1,0 +1,54 @@
+"""A step about which something is asked: its programs, measured, in a session without an arena."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from .. import _core
+from ..errors import not_prepared
+from ..follow.maker import Maker
+from ..memory.planned import Planned
+from ..memory.planning import Planning
+from ..memory.profile_cache import ProfileCache
+from ..memory.seen_memory import fill_hollow_tensors
+from ..memory.session import Session
+from ..steps.making import Making
+from ..steps.programs import add_homes
+from ..steps.sessions import ghosts
+
+Show = Callable[[str, float], None] | None
+
+
+@dataclass(eq=False)
+class Asked:
+    """The programs of a step's first calls, as `compile` would plan them."""
+
+    planning: Planning
+    programs: list[Planned]  # The last is that of the steady step.
+    plain_peak_bytes: int  # What plain PyTorch needs for the largest of them.
+
+    @classmethod
+    def of(cls, making: Making, args: tuple[Any, ...], show: Show) -> Asked:
+        """Previews the step, measures its operators, and puts everything back. Raises CaptureError,
+        BudgetError, DiskError, and what the step function raises."""
+        _, device = making.subject.look(args, {})
+        session = Session(making.settings.on(device), device)
+        cache = ProfileCache(device)
+        cache.progress = session.settings.progress = show
+        maker = Maker(
+            making.subject.function, making.subject.find_reach, session, cache, making.keep_grads
+        )
+        try:
+            variants = maker.preview(args, {}).variants
+        except _core.CoreError as error:
+            raise not_prepared(error) from None
+        except BaseException:
+            fill_hollow_tensors(ghosts())
+            raise
+        add_homes(variants, session)
+        peak_bytes = max(variant.step.plain_peak_bytes() for variant in variants)
+        session.planning.set_budget(peak_bytes, cache)
+        programs = [Planned.of(variant.step, session.settings) for variant in variants]
+        return cls(session.planning, programs, peak_bytes)

@@ -1,0 +1,74 @@
+"""`fitstep.fits`: whether a budget is enough for a step, and what would be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .. import _core
+from ..base.describe import counted
+from ..errors import BudgetTooSmall
+from .asked import Asked
+
+_SHOWN = 3  # Culprits in the text; `culprits` has all.
+
+
+@dataclass(frozen=True)
+class Fits:
+    """Whether a step fits into a budget: `bool(fits)`, and `print(fits)` for the reasons."""
+
+    fits: bool  # Whether a plan was found, so that `compile` with this budget has one, too.
+    budget_bytes: int  # The budget that was asked for.
+    floor_bytes: int  # Proven: no budget below this works.
+    least_found_bytes: int | None  # The smallest budget for which a plan was found, if any was.
+    plain_peak_bytes: int  # What plain PyTorch needs.
+    predicted_s: float | None  # Seconds of one step within the budget; None if it does not fit.
+    recomputed_ops: int | None  # Runs of ops beyond the first in one step; None as above.
+    culprits: tuple[str, ...]  # The ops that set the floor, largest first, with file and line.
+    seconds: float  # How long the question took, with measuring operators.
+
+    def __bool__(self) -> bool:
+        return self.fits
+
+    def __str__(self) -> str:
+        size = _core.format_bytes
+        share = self.budget_bytes / max(self.plain_peak_bytes, 1)
+        of_plain = f"({share:.0%} of the plain peak {size(self.plain_peak_bytes)})"
+        if self.fits:
+            first = f"fits in {size(self.budget_bytes)} {of_plain}: predicted "
+            first += f"{(self.predicted_s or 0) * 1e3:.3g} ms per step, "
+            first += f"{counted(self.recomputed_ops or 0, 'recompute')}"
+        else:
+            first = f"does not fit in {size(self.budget_bytes)} {of_plain}"
+        least = "no plan was found for any budget that was tried"
+        if self.least_found_bytes is not None:
+            least = f"smallest budget with a plan {size(self.least_found_bytes)}"
+        lines = [first, f"{least}; none can have one below {size(self.floor_bytes)}"]
+        if self.culprits:
+            lines.append("most is needed at the same time by")
+            lines += [f"  {line}" for line in self.culprits[:_SHOWN]]
+        return "\n".join([*lines, f"asked in {self.seconds:.1f} s; nothing was changed"])
+
+
+def verdict(asked: Asked, looks_for_least: bool = True) -> Fits:
+    """Plans all programs for the session's budget. Without `looks_for_least` a budget that fits is
+    called the least found, which saves a search."""
+    planning = asked.planning
+    mark = planning.places.mark()
+    try:
+        plans = planning.plan(asked.programs, replan=False)
+    except BudgetTooSmall as error:
+        planning.places.back_to(mark)
+        return Fits(
+            False, error.budget_bytes, error.floor_bytes, error.least_found_bytes,
+            asked.plain_peak_bytes, None, None, error.culprits, 0.0,
+        )  # fmt: skip
+    budget_bytes, steady = planning.budget_bytes, plans[-1]
+    certificate = steady.plan.certificate()
+    planning.places.back_to(mark)
+    found = planning.take_least(asked.programs)
+    known = [n for n in (found.least_found_bytes, budget_bytes) if n is not None]
+    return Fits(
+        True, budget_bytes, found.floor_bytes, min(known), asked.plain_peak_bytes,
+        certificate["predicted_s"], steady.plan.run_counts(steady.step)[1],
+        tuple(found.culprits), 0.0,
+    )  # fmt: skip

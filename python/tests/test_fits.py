@@ -1,0 +1,147 @@
+"""fitstep.fits: what compile would say, without training and without a trace."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import pytest
+import torch
+from api_models import Job, same
+from torch import Tensor, nn
+
+import fitstep
+from fitstep import _core
+
+
+class Deep:
+    """A chain whose activations need most, so that less than the plain peak is enough."""
+
+    def __init__(self) -> None:
+        torch.manual_seed(5)
+        layers = [part for _ in range(6) for part in (nn.Linear(32, 32), nn.GELU())]
+        self.model = nn.Sequential(*layers)
+        self.optimizer = torch.optim.AdamW(self.model.parameters())
+        self.scheduler = torch.optim.lr_scheduler.LambdaLR(self.optimizer, lambda i: 0.9**i)
+        self.calls = 0
+        self.x = torch.randn(256, 32)
+
+    def step(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        self.optimizer.zero_grad()
+        loss = self.model(x).square().mean() + torch.rand(()) * 0
+        loss.backward()
+        self.optimizer.step()
+        self.scheduler.step()
+        return loss
+
+
+def test_fits_says_what_compile_does_above_and_below_the_least_budget() -> None:
+    job = Deep()
+    found = fitstep.fits(job.step, job.x, 0.5, effort=1)
+    assert found and found.fits
+    assert found.floor_bytes <= (found.least_found_bytes or 0) <= found.budget_bytes
+    assert found.predicted_s is not None and found.predicted_s > 0
+    least = found.least_found_bytes or 0
+    at_least = fitstep.fits(job.step, job.x, least, effort=1)
+    assert at_least
+    below = fitstep.fits(job.step, job.x, found.floor_bytes - 1, effort=1)
+    assert not below
+    assert (below.predicted_s, below.recomputed_ops) == (None, None)
+    assert (below.floor_bytes, below.least_found_bytes) == (found.floor_bytes, least)
+    with pytest.raises(fitstep.BudgetTooSmall) as refused:
+        fitstep.compile(job.step, job.x, budget=found.floor_bytes - 1, effort=1)
+    assert refused.value.floor_bytes == below.floor_bytes
+    assert refused.value.least_found_bytes == least
+    assert refused.value.culprits == below.culprits
+    fitstep.compile(job.step, job.x, budget=least, effort=1).close()
+
+
+def test_the_text_names_the_budgets_and_the_ops_that_need_most() -> None:
+    job = Deep()
+    text = str(fitstep.fits(job.step, job.x, 4096, effort=1))
+    assert "does not fit in 4.00 KiB" in text
+    assert "smallest budget with a plan" in text
+    assert "test_fits.py" in text
+    assert "nothing was changed" in text
+    assert "fits in" in str(fitstep.fits(job.step, job.x, 0.5, effort=1))
+
+
+def test_fits_changes_nothing_and_holds_nothing() -> None:
+    job = Deep()
+    params = [p.detach().clone() for p in job.model.parameters()]
+    rng, rates = torch.get_rng_state(), job.scheduler.get_last_lr()
+    addresses = [p.data_ptr() for p in job.model.parameters()]
+    for budget in (0.5, 4096):
+        fitstep.fits(job.step, job.x, budget, effort=1)
+    assert all(map(torch.equal, params, job.model.parameters()))
+    assert addresses == [p.data_ptr() for p in job.model.parameters()]
+    assert not job.optimizer.state
+    assert all(p.grad is None for p in job.model.parameters())
+    assert torch.equal(torch.get_rng_state(), rng)
+    assert job.calls == 0
+    assert job.scheduler.get_last_lr() == rates and job.scheduler.last_epoch == 0
+    gc.collect()
+    hollow = [t for t in gc.get_objects() if type(t) is Tensor and _core.has_storage(t)]
+    assert not any(_core.is_hollow(t) for t in hollow)
+
+
+def test_training_after_fits_has_plain_pytorchs_bits() -> None:
+    job, plain = Job(), Job()
+    torch.manual_seed(4)
+    for _ in range(2):
+        plain.step(plain.x, plain.y)
+    torch.manual_seed(4)
+    fitstep.fits(job.step, (job.x, job.y), "2MiB", effort=1)
+    step = fitstep.compile(job.step, (job.x, job.y), budget="2MiB", effort=1)
+    for _ in range(2):
+        assert fitstep.fits(job.step, (job.x, job.y), "2MiB", effort=1)  # Beside an open arena.
+        step(job.x, job.y)
+    step.close()
+    assert same(job.state(), plain.state())
+
+
+def test_a_compiled_or_decorated_step_stands_for_its_function() -> None:
+    job = Job()
+    step = fitstep.compile(job.step, budget="2MiB", effort=1)
+    assert fitstep.fits(step, (job.x, job.y), "2MiB", effort=1)
+    assert "first call" in repr(step)
+    assert fitstep.curve(step, (job.x, job.y), effort=1).points
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"budget": "lots"}, fitstep.BudgetError),
+        ({"budget": {0: "1GiB"}}, fitstep.BudgetError),
+        ({"budget": "1GiB", "policy": "best"}, fitstep.SettingError),
+        ({"budget": "1GiB", "disk_dir": "/nowhere"}, fitstep.SettingError),
+        ({"budget": "1GiB", "seconds": 3}, TypeError),
+    ],
+)
+def test_wrong_arguments_are_refused(options: dict[str, Any], error: type[Exception]) -> None:
+    job = Job()
+    with pytest.raises(error):
+        fitstep.fits(job.step, (job.x, job.y), **options)
+
+
+def test_a_step_that_raises_leaves_no_hollow_tensor() -> None:
+    job, left = Job(), []
+
+    def step(x: Tensor) -> None:
+        left.append(job.model(x))
+        raise ValueError("no labels")
+
+    with pytest.raises(ValueError, match="no labels"):
+        fitstep.fits(step, job.x, "2MiB", effort=1)
+    assert not any(_core.is_hollow(tensor) for tensor in left)
+
+
+def test_more_than_the_plain_peak_and_other_memory_count() -> None:
+    job = Deep()
+    alone = fitstep.fits(job.step, job.x, 1 << 30, effort=1)
+    assert alone and alone.recomputed_ops == 0
+    beside = fitstep.fits(job.step, job.x, 4096, host_budget="1GiB", effort=1)
+    assert beside.floor_bytes < alone.floor_bytes
+    kept = fitstep.fits(job.step, job.x, 1 << 30, keep_grads=True, effort=1)
+    assert kept.floor_bytes >= alone.floor_bytes
