@@ -128,7 +128,7 @@ int64_t peak_bytes(const Program& program, bool with_external) {
   return most(live_bytes(program, with_external));
 }
 
-int64_t plain_peak_bytes(const Program& program) {
+std::vector<int64_t> plain_bytes(const Program& program) {
   std::vector<Interval> held;
   held.reserve(program.storages.size());
   for (const Storage& storage : program.storages) {
@@ -136,8 +136,10 @@ int64_t plain_peak_bytes(const Program& program) {
     const bool is_tensor = storage.kind != StorageKind::Generator;
     held.push_back(is_tensor ? storage.recorded : Interval{});
   }
-  return most(held_bytes(program, held));
+  return held_bytes(program, held);
 }
+
+int64_t plain_peak_bytes(const Program& program) { return most(plain_bytes(program)); }
 
 int64_t scratch_bytes(const Form& form) {
   std::vector<Request> scratch;

@@ -25,7 +25,11 @@ std::vector<int64_t> live_bytes(const Program& program, bool with_external);
 // The largest number of live_bytes().
 int64_t peak_bytes(const Program& program, bool with_external);
 
-// Most bytes that plain PyTorch holds at one tick, by recorded births and deaths, scratch included.
+// Most bytes that plain PyTorch holds during each op, by recorded births and deaths, scratch and
+// external storages included.
+std::vector<int64_t> plain_bytes(const Program& program);
+
+// The largest number of plain_bytes().
 int64_t plain_peak_bytes(const Program& program);
 
 // The scratch of a form: the most bytes, outputs left out, that its kernels hold at once.

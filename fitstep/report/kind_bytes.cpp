@@ -24,8 +24,27 @@ std::vector<char> find_gradients(const Program& program) {
   return is_gradient;
 }
 
-// By storage.
-std::vector<ByteKind> kinds_of(const Program& program) {
+}  // namespace
+
+const char* to_string(ByteKind kind) {
+  switch (kind) {
+    case ByteKind::Weights:
+      return "weights";
+    case ByteKind::WeightGradients:
+      return "weight_gradients";
+    case ByteKind::States:
+      return "states";
+    case ByteKind::Maps:
+      return "maps";
+    case ByteKind::MapGradients:
+      return "map_gradients";
+    case ByteKind::Workspace:
+      return "workspace";
+  }
+  return "";
+}
+
+std::vector<ByteKind> byte_kinds(const Program& program) {
   const std::vector<char> is_gradient = find_gradients(program);
   std::vector<ByteKind> kinds(program.storages.size(), ByteKind::Maps);
   std::vector<char> is_known(program.storages.size(), 0);
@@ -54,29 +73,9 @@ std::vector<ByteKind> kinds_of(const Program& program) {
   return kinds;
 }
 
-}  // namespace
-
-const char* to_string(ByteKind kind) {
-  switch (kind) {
-    case ByteKind::Weights:
-      return "weights";
-    case ByteKind::WeightGradients:
-      return "weight_gradients";
-    case ByteKind::States:
-      return "states";
-    case ByteKind::Maps:
-      return "maps";
-    case ByteKind::MapGradients:
-      return "map_gradients";
-    case ByteKind::Workspace:
-      return "workspace";
-  }
-  return "";
-}
-
 std::vector<KindBytes> bytes_by_kind(const Program& program, const Plan& plan,
                                      const Timeline& timeline) {
-  const std::vector<ByteKind> kinds = kinds_of(program);
+  const std::vector<ByteKind> kinds = byte_kinds(program);
   const size_t count = plan.lane(Lane::Compute).size();
   std::vector<KindBytes> bytes(count + 1, KindBytes{});
   for (const DeviceLife& life : device_lives(program, plan, timeline)) {

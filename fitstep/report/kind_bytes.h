@@ -22,6 +22,9 @@ enum class ByteKind { Weights, WeightGradients, States, Maps, MapGradients, Work
 inline constexpr int kByteKinds = 6;
 const char* to_string(ByteKind kind);
 
+// By storage. What an update reads beside parameters and states is a gradient of a weight.
+std::vector<ByteKind> byte_kinds(const Program& program);
+
 using KindBytes = std::array<int64_t, kByteKinds>;  // Indexed by ByteKind.
 
 // By position of the compute lane.

@@ -40,6 +40,7 @@ PYBIND11_MODULE(_core, module) {
   bind_following(module);
   bind_tensors(module);
   bind_planning(module);
+  bind_report(module);
   bind_running(module);
 }
 

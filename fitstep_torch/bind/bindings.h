@@ -15,6 +15,7 @@ void bind_entered(py::module_& module);    // Watch
 void bind_following(py::module_& module);  // Follower, Segment
 void bind_tensors(py::module_& module);    // Questions about a tensor and its memory
 void bind_planning(py::module_& module);   // Plan, make_plan, make_frontier, bytes
+void bind_report(py::module_& module);     // What pictures of a plan show
 void bind_running(py::module_& module);    // Homes, Variant
 
 // The values of the local variables of a running function; unset variables are left out.
