@@ -2,6 +2,7 @@
 #
 #   make demo        train two models in 100 %, 60 % and 40 % of their memory (release build)
 #   make test        build with warnings as errors, all C++ and Python tests
+#   make module      build the Python module alone
 #   make test-core   the core alone, without torch
 #   make test-unit   its unit tests, without the sweeps over many programs
 #   make test-asan, make test-tsan     the core under sanitizers
@@ -16,10 +17,13 @@
 #   make bench-verify                  corrupt plans and count what the verifier says
 #   make gpu-check   all that only a GPU can show, in eight minutes; without one it says so
 #   make fuzz        ten minutes of libFuzzer on the readers; needs clang (FUZZ_SECONDS, FUZZ_CXX)
+#   make wheel       a wheel for this Python and torch in dist/; make try-wheel tests it
 #   make deps        fill .deps with the C++ libraries (no root needed)
 #
-# PYTHON=/some/python3 make ...  uses that interpreter's torch (2.11 to 2.13), installs nothing and
-# needs no network; what is missing there is named in one error.
+# TORCH=2.15.0 make ...  uses that torch (2.11 to 2.15) in an environment and build folders of its
+# own: .venv-2.15.0, build/dev-2.15.0. From 2.14 on pip may take a CUDA build: 5 GB, no GPU needed.
+# PYTHON=/some/python3 make ...  uses that interpreter's torch, installs nothing and needs no
+# network; what is missing there is named in one error.
 
 JOBS ?= 2
 FUZZ_CXX ?= clang++
@@ -29,24 +33,30 @@ python := $(shell $(PYTHON) -c 'import sys; print(sys.executable)')
 bin := $(shell $(PYTHON) -c 'import sysconfig; print(sysconfig.get_path("scripts"))')
 setup := doctor
 lint_setup := doctor
+wheel_setup :=
 docs_setup :=
 docs_python := $(python)
 else
-python := $(CURDIR)/.venv/bin/python
-bin := $(CURDIR)/.venv/bin
-setup := .venv/ready deps
-lint_setup := $(setup) .venv/lint-ready
+beside := $(if $(TORCH),-$(TORCH))
+venv := .venv$(beside)
+python := $(CURDIR)/$(venv)/bin/python
+bin := $(CURDIR)/$(venv)/bin
+setup := $(venv)/ready deps
+lint_setup := $(setup) $(venv)/lint-ready
+wheel_setup := $(venv)/wheel-ready
 docs_setup := .venv-docs/ready
 docs_python := .venv-docs/bin/python
 endif
+export FITSTEP_BESIDE := $(beside)
 export PATH := $(bin):$(PATH)
 export PYTHONPATH := $(CURDIR)/python
-configure = cmake --preset $(1) -DPython_EXECUTABLE=$(python) $(2) >build/$(1).log 2>&1 \
-	|| { cat build/$(1).log; exit 1; }
+log = build/$(1)$(beside).log
+configure = cmake --preset $(1) -DPython_EXECUTABLE=$(python) $(2) >$(log) 2>&1 \
+	|| { cat $(log); exit 1; }
 build = mkdir -p build && $(call configure,$(1),$(2)) && cmake --build --preset $(1) -j $(JOBS)
 
-.PHONY: demo docs test test-core test-unit test-asan test-tsan test-long lint fix bench bench-plan ablation \
-	bench-verify breadth hunt reproduce gpu-check fuzz deps doctor clean
+.PHONY: demo docs test module test-core test-unit test-asan test-tsan test-long lint fix bench bench-plan ablation \
+	bench-verify breadth hunt reproduce gpu-check fuzz wheel try-wheel deps doctor clean
 
 demo: $(setup)
 	$(call build,release,-DFITSTEP_TORCH=ON)
@@ -57,6 +67,10 @@ test: $(setup)
 	$(call build,dev,-DFITSTEP_TORCH=ON)
 	ctest --preset dev
 	OMP_WAIT_POLICY=passive $(python) -m pytest -q -n $(JOBS) --dist loadgroup
+
+# The Python module alone, warnings as errors.
+module: $(setup)
+	$(call build,dev,-DFITSTEP_TORCH=ON) --target in_tree
 
 test-core: $(setup)
 	$(call build,core) && ctest --preset core
@@ -128,6 +142,14 @@ fuzz: $(setup)
 	cmake --build --preset fuzz -j $(JOBS)
 	FUZZ_CXX=$(FUZZ_CXX) tools/fuzz.sh
 
+# For this torch alone: `make wheel TORCH=2.15.0` makes another one beside it in dist/.
+wheel: $(setup) $(wheel_setup)
+	$(python) tools/wheel.py
+
+# With pip, but without compiler or CMake: WHEEL=dist/fitstep-....whl make try-wheel.
+try-wheel: $(setup)
+	$(python) tools/try_wheel.py $(WHEEL)
+
 deps:
 	@tools/deps.sh
 
@@ -136,13 +158,15 @@ doctor:
 	@$(python) tools/doctor.py $(filter test demo bench lint,$(MAKECMDGOALS))
 
 clean:
-	rm -rf build python/fitstep/_core*.so
+	rm -rf build python/fitstep/_built
 
-.venv/bin/python:
-	python3 -m venv .venv
+$(venv)/bin/python:
+	python3 -m venv $(venv)
 
-.venv/ready: tools/requirements.txt | .venv/bin/python
-	.venv/bin/python -m pip install -q -r $<
+# With TORCH=... all versions but torch's own are those of the file.
+$(venv)/ready: tools/requirements.txt | $(venv)/bin/python
+	sed -e '$(if $(TORCH),s/^torch==.*/torch==$(TORCH)/)' $< >$(venv)/requirements.txt
+	$(python) -m pip install -q -r $(venv)/requirements.txt
 	@touch $@
 
 # The site needs no torch, and its packages stay out of .venv.
@@ -151,6 +175,10 @@ clean:
 	.venv-docs/bin/python -m pip install -q -r $<
 	@touch $@
 
-.venv/lint-ready: tools/requirements-lint.txt | .venv/bin/python
-	.venv/bin/python -m pip install -q -r $<
+$(venv)/lint-ready: tools/requirements-lint.txt | $(venv)/bin/python
+	$(python) -m pip install -q -r $<
+	@touch $@
+
+$(venv)/wheel-ready: tools/requirements-wheel.txt | $(venv)/bin/python
+	$(python) -m pip install -q -r $<
 	@touch $@

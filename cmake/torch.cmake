@@ -6,7 +6,14 @@ elseif(NOT DEFINED Python_EXECUTABLE)
   find_package(Python 3.10 COMPONENTS Interpreter)
 endif()
 
-if(NOT "${FITSTEP_TORCH_OF}" STREQUAL "${Python_EXECUTABLE}" OR NOT FITSTEP_TORCH_FACTS)
+# Asked anew when another torch lies where the last one lay.
+list(GET FITSTEP_TORCH_FACTS 0 torch_dir)
+set(torch_of "${Python_EXECUTABLE}")
+if(EXISTS "${torch_dir}/version.py")
+  file(SHA256 "${torch_dir}/version.py" version_hash)
+  string(APPEND torch_of " ${version_hash}")
+endif()
+if(NOT "${FITSTEP_TORCH_OF}" STREQUAL "${torch_of}" OR NOT FITSTEP_TORCH_FACTS)
   execute_process(
     COMMAND ${Python_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tools/torch_facts.py
     OUTPUT_VARIABLE facts ERROR_VARIABLE failure RESULT_VARIABLE status
@@ -18,13 +25,17 @@ if(NOT "${FITSTEP_TORCH_OF}" STREQUAL "${Python_EXECUTABLE}" OR NOT FITSTEP_TORC
     message(STATUS "No torch in '${Python_EXECUTABLE}': only the core is built")
     return()
   endif()
-  set(FITSTEP_TORCH_OF ${Python_EXECUTABLE} CACHE INTERNAL "")
+  list(GET facts 0 torch_dir)
+  file(SHA256 "${torch_dir}/version.py" version_hash)
+  set(FITSTEP_TORCH_OF "${Python_EXECUTABLE} ${version_hash}" CACHE INTERNAL "")
   set(FITSTEP_TORCH_FACTS ${facts} CACHE INTERNAL "")
 endif()
 list(GET FITSTEP_TORCH_FACTS 0 torch_dir)
 list(GET FITSTEP_TORCH_FACTS 1 torch_abi)
 list(GET FITSTEP_TORCH_FACTS 2 python_include)
 list(GET FITSTEP_TORCH_FACTS 3 module_suffix)
+file(STRINGS ${torch_dir}/version.py torch_version REGEX "^__version__ = ")
+string(REGEX MATCH "[0-9]+\\.[0-9]+[0-9a-z.+]*" torch_version "${torch_version}")
 
 file(GLOB torch_sources CONFIGURE_DEPENDS fitstep_torch/*/*.cpp)
 list(FILTER torch_sources EXCLUDE REGEX "_test\\.cpp$")
@@ -37,7 +48,7 @@ set_target_properties(_core PROPERTIES
   PREFIX "" SUFFIX ${module_suffix}
   BUILD_RPATH ${torch_dir}/lib
   # An installed module is loaded after `import torch`, which has loaded these libraries already.
-  INSTALL_RPATH "$ORIGIN/../torch/lib")
+  INSTALL_RPATH "$ORIGIN/../../../torch/lib")
 target_include_directories(_core SYSTEM BEFORE PRIVATE
   ${torch_dir}/include ${torch_dir}/include/torch/csrc/api/include ${python_include}
   ${PROJECT_SOURCE_DIR}/.deps/usr/include)
@@ -60,16 +71,18 @@ target_link_libraries(_core PRIVATE
 
 include(cmake/torch_cuda.cmake)
 
+# In the tree each build of torch has a folder of its own; several presets share it. A wheel is for
+# all patch releases (python/fitstep/versions.py).
+set(modules_dir ${PROJECT_SOURCE_DIR}/python/fitstep/_built/${torch_version})
+string(REGEX MATCH "^[0-9]+\\.[0-9]+" torch_minor "${torch_version}")
 if(SKBUILD)
-  install(TARGETS _core LIBRARY DESTINATION fitstep)
+  install(TARGETS _core LIBRARY DESTINATION fitstep/_built/${torch_minor})
 else()
-  # `python/` is importable as it lies there. Several presets share that place: each build puts its
-  # own module there.
   add_custom_target(in_tree ALL
     # By a rename: a process that runs keeps the file that it has mapped.
-    COMMAND ${CMAKE_COMMAND} -E copy $<TARGET_FILE:_core>
-      ${PROJECT_SOURCE_DIR}/python/fitstep/_core.new
-    COMMAND ${CMAKE_COMMAND} -E rename ${PROJECT_SOURCE_DIR}/python/fitstep/_core.new
-      ${PROJECT_SOURCE_DIR}/python/fitstep/$<TARGET_FILE_NAME:_core>
+    COMMAND ${CMAKE_COMMAND} -E make_directory ${modules_dir}
+    COMMAND ${CMAKE_COMMAND} -E copy $<TARGET_FILE:_core> ${modules_dir}/_core.new
+    COMMAND ${CMAKE_COMMAND} -E rename ${modules_dir}/_core.new
+      ${modules_dir}/$<TARGET_FILE_NAME:_core>
     DEPENDS _core)
 endif()

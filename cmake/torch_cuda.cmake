@@ -64,7 +64,7 @@ add_library(_cuda MODULE fitstep_torch_cuda/bindings.cpp fitstep_torch_cuda/gpu_
   fitstep_torch_cuda/pack_operators.cpp ${launch})
 set_target_properties(_cuda PROPERTIES
   PREFIX "" SUFFIX ${module_suffix}
-  BUILD_RPATH ${torch_dir}/lib INSTALL_RPATH "$ORIGIN/../torch/lib")
+  BUILD_RPATH ${torch_dir}/lib INSTALL_RPATH "$ORIGIN/../../../torch/lib")
 target_include_directories(_cuda SYSTEM BEFORE PRIVATE ${python_include})
 target_compile_definitions(_cuda PRIVATE TORCH_EXTENSION_NAME=_cuda TORCH_API_INCLUDE_EXTENSION_H)
 target_link_libraries(_cuda PRIVATE fitstep_torch_cuda
@@ -73,11 +73,11 @@ if(torch_has_cuda)
   target_link_libraries(_cuda PRIVATE
     ${torch_dir}/lib/libtorch_cuda.so ${torch_dir}/lib/libc10_cuda.so)
   if(SKBUILD)
-    install(TARGETS _cuda LIBRARY DESTINATION fitstep)
+    install(TARGETS _cuda LIBRARY DESTINATION fitstep/_built/${torch_minor})
   else()
     add_custom_target(cuda_in_tree ALL
-      COMMAND ${CMAKE_COMMAND} -E copy_if_different
-        $<TARGET_FILE:_cuda> ${PROJECT_SOURCE_DIR}/python/fitstep/
+      COMMAND ${CMAKE_COMMAND} -E make_directory ${modules_dir}
+      COMMAND ${CMAKE_COMMAND} -E copy_if_different $<TARGET_FILE:_cuda> ${modules_dir}/
       DEPENDS _cuda)
   endif()
 endif()

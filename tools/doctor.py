@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -17,10 +18,12 @@ import sysconfig
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 DEPS = ROOT / ".deps" / "usr"
-TORCH_VERSIONS = ((2, 11), (2, 13))  # First and last that fitstep is tested with.
+# What depends on torch's version. `import fitstep` would ask for the module that is not built yet.
+VERSIONS: dict[str, Any] = runpy.run_path(str(ROOT / "python" / "fitstep" / "versions.py"))
 # What each command needs besides torch and the build tools. Tests that need more than this (such
 # as transformers) say so and are skipped without it.
 MODULES = {
@@ -50,13 +53,6 @@ def version_of(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in found.group().split(".")) if found else ()
 
 
-def torch_fault(version: str) -> str | None:
-    first, last = TORCH_VERSIONS
-    if first <= version_of(version)[:2] <= last:
-        return None
-    return f"torch {version} is not among {first[0]}.{first[1]} to {last[0]}.{last[1]}"
-
-
 def check_python() -> list[str]:
     faults = []
     if sys.version_info < (3, 10):  # noqa: UP036  (it is what we are here to say)
@@ -69,11 +65,21 @@ def check_python() -> list[str]:
 
 
 def check_torch() -> list[str]:
+    """Says of a newer torch than the tested ones only that it is one; a step tries it first."""
+    oldest = VERSIONS["text_of"](VERSIONS["OLDEST"])
     try:
-        fault = torch_fault(str(importlib.import_module("torch").__version__))
+        torch = importlib.import_module("torch")
+        importlib.import_module("torch.utils._pytree")
     except ImportError as error:
-        fault = f"torch 2.11 to 2.13 ({error})"
-    return [fault] if fault else []
+        return [f"torch {oldest} or newer ({error})"]
+    version = str(torch.__version__)
+    if fault := VERSIONS["too_old"](version):
+        return [fault]
+    if missing := VERSIONS["missing_names"](torch):
+        return [f"a torch with {', '.join(missing)}, which torch {version} does not have"]
+    if VERSIONS["is_untested"](version):
+        print(VERSIONS["untested"](version), file=sys.stderr)
+    return []
 
 
 def check_modules(names: set[str]) -> list[str]:

@@ -16,10 +16,12 @@ import tempfile
 import time
 from pathlib import Path
 
+from fitstep_kit.builds import build_folder
+
 from benchmarks.output import ROOT, Row, arguments, save, show
 from benchmarks.planner.layout_cases import CASES, SMALL, Rows
 
-COMMAND = ROOT / "build" / "release" / "fitstep"
+COMMAND = build_folder("release") / "fitstep"
 PUBLISHED = ROOT.parent / "shared" / "data" / "dsa"
 TIME_LIMIT_S = 10.0
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.output import ROOT
+from fitstep_kit.builds import build_folder
 
-COMMAND = ROOT / "build" / "release" / "fitstep"
+COMMAND = build_folder("release") / "fitstep"
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,11 @@ import re
 import subprocess
 import sys
 
-from benchmarks.output import ROOT, Row, arguments, save
+from fitstep_kit.builds import build_folder
 
-COMMAND = ROOT / "build" / "core" / "property_test"
+from benchmarks.output import Row, arguments, save
+
+COMMAND = build_folder("core") / "property_test"
 FILTER = "--gtest_filter=CorruptionCount.*"
 COLUMNS = ("corruptions", "harmful", "reported", "strict", "harmless", "not_seen_harmful")
 LINE = re.compile(r"(\w+(?: \w+)*) +" + r" +".join([r"(\d+)"] * len(COLUMNS)) + r" +(.*)")

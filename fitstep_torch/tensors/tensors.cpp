@@ -4,6 +4,8 @@
 #include <ATen/core/List.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include "fitstep_torch/tensors/torch_versions.h"
+
 namespace fitstep::torch_side {
 namespace {
 
@@ -61,16 +63,6 @@ at::Tensor bytes_over(const c10::Storage& storage) {
       storage,
       {.sizes = {static_cast<int64_t>(storage.nbytes())}, .strides = {1}, .dtype = at::kByte});
 }
-
-namespace {
-
-template <typename Slot>  // torch 2.11 has no such function.
-bool is_forgotten(const Slot& slot) {
-  if constexpr (requires { slot.has_unique_reference(); }) return slot.has_unique_reference();
-  return false;
-}
-
-}  // namespace
 
 int64_t holders_of(const at::Tensor& tensor) {
   const c10::Storage& storage = tensor.storage();

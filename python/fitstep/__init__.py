@@ -12,6 +12,10 @@ plan, and returns a step that runs by this plan. If `compile` raises, it has cha
 it. Most trainings need `budget` alone.
 """
 
+from .versions import add_modules
+
+add_modules(__path__)  # Before all that imports `_core`. Raises ImportError for another torch.
+
 from .api import compile, curve, fits, step  # noqa: A004
 from .errors import (
     AuditError,

@@ -56,7 +56,7 @@ def _processor() -> str:
     return platform.processor()
 
 
-def _build() -> tuple[int, int]:
+def build() -> tuple[int, int]:
     """Size and time of fitstep's own module: measured facts hold for this build only."""
     file = os.stat(_core.__file__)
     return file.st_size, file.st_mtime_ns
@@ -84,7 +84,7 @@ class ProfileCache:
             str(part)
             for part in (
                 _FORMAT,
-                _build(),
+                build(),
                 _processor(),
                 torch.__version__,
                 torch.__config__.show(),

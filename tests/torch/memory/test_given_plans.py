@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from fitstep_kit.builds import build_folder
 from torch import nn
 
 import fitstep
 
-COMMAND = Path(__file__).resolve().parents[3] / "build" / "dev" / "fitstep"
+COMMAND = build_folder("dev") / "fitstep"
 
 
 class Job:

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 import torch
+from fitstep_kit.builds import build_folder
 
 ROOT = Path(__file__).resolve().parents[3]
-BUILD = ROOT / "build" / "dev"
+BUILD = build_folder("dev")
 STAND_IN = BUILD / "gpu_stand_in.so"
 
 

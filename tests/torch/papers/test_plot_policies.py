@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fitstep_kit.builds import build_folder
 from matplotlib.figure import Figure
 
 from benchmarks.output import ROOT
@@ -25,7 +26,7 @@ def figures(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
         save(figure, *args, **options)
 
     monkeypatch.setattr(Figure, "savefig", keep)
-    monkeypatch.setattr(plan_cli, "COMMAND", ROOT / "build" / "dev" / "fitstep")
+    monkeypatch.setattr(plan_cli, "COMMAND", build_folder("dev") / "fitstep")
     return saved
 
 
