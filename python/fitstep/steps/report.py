@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import html
 import json
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import InitVar, asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .. import _core
 from ..base.describe import counted
+from ..errors import FitstepError
+from ..pictures.page import as_frame
+from ..pictures.snapshot import save_memory_snapshot
+from .pages import chosen, html_of, pictured_of
 
 if TYPE_CHECKING:
     from ..follow.variants import Variant
     from ..memory.session import Session
+    from ..pictures.picture import Pictured
     from .programs import Programs
 
 _CODED_LINES = 5
@@ -92,7 +98,8 @@ class VariantReport:
 
 @dataclass
 class Report:
-    """What `step.report()` returns. `print` it, or call `to_json()`."""
+    """What `step.report()` returns. `print` it, draw it by `to_html(path)`, or call `to_json()`. In
+    a notebook, a cell that ends with it shows the page."""
 
     budget_bytes: int
     plain_peak_bytes: int  # What plain PyTorch needs.
@@ -120,9 +127,50 @@ class Report:
     audit_s: float  # Seconds that audits took beside these calls.
     audit_left_out: str  # Why the last audit that was due was skipped; "" if it was not.
     variants: list[VariantReport] = field(default_factory=list)
+    pictured: InitVar[Sequence[Pictured]] = ()  # The programs and plans, for pictures.
+
+    def __post_init__(self, pictured: Sequence[Pictured]) -> None:
+        self._pictured = list(pictured)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_pictured": []}  # Plans stay in the process that trains.
 
     def to_json(self) -> str:
+        """All numbers, as JSON."""
         return json.dumps(asdict(self), indent=2)
+
+    def to_html(self, path: str | Path, *, curve: Any = None) -> None:
+        """Writes the report as one HTML file with charts, which needs no network.
+
+        `curve`: what `fitstep.curve` returned for this step; its plans are drawn beside this one.
+        Raises FitstepError if the package bokeh is missing or the step has no program, OSError if
+        the file cannot be written.
+        """
+        page = html_of(self, self._pictured, curve)
+        Path(path).write_text(page, encoding="utf-8")
+
+    def save_memory_snapshot(self, path: str | Path, variant: int | None = None) -> None:
+        """Writes the plan in the form of `torch.cuda.memory._dump_snapshot`, for
+        https://pytorch.org/memory_viz. All of it is predicted.
+
+        `variant`: a place in `variants`; None: the program that ran most. Raises FitstepError if
+        there is none, OSError if the file cannot be written.
+        """
+        save_memory_snapshot(path, chosen(self, self._pictured, variant))
+
+    def save_trace(self, path: str | Path, variant: int | None = None) -> None:
+        """Writes the simulated step as a trace for https://ui.perfetto.dev: one track for each
+        lane, and the bytes on the device. Arguments and errors as of `save_memory_snapshot`."""
+        text = chosen(self, self._pictured, variant).trace()
+        Path(path).write_text(text, encoding="utf-8")
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: the page in a frame, or the text where it cannot be drawn."""
+        try:
+            return as_frame(html_of(self, self._pictured))
+        except FitstepError as error:
+            note = "\n".join(str(part) for part in error.args)
+            return f"<pre>{html.escape(str(self))}\n\n{html.escape(note)}</pre>"
 
     def __str__(self) -> str:
         size = _core.format_bytes
@@ -316,4 +364,5 @@ def make_report(programs: Programs) -> Report:
         audit_s=audits.seconds,
         audit_left_out=audits.why_not,
         variants=reports,
+        pictured=pictured_of(programs.variants, planning),
     )
