@@ -10,6 +10,7 @@
 #   make lint        everything that formats or checks
 #   make fix         let the tools repair what they can
 #   make docs        the documents as a site under build/site: search, reference, links checked
+#   make notebook    run examples/first_steps.ipynb in a kernel, and keep what it printed
 #   make bench       measure what the README claims; results under results/
 #   make bench-plan                    measure the planner; needs no torch in the build
 #   make ablation    the planner without each of its parts; some hours
@@ -36,6 +37,7 @@ lint_setup := doctor
 wheel_setup :=
 docs_setup :=
 docs_python := $(python)
+notebook_setup :=
 else
 beside := $(if $(TORCH),-$(TORCH))
 venv := .venv$(beside)
@@ -46,6 +48,7 @@ lint_setup := $(setup) $(venv)/lint-ready
 wheel_setup := $(venv)/wheel-ready
 docs_setup := .venv-docs/ready
 docs_python := .venv-docs/bin/python
+notebook_setup := $(venv)/notebook-ready
 endif
 export FITSTEP_BESIDE := $(beside)
 export PATH := $(bin):$(PATH)
@@ -55,7 +58,7 @@ configure = cmake --preset $(1) -DPython_EXECUTABLE=$(python) $(2) >$(log) 2>&1 
 	|| { cat $(log); exit 1; }
 build = mkdir -p build && $(call configure,$(1),$(2)) && cmake --build --preset $(1) -j $(JOBS)
 
-.PHONY: demo docs test module test-core test-unit test-asan test-tsan test-long lint fix bench bench-plan ablation \
+.PHONY: demo docs notebook test module test-core test-unit test-asan test-tsan test-long lint fix bench bench-plan ablation \
 	bench-verify breadth hunt reproduce gpu-check fuzz wheel try-wheel deps doctor clean
 
 demo: $(setup)
@@ -99,6 +102,10 @@ fix: $(lint_setup)
 docs: $(docs_setup)
 	NO_MKDOCS_2_WARNING=1 $(docs_python) -m mkdocs build -q
 	@echo "open $(CURDIR)/build/site/index.html"
+
+notebook: $(setup) $(notebook_setup)
+	$(call build,release,-DFITSTEP_TORCH=ON)
+	$(python) -m fitstep_kit.notebook examples/first_steps.ipynb
 
 bench: $(setup)
 	$(call build,release,-DFITSTEP_TORCH=ON)
@@ -176,6 +183,10 @@ $(venv)/ready: tools/requirements.txt | $(venv)/bin/python
 	@touch $@
 
 $(venv)/lint-ready: tools/requirements-lint.txt | $(venv)/bin/python
+	$(python) -m pip install -q -r $<
+	@touch $@
+
+$(venv)/notebook-ready: tools/requirements-notebook.txt | $(venv)/bin/python
 	$(python) -m pip install -q -r $<
 	@touch $@
 

@@ -58,7 +58,9 @@ def navigation(index: str) -> list[dict[str, Any]]:
     for part in re.split(r"^## ", index, flags=re.MULTILINE)[1:]:
         title, _, body = part.partition("\n")
         links = re.findall(r"^- \[([^\]]*)\]\(([^)#]+)\)", body, re.MULTILINE)
-        nav.append({title: [{text: page_of(f"docs/{path}")} for text, path in links]})
+        pages = [(text, page_of(f"docs/{path}")) for text, path in links]
+        if entries := [{text: page} for text, page in pages if page]:
+            nav.append({title: entries})
     return nav
 
 

@@ -3,13 +3,15 @@
     python -m fitstep_kit.pages        # writes what the examples print into README.md and docs/
 
 The ```python blocks of a page run in order, as one script. A ```text block that follows a python
-block shows what it prints. A page in docs/how-to/ starts with the first block of the tutorial.
+block shows what it prints. A page in docs/how-to/ starts with the first block of the tutorial. The
+code cells of a notebook run in the same way; `make notebook` writes their output.
 """
 
 from __future__ import annotations
 
 import contextlib
 import io
+import json
 import os
 import re
 import tempfile
@@ -24,6 +26,7 @@ import torch
 ROOT = Path(__file__).resolve().parents[2]
 TUTORIAL = ROOT / "docs" / "tutorial.md"
 PAGES = [ROOT / "README.md", TUTORIAL, *sorted((ROOT / "docs" / "how-to").glob("*.md"))]
+NOTEBOOK = ROOT / "examples" / "first_steps.ipynb"
 SCRIPT = "train.py"  # What messages call the script of a page.
 COLUMNS = 98
 
@@ -62,9 +65,21 @@ def examples_in(text: str) -> list[Example]:
     return [Example(found["code"], found["shown"]) for found in _BLOCK.finditer(text)]
 
 
+def cells_in(text: str) -> list[Example]:
+    """The code cells of a notebook, with what they printed."""
+    found = []
+    for cell in json.loads(text)["cells"]:
+        if cell["cell_type"] == "code":
+            prints = [one["text"] for one in cell["outputs"] if one["output_type"] == "stream"]
+            shown = "".join(line for text in prints for line in text)
+            found.append(Example("".join(cell["source"]) + "\n", shown or None))
+    return found
+
+
 def run(page: Path) -> list[Example]:
     """The examples of the page, run in a folder of their own by one thread."""
-    examples = examples_in(page.read_text(encoding="utf-8"))
+    text = page.read_text(encoding="utf-8")
+    examples = cells_in(text) if page.suffix == ".ipynb" else examples_in(text)
     first = [] if page.parent.name != "how-to" else examples_in(TUTORIAL.read_text("utf-8"))[:1]
     script = types.ModuleType("train")
     line = 0
