@@ -9,6 +9,7 @@ A process follows one step at a time.
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
 import sys
@@ -244,13 +245,31 @@ class Following:
 
     # -- what Python does beside operators ----------------------------------------------------
 
-    def _enter_optimizer(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
+    def _enter_optimizer(self, optimizer: Any, args: Any, kwargs: Any) -> Any:
+        """A hook of PyTorch; returns the arguments with which `optimizer.step` is called."""
         if current() is not self:
-            return
+            return None
         self.core.set_region(self._regions)
-        self._regions += 1
         if not any(optimizer is one for one in self.stepped):
             self.stepped.append(optimizer)
+        leave = functools.partial(self._outside_region, self._regions)
+        self._regions += 1
+        closure = kwargs.get("closure")
+        kwargs = kwargs if closure is None else {**kwargs, "closure": leave(closure)}
+        return (*args[:1], *(one and leave(one) for one in args[1:2]), *args[2:]), kwargs
+
+    def _outside_region(self, region: int, closure: Callable[[], _T]) -> Callable[[], _T]:
+        """A closure of `optimizer.step`: what it calls is no update, and may be recomputed."""
+
+        def call() -> _T:
+            self.core.set_region(-1)
+            try:
+                return closure()
+            finally:
+                if current() is self:
+                    self.core.set_region(region)
+
+        return call
 
     def _leave_optimizer(self, _optimizer: Any, _args: Any, _kwargs: Any) -> None:
         if current() is self:
