@@ -5,6 +5,7 @@ from __future__ import annotations
 import dis
 import functools
 import types
+from collections.abc import Callable
 
 
 def names_in(code: types.CodeType) -> list[str]:
@@ -21,24 +22,34 @@ def names_in(code: types.CodeType) -> list[str]:
 
 def imports_in(code: types.CodeType) -> list[str]:
     """The names of modules that the code imports when it runs."""
-    found = {i.argval: None for i in dis.get_instructions(code) if i.opname == "IMPORT_NAME"}
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            found.update(dict.fromkeys(imports_in(constant)))
-    return list(found)
+    return _in_all(code, lambda one: _own_names(one)[0])
 
 
 def globals_in(code: types.CodeType) -> list[str]:
     """The names that the code uses as globals; names_in() has attributes, too."""
-    found = dict.fromkeys(
-        one.argval
-        for one in dis.get_instructions(code)
-        if "GLOBAL" in one.opname or one.opname.endswith("_NAME")
-    )
+    return _in_all(code, lambda one: _own_names(one)[1])
+
+
+def _in_all(code: types.CodeType, names: Callable[[types.CodeType], tuple[str, ...]]) -> list[str]:
+    """What `names` gives for a code object and for code nested in it, once each, in order."""
+    found = dict.fromkeys(names(code))
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            found.update(dict.fromkeys(globals_in(constant)))
+            found.update(dict.fromkeys(_in_all(constant, names)))
     return list(found)
+
+
+@functools.lru_cache(maxsize=1 << 14)  # Each preview walks the same code again.
+def _own_names(code: types.CodeType) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The modules that the code itself imports, and its globals."""
+    modules: dict[str, None] = {}
+    names: dict[str, None] = {}
+    for one in dis.get_instructions(code):
+        if one.opname == "IMPORT_NAME":
+            modules[one.argval] = None
+        if "GLOBAL" in one.opname or one.opname.endswith("_NAME"):
+            names[one.argval] = None
+    return tuple(modules), tuple(names)
 
 
 def innermost(function: object) -> object:
