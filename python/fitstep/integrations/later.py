@@ -1,0 +1,92 @@
+"""Numbers that trainers of TRL log while they compute the loss, read when the step has ended.
+
+SFTTrainer and DPOTrainer ask for values before backward(), for example
+`(gather(correct) / gather(total)).item() if gather(total) > 0 else 0.0`. All activations would be
+kept for that. So in a compiled step `gather()` gives a `Later`, and what is computed from it is a
+`Later`, too. After the step each becomes a number.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+_GATHERS = ("gather", "gather_for_metrics")
+_TRAINERS = ("trl.trainer.sft_trainer", "trl.trainer.dpo_trainer")
+
+
+class Later:
+    """What a tensor's value, or a number computed from it, will be.
+
+    `later > 0` is taken for true, because Python has to know now. `value()` looks again: it is 0.0
+    if something that it was divided by is not positive. TRL logs 0.0 there, too.
+    """
+
+    def __init__(self, compute: Callable[[], Any], over: tuple[Later, ...] = ()) -> None:
+        self._compute = compute
+        self._over = over
+
+    def value(self) -> Any:
+        if any(not bool(one.value() > 0) for one in self._over):
+            return 0.0
+        return self._compute()
+
+    def sum(self) -> Later:
+        return Later(lambda: self._compute().sum(), self._over)
+
+    def mean(self) -> Later:
+        return Later(lambda: self._compute().mean(), self._over)
+
+    def item(self) -> Later:
+        return Later(lambda: self._compute().item(), self._over)
+
+    def __truediv__(self, other: Later) -> Later:
+        over = (*self._over, *other._over, other)
+        return Later(lambda: self._compute() / other._compute(), over)
+
+    def __floordiv__(self, other: int) -> Later:
+        return Later(lambda: self._compute() // other, self._over)
+
+    def __add__(self, other: Any) -> Later:
+        more = other if isinstance(other, Later) else Later(lambda: other)
+        return Later(lambda: self.value() + more.value())
+
+    __radd__ = __add__
+
+    def __gt__(self, least: float) -> bool:
+        return least == 0 or bool(self.value() > least)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.value(), name)  # Asks now: right, but the step keeps its activations.
+
+
+@contextlib.contextmanager
+def later_metrics(trainer: Any) -> Iterator[None]:
+    """In its body the trainer logs `Later`s; behind it they are numbers. Does nothing for trainers
+    that ask for no values."""
+    if not any(base.__module__ in _TRAINERS for base in type(trainer).__mro__):
+        yield
+        return
+    accelerator = trainer.accelerator
+    for name in _GATHERS:
+        setattr(accelerator, name, _gather_later(getattr(accelerator, name)))
+    try:
+        yield
+    finally:
+        for name in _GATHERS:
+            delattr(accelerator, name)
+        for name, held in vars(trainer).items():
+            if isinstance(held, Later):
+                setattr(trainer, name, held.value())
+        for metrics in trainer._metrics.values():
+            for logged in metrics.values():
+                logged[:] = [one.value() if isinstance(one, Later) else one for one in logged]
+
+
+def _gather_later(gather: Callable[[Any], Any]) -> Callable[[Any], Later]:
+    def later(tensor: Any) -> Later:
+        gathered = gather(tensor)
+        return gathered if isinstance(gathered, Later) else Later(lambda: gathered)
+
+    return later
