@@ -254,9 +254,11 @@ class Following:
             self.stepped.append(optimizer)
         leave = functools.partial(self._outside_region, self._regions)
         self._regions += 1
-        closure = kwargs.get("closure")
-        kwargs = kwargs if closure is None else {**kwargs, "closure": leave(closure)}
-        return (*args[:1], *(one and leave(one) for one in args[1:2]), *args[2:]), kwargs
+        if callable(closure := kwargs.get("closure")):
+            kwargs = {**kwargs, "closure": leave(closure)}
+        # Behind the optimizer itself. Optimizers may take something else first, such as a number.
+        given = tuple(leave(one) if callable(one) else one for one in args[1:2])
+        return (*args[:1], *given, *args[2:]), kwargs
 
     def _outside_region(self, region: int, closure: Callable[[], _T]) -> Callable[[], _T]:
         """A closure of `optimizer.step`: what it calls is no update, and may be recomputed."""

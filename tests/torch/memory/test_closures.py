@@ -62,3 +62,24 @@ def test_a_closure_that_is_called_often_has_plain_bits() -> None:
     plain, _ = trained(with_argument, torch.optim.LBFGS, None)
     ours, _ = trained(with_argument, torch.optim.LBFGS, "100%")
     assert differences(ours, plain) == []
+
+
+class Scaled(torch.optim.SGD):
+    """Its step takes a number, where others take a closure."""
+
+    def step(self, scale: Any) -> None:  # type: ignore[override]
+        for group in self.param_groups:
+            for p in group["params"]:
+                p.data.add_(p.grad * scale, alpha=-group["lr"])
+
+
+@pytest.mark.parametrize("scale", [0.5, torch.tensor(0.5)])
+def test_an_optimizer_may_take_something_else_than_a_closure(scale: Any) -> None:
+    def call(optimizer: Any, closure: Callable[[], Any]) -> Any:
+        loss = closure()
+        optimizer.step(scale)
+        return loss
+
+    plain, _ = trained(call, Scaled, None)
+    ours, _ = trained(call, Scaled, "100%")
+    assert differences(ours, plain) == []
