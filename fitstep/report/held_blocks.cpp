@@ -1,6 +1,7 @@
 #include "fitstep/report/held_blocks.h"
 
 #include <algorithm>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <tuple>

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "fitstep/base/id.h"
 #include "fitstep/machine/machine.h"
 #include "fitstep/plan/plan.h"
 #include "fitstep/planner/planner.h"

@@ -132,9 +132,9 @@ def _table(rows: Sequence[Sequence[str]], wide: frozenset[int] = frozenset({0}))
 def _part(part: Part, index: int, budget_bytes: int, curve: Sequence[tuple[int, float]]) -> str:
     picture = part.pictured.picture
     label = escape(part.pictured.label)
-    if not picture.spans:
-        return f"<details><summary>{label}</summary><p>It runs no operators.</p></details>"
     levels = levels_of(picture)
+    if not levels.spans:
+        return f"<details><summary>{label}</summary><p>It runs no operators.</p></details>"
     other = part.pictured.simpler(_CHECKPOINTING)
     compared = _compared(part, budget_bytes, other)
     compared.curve = list(curve)

@@ -60,7 +60,8 @@ def html_of(report: Any, pictured: list[Pictured], curve: Any = None) -> str:
 def _check_any(report: Any, pictured: list[Pictured]) -> None:
     if not report.variants:
         raise FitstepError(
-            "the step has no program now, so there is nothing to draw", todo="call the step first"
+            "the step has no program now, so there is nothing to draw",
+            todo="call the step first; a step without operators has no program",
         )
     if not pictured:
         raise FitstepError(
