@@ -108,10 +108,12 @@ def test_mypy(tmp_path: Path, source: str, status: int) -> None:
 def test_lint_imports_finds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, text: str, found: str
 ) -> None:
-    for name in ("errors", "api", "base/names", "base/sources", "state/s", "memory/m", "follow/f"):
-        (tmp_path / "fitstep" / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "fitstep" / f"{name}.py").touch()
-    (tmp_path / "fitstep" / "steps").mkdir()
+    package = ROOT / "python" / "fitstep"  # With its modules and rooms, all of them empty.
+    (tmp_path / "fitstep").mkdir()
+    for path in (*package.glob("*.py"), *package.glob("[a-z]*/")):
+        copy = tmp_path / "fitstep" / path.relative_to(package)
+        copy.mkdir(parents=True) if path.is_dir() else copy.touch()
+    (tmp_path / "fitstep" / "base" / "names.py").touch()
     (tmp_path / "fitstep" / "steps" / "step.py").write_text("from .. import _core\n")
     (tmp_path / "fitstep" / "base" / "sources.py").write_text("from .names import N\n")
     for folder in (tmp_path / "fitstep", *(tmp_path / "fitstep").glob("*/")):

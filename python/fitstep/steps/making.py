@@ -19,6 +19,7 @@ from ..memory.budget import Budget, Size
 from ..memory.profile_cache import ProfileCache
 from ..memory.settings import Settings, check_int, check_path, check_switch
 from .audits import check_audits
+from .newer_torch import check_torch
 from .sessions import session_for
 from .step import Step
 from .subject import Models, Optimizers, Subject
@@ -85,7 +86,8 @@ def making(
     cuda_graph: bool = False,
 ) -> Making:
     """The arguments of `compile`, checked. Raises SettingError, BudgetError, CaptureError,
-    PlanFileError."""
+    PlanFileError, and FitstepError for an untested torch that has failed its trial."""
+    check_torch()
     below = host_budget, disk_budget, disk_dir, disk_checksums, disk_codes, host_codes, cuda_graph
     settings = Settings(budget, policy, seed, effort, None, *below)
     check_int("max_variants", max_variants, 1, 2**31)

@@ -15,7 +15,6 @@ from ..follow.following import current
 from ..memory.device import device_of
 from ..memory.settings import several
 from ..state import Reach, discover
-from .newer_torch import check_torch
 from .step import Step
 
 Models = torch.nn.Module | Iterable[torch.nn.Module] | None
@@ -45,7 +44,6 @@ class Subject:
     def look(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Reach, torch.device]:
         """What the function reaches, and the device of a call with these arguments. Raises
         CaptureError inside a compiled step, for several processes, and for several devices."""
-        check_torch()
         check_outside()
         reach = self.find_reach()
         return reach, device_of(_places(reach, args, kwargs))
