@@ -10,6 +10,7 @@ code cells of a notebook run in the same way; `make notebook` writes their outpu
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import io
 import json
 import os
@@ -31,6 +32,8 @@ SCRIPT = "train.py"  # What messages call the script of a page.
 COLUMNS = 98
 
 _BLOCK = re.compile(r"```python\n(?P<code>.*?)```\n(?:\n```text\n(?P<shown>.*?)```\n)?", re.DOTALL)
+
+_IMPORT = re.compile(r"^(?:from|import) (\w+)", re.MULTILINE)
 
 # What may differ from run to run or between machines, and what is compared in its place.
 _UNSTABLE = [
@@ -74,6 +77,13 @@ def cells_in(text: str) -> list[Example]:
             shown = "".join(line for text in prints for line in text)
             found.append(Example("".join(cell["source"]) + "\n", shown or None))
     return found
+
+
+def missing(page: Path) -> list[str]:
+    """The packages that the examples of a page import and that are not installed."""
+    code = "".join(one.code for one in examples_in(page.read_text(encoding="utf-8")))
+    names = [found[1] for found in _IMPORT.finditer(code)]
+    return [name for name in dict.fromkeys(names) if importlib.util.find_spec(name) is None]
 
 
 def run(page: Path) -> list[Example]:
@@ -124,6 +134,9 @@ def _wrapped(text: str) -> str:
 
 def main() -> None:
     for page in PAGES:
+        if lacks := missing(page):
+            print(f"left out {page.relative_to(ROOT)}: {', '.join(lacks)} not installed")
+            continue
         printed = iter(run(page))
 
         def block(found: re.Match[str], printed: Iterator[Example] = printed) -> str:

@@ -254,19 +254,19 @@ class Following:
             self.stepped.append(optimizer)
         leave = functools.partial(self._outside_region, self._regions)
         self._regions += 1
-        if callable(closure := kwargs.get("closure")):
-            kwargs = {**kwargs, "closure": leave(closure)}
-        # Behind the optimizer itself. Optimizers may take something else first, such as a number.
-        given = tuple(leave(one) if callable(one) else one for one in args[1:2])
-        return (*args[:1], *given, *args[2:]), kwargs
+        if callable(kwargs.get("closure")):
+            return args, {**kwargs, "closure": leave(kwargs["closure"])}
+        if len(args) > 1 and callable(args[1]):  # The first argument is the optimizer.
+            return (args[0], leave(args[1]), *args[2:]), kwargs
+        return None
 
-    def _outside_region(self, region: int, closure: Callable[[], _T]) -> Callable[[], _T]:
+    def _outside_region(self, region: int, closure: Callable[..., _T]) -> Callable[..., _T]:
         """A closure of `optimizer.step`: what it calls is no update, and may be recomputed."""
 
-        def call() -> _T:
+        def call(*args: Any, **kwargs: Any) -> _T:
             self.core.set_region(-1)
             try:
-                return closure()
+                return closure(*args, **kwargs)
             finally:
                 if current() is self:
                     self.core.set_region(region)

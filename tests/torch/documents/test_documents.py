@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from fitstep_kit.pages import NOTEBOOK, PAGES, cells_in, examples_in, run, stable
+from fitstep_kit.pages import NOTEBOOK, PAGES, cells_in, examples_in, missing, run, stable
 
 
 @pytest.fixture(scope="module")
@@ -19,6 +19,8 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_examples_print_what_the_page_shows(
     page: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if lacks := missing(page):
+        pytest.skip(f"{', '.join(lacks)} not installed (tools/requirements-trainers.txt)")
     monkeypatch.setenv("FITSTEP_CACHE", str(cache))
     monkeypatch.delenv("FITSTEP_AUDITS")
     monkeypatch.setenv("MPLBACKEND", "Agg")

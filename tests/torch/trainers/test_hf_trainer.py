@@ -158,7 +158,7 @@ def test_the_best_model_comes_back_and_a_training_stops_early(tmp_path: Path) ->
             greater_is_better=True,  # So the first is the best.
             more={
                 "eval_dataset": text(4, seed=1),
-                "callbacks": [EarlyStoppingCallback(early_stopping_patience=1)],
+                "callbacks": [EarlyStoppingCallback(1, early_stopping_threshold=10.0)],
             },
         )
         fit(trainer).train()
