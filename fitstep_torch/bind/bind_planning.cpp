@@ -244,6 +244,7 @@ void bind_questions(py::module_& module) {
       .def_readwrite("may_have_homes_on_disk", &BudgetQuestion::may_have_homes_on_disk)
       .def_readwrite("may_grow", &BudgetQuestion::may_grow)
       .def_readwrite("arena_bytes", &BudgetQuestion::arena_bytes)
+      .def_readwrite("is_thorough", &BudgetQuestion::is_thorough)
       .def("answer", &answer_to);
 }
 

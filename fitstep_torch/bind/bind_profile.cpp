@@ -4,6 +4,7 @@
 
 #include "fitstep/plan/budget.h"
 #include "fitstep/program/liveness.h"
+#include "fitstep/program/resized.h"
 #include "fitstep/program/text.h"
 #include "fitstep_torch/bind/bindings.h"
 #include "fitstep_torch/device.h"
@@ -90,6 +91,23 @@ std::shared_ptr<Homes> open_scratch(const std::shared_ptr<TorchDevice>& device, 
   return std::move(scratch).value();
 }
 
+// For planning only: it has no calls of the other batch size, so it cannot run.
+std::shared_ptr<StepProgram> with_program(const StepProgram& of, Program program) {
+  auto made = std::make_shared<StepProgram>(of);
+  made->program = std::move(program);
+  return made;
+}
+
+void bind_resizing(py::module_& module) {
+  module.def("resized", [](const StepProgram& a, int64_t batch_a, const StepProgram& b,
+                           int64_t batch_b, int64_t batch) {
+    return with_program(a, unwrap(resized({a.program, batch_a}, {b.program, batch_b}, batch)));
+  });
+  module.def("guessed", [](const StepProgram& a, int64_t batch_a, int64_t batch) {
+    return with_program(a, guessed({a.program, batch_a}, batch));
+  });
+}
+
 StepProgram lower_without_gil(const Tape& tape, Profile& profile, TorchDevice& device,
                               std::span<char> room, const py::object& progress) {
   const auto call_progress = [&](size_t done, size_t all) {
@@ -103,15 +121,7 @@ StepProgram lower_without_gil(const Tape& tape, Profile& profile, TorchDevice& d
   return unwrap(std::move(made));
 }
 
-}  // namespace
-
-void bind_profile(py::module_& module) {
-  py::class_<Profile>(module, "Profile")
-      .def(py::init<>())
-      .def("save", &Profile::save)
-      .def("load", &Profile::load)
-      .def("corrected", &Profile::corrected)
-      .def("begin_preview", &Profile::begin_preview);
+void bind_step_program(py::module_& module) {
   py::class_<StepProgram, std::shared_ptr<StepProgram>>(module, "StepProgram")
       .def("storages", &storages)
       .def("text", [](const StepProgram& step) { return print_program(step.program); })
@@ -145,10 +155,29 @@ void bind_profile(py::module_& module) {
              return ops;
            })
       .def("left_out", [](const StepProgram& step) { return step.left_out; })
+      .def("largest_access",
+           [](const StepProgram& step) {
+             OpId op(0);
+             const int64_t bytes = largest_access_bytes(step.program, &op);
+             return py::make_tuple(op.index(), bytes);
+           })
       .def("op", [](const StepProgram& step, size_t op) {
         const Op& of = step.program.ops.at(op);
         return py::make_tuple(of.name, of.source.module, of.source.file, of.source.line);
       });
+}
+
+}  // namespace
+
+void bind_profile(py::module_& module) {
+  py::class_<Profile>(module, "Profile")
+      .def(py::init<>())
+      .def("save", &Profile::save)
+      .def("load", &Profile::load)
+      .def("corrected", &Profile::corrected)
+      .def("begin_preview", &Profile::begin_preview);
+  bind_step_program(module);
+  bind_resizing(module);
   module.def("facts_of_program", &facts_of_program);
   module.def("note_pytorchs_folder", &note_pytorchs_folder);
   module.def("declare_pure", &declare_pure);

@@ -16,7 +16,7 @@ from .versions import add_modules
 
 add_modules(__path__)  # Before all that imports `_core`. Raises ImportError for another torch.
 
-from .api import compile, curve, fits, step  # noqa: A004
+from .api import compile, curve, fits, largest_batch, step  # noqa: A004
 from .errors import (
     AuditError,
     BudgetError,
@@ -29,6 +29,7 @@ from .errors import (
     StepFailed,
 )
 from .follow.pure import declare_pure
+from .questions.batches import LargestBatch
 from .questions.curve import Curve, CurvePoint
 from .questions.fits import Fits
 from .steps.report import Report
@@ -44,6 +45,7 @@ __all__ = [
     "DiskError",
     "Fits",
     "FitstepError",
+    "LargestBatch",
     "PlanFileError",
     "Report",
     "SettingError",
@@ -53,6 +55,7 @@ __all__ = [
     "curve",
     "declare_pure",
     "fits",
+    "largest_batch",
     "step",
 ]
 __version__ = "0.1.0"

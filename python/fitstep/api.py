@@ -9,13 +9,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ._core import free_memory_bytes
 from .base.arguments import arguments_of
 from .base.progress import progress_line
 from .errors import SettingError
 from .memory.budget import Budget, Size
-from .questions.asked import Asked
+from .memory.settings import check_int
+from .questions.asked import Asked, TooLarge
+from .questions.batches import BatchSearch, LargestBatch, check_sizes
 from .questions.curve import Curve, curve_of
-from .questions.fits import Fits, verdict
+from .questions.fits import Fits, refused_by_size, verdict
 from .steps.first_call import FirstCallStep
 from .steps.making import making
 from .steps.step import Step
@@ -154,5 +157,46 @@ def fits(function: Callable[..., Any], example: Any, budget: Budget | None, **op
     asked_of = making(function, budget, **options)
     args = arguments_of(asked_of.subject.function, example)
     with progress_line(asked_of.progress) as show:
-        found = verdict(Asked.of(asked_of, args, show))
+        try:
+            found = verdict(Asked.of(asked_of, args, show, free_memory_bytes()))
+        except TooLarge as large:
+            found = refused_by_size(large)
+    return replace(found, seconds=time.perf_counter() - began)
+
+
+def largest_batch(
+    function: Callable[..., Any],
+    make_example: Callable[[int], Any],
+    budget: Budget,
+    *,
+    multiple_of: int = 1,
+    most: int = 1 << 16,
+    **options: Any,
+) -> LargestBatch:
+    """The largest batch that fits into a budget, found by planning and not by trying to train.
+
+        found = fitstep.largest_batch(train_step, lambda n: (x[:n], y[:n]), "8GiB")
+        loader = DataLoader(data, batch_size=int(found))
+
+    `make_example(n)` returns the `example` of `compile` for n rows. Only batches that are a
+    multiple of `multiple_of`, up to `most`, are tried. `budget` is a size; a share would grow with
+    the batch. The other arguments are those of `compile`.
+
+    Two or three batches are recorded and measured, as by `fits`. The planner decides about others
+    by sizes on a straight line through measured ones. The answer itself is always measured, so
+    `compile` with that batch and budget has a plan. For the next batch no plan was found: `above`
+    says why, and `is_measured_above` whether it was measured, too. Because the planner may miss a
+    plan, some still larger batch may fit. Trains nothing, changes nothing, holds nothing.
+
+    Raises as `fits`, what `make_example` raises, and FitstepError if 24 measured batches do not
+    decide, which happens only if the operators of the step change with the batch.
+    """
+    began = time.perf_counter()
+    check_int("multiple_of", multiple_of, 1, 1 << 24)
+    check_int("most", most, multiple_of, 1 << 24)
+    asked_of = making(function, budget, **options)
+    check_sizes(asked_of.settings)
+    with progress_line(asked_of.progress) as show:
+        units = most // multiple_of
+        found = BatchSearch(asked_of, make_example, multiple_of, units, show).run()
     return replace(found, seconds=time.perf_counter() - began)

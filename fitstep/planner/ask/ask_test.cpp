@@ -119,6 +119,23 @@ TEST(Ask, GivesPlansOrNamesABudgetThatWorks) {
   }
 }
 
+TEST(Ask, AnswersOnlyWhetherThereArePlans) {
+  for (uint64_t seed = 1; seed <= 4; ++seed) {
+    const std::vector<Program> programs = {program_of(seed)};
+    BudgetQuestion question = question_about(programs, device());
+    question.is_thorough = false;
+    question.budget_bytes = 1;
+    const BudgetAnswer refused = ask(question);
+    ASSERT_TRUE(std::holds_alternative<Refusal>(refused));
+    EXPECT_FALSE(std::get<Refusal>(refused).least_budget_bytes);
+    EXPECT_GT(std::get<Refusal>(refused).floor_budget_bytes, 1);
+    question.budget_bytes = 1 << 20;
+    const BudgetAnswer fits = ask(question);
+    ASSERT_TRUE(std::holds_alternative<Fitting>(fits));
+    expect_sound(question, std::get<Fitting>(fits));
+  }
+}
+
 TEST(Ask, ProgramsHaveTheirHomesInCommon) {
   for (uint64_t seed = 1; seed <= 2; ++seed) {
     SCOPED_TRACE(seed);

@@ -93,9 +93,12 @@ class Planning:
         """Drops a program that never runs again."""
         self.planned = [other for other in self.planned if other is not one]
 
-    def plan(self, new: list[Planned], *, replan: bool) -> list[Planned]:
+    def plan(
+        self, new: list[Planned], *, replan: bool, is_thorough: bool = True
+    ) -> list[Planned]:
         """Plans `new`; with `replan`, plans all other programs of the session again, too. While no
-        arena is open, the planner also chooses which homes are on the host tier or the disk.
+        arena is open, the planner also chooses which homes are on the host tier or the disk. If not
+        `is_thorough`, takes the first plans that it finds, and does not look for the least budget.
 
         Raises BudgetTooSmall with the largest floor and a budget that works for all programs.
         Raises PlanFileError if a given plan is for another program or for homes in other places.
@@ -105,6 +108,7 @@ class Planning:
         # Only a new program uses its given plan: when others are planned again, homes may move.
         given = [one.given_plan if one in new else None for one in todo]
         question = self._question(external_bytes_of(every))
+        question.is_thorough = is_thorough
         for one, plan in zip(todo, given, strict=True):
             if plan is not None and plan.program_hash() != one.step.hash():
                 raise PlanFileError(

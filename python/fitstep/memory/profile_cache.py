@@ -105,7 +105,7 @@ class ProfileCache:
         """The cache for `settings`, which torch has now."""
         found = self._under.get(settings)
         if found is None:
-            found = self._under[settings] = ProfileCache(self._torch_device)
+            found = self._under[settings] = type(self)(self._torch_device)
             found._under = self._under
         return found
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from .. import _core
 from ..base.describe import counted
 from ..errors import BudgetTooSmall
-from .asked import Asked
+from ..memory.planning import Least
+from .asked import Asked, TooLarge
 
 _SHOWN = 3  # Culprits in the text; `culprits` has all.
 
@@ -49,26 +50,39 @@ class Fits:
         return "\n".join([*lines, f"asked in {self.seconds:.1f} s; nothing was changed"])
 
 
-def verdict(asked: Asked, looks_for_least: bool = True) -> Fits:
-    """Plans all programs for the session's budget. Without `looks_for_least` a budget that fits is
-    called the least found, which saves a search."""
+def verdict(asked: Asked, *, is_thorough: bool = True, with_least: bool = True) -> Fits:
+    """Plans all programs for the budget, as `compile` would. If not `is_thorough`, takes the first
+    plan, if there is one at once. If not `with_least`, the least budget of a step that fits stays
+    unknown."""
     planning = asked.planning
+    planning.take_budget(planning.asked_bytes(asked.plain_peak_bytes))
     mark = planning.places.mark()
     try:
-        plans = planning.plan(asked.programs, replan=False)
+        plans = planning.plan(asked.programs, replan=False, is_thorough=is_thorough)
     except BudgetTooSmall as error:
-        planning.places.back_to(mark)
         return Fits(
             False, error.budget_bytes, error.floor_bytes, error.least_found_bytes,
             asked.plain_peak_bytes, None, None, error.culprits, 0.0,
         )  # fmt: skip
+    finally:
+        planning.places.back_to(mark)
     budget_bytes, steady = planning.budget_bytes, plans[-1]
     certificate = steady.plan.certificate()
-    planning.places.back_to(mark)
-    found = planning.take_least(asked.programs)
+    floor_bytes = planning.budget_for(certificate["floor_bytes"], steady.external_bytes)
+    found = Least(floor_bytes, None, [])
+    if with_least:
+        found = planning.take_least(asked.programs)
     known = [n for n in (found.least_found_bytes, budget_bytes) if n is not None]
     return Fits(
-        True, budget_bytes, found.floor_bytes, min(known), asked.plain_peak_bytes,
-        certificate["predicted_s"], steady.plan.run_counts(steady.step)[1],
-        tuple(found.culprits), 0.0,
+        True, budget_bytes, found.floor_bytes, min(known) if with_least else None,
+        asked.plain_peak_bytes, certificate["predicted_s"],
+        steady.plan.run_counts(steady.step)[1], tuple(found.culprits), 0.0,
+    )  # fmt: skip
+
+
+def refused_by_size(large: TooLarge) -> Fits:
+    """The verdict on a step with an operator that is too large to be measured."""
+    return Fits(
+        False, large.most_bytes, large.size_bytes, None, large.plain_peak_bytes, None, None,
+        (large.culprit,), 0.0,
     )  # fmt: skip

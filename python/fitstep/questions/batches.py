@@ -1,0 +1,287 @@
+"""`fitstep.largest_batch`: which batch fits into a budget, by planning and not by training.
+
+a few batches are asked about for real: recorded, measured, planned     Sample
+between and beyond them: sizes on a straight line, planned only         Estimate
+the answer was asked for real and fits; the next batch has no plan
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves
+
+from .. import _core
+from ..base.arguments import arguments_of
+from ..errors import BudgetError, FitstepError, SettingError
+from ..memory.budget import written
+from ..memory.planned import Planned
+from ..memory.settings import Settings
+from ..state.rng import GeneratorStates
+from ..steps.making import Making
+from .asked import Asked, Show, TooLarge
+from .fits import Fits, refused_by_size, verdict
+
+_FIRST = 7  # A prime that divides few sizes: what is a multiple of it grows with the batch.
+_CLOSE = 1e-5  # Estimates that are off by less are trusted for the next larger batch.
+_MOST_ASKED = 24  # Batches that are measured; each takes as long as `fits`. Mostly 2 or 3 are.
+
+
+@dataclass(frozen=True)
+class LargestBatch:
+    """The largest batch for which a plan was found, so that the next batch had none."""
+
+    batch: int  # 0: not even the smallest batch fits. int(found) gives it, too.
+    fits: Fits | None  # The verdict on it, measured as by fitstep.fits; None if `batch` is 0.
+    above: Fits | None  # That on the next larger batch; None if the search ended at `most`.
+    next_batch: int | None  # The batch that `above` is about.
+    is_measured_above: bool  # False: its sizes and times were computed from measured batches.
+    asked: tuple[int, ...]  # The batches that were recorded and measured.
+    seconds: float  # How long the question took.
+
+    def __int__(self) -> int:
+        return self.batch
+
+    __index__ = __int__
+
+    def __bool__(self) -> bool:
+        return self.batch > 0
+
+    def __str__(self) -> str:
+        lines = [f"largest batch {self.batch}" if self.batch else "no batch fits"]
+        if self.fits is not None and self.fits.predicted_s is not None:
+            rate = self.batch / max(self.fits.predicted_s, 1e-12)
+            lines[0] += f": predicted {self.fits.predicted_s * 1e3:.3g} ms per step, {rate:.4g}/s"
+        if self.above is not None:
+            how = "" if self.is_measured_above else ", computed from measured batches"
+            lines.append(f"batch {self.next_batch}{how}: {str(self.above).splitlines()[0]}")
+            lines += str(self.above).splitlines()[1:-1]
+        asked = ", ".join(map(str, self.asked))
+        return "\n".join([*lines, f"measured batches {asked}, in {self.seconds:.1f} s"])
+
+
+@dataclass
+class Sample:
+    """A batch that was asked about for real."""
+
+    fits: Fits
+    asked: Asked | None  # None: an operator was too large to be measured.
+    input_bytes: int
+
+
+class BatchSearch:
+    """Batches are counted in units of `unit` rows; `most` units are tried at most."""
+
+    def __init__(
+        self, making: Making, make_example: Callable[[int], Any], unit: int, most: int, show: Show
+    ) -> None:
+        self._making, self._make_example, self._show = making, make_example, show
+        self._unit, self._most = unit, most
+        self._samples: dict[int, Sample] = {}  # By units.
+        self._estimates: dict[int, Fits] = {}  # By units, the last ones.
+        self._is_straight = False  # The last sample was as estimated.
+
+    def run(self) -> LargestBatch:
+        """Asks about a first batch, then about the largest that is estimated to fit, until the
+        next larger one has no plan."""
+        fitting, refused = 0, self._most + 1
+        above: Fits | None = None
+        is_measured, guess = False, min(_FIRST, self._most)
+        while fitting + 1 < refused:
+            if len(self._samples) >= _MOST_ASKED:
+                raise self._gave_up(fitting, refused)
+            verdict_on = self._sample(guess).fits
+            if verdict_on:
+                fitting = guess
+            else:
+                refused, above, is_measured = guess, verdict_on, True
+            if fitting + 1 >= refused:
+                break
+            guess, estimated = self._next(fitting, refused)
+            if guess == fitting and self._is_straight:
+                refused, above, is_measured = fitting + 1, estimated, False
+            guess = max(guess, fitting + 1)
+        return LargestBatch(
+            fitting * self._unit, self._samples[fitting].fits if fitting else None, above,
+            refused * self._unit if above is not None else None, is_measured,
+            tuple(sorted(n * self._unit for n in self._samples)), 0.0,
+        )  # fmt: skip
+
+    def _gave_up(self, fitting: int, refused: int) -> FitstepError:
+        return FitstepError(
+            f"after {_MOST_ASKED} measured batches the largest is from {fitting * self._unit} to "
+            f"{(refused - 1) * self._unit}",
+            todo=f"pass most={max(fitting, 1) * self._unit} to be content with the smaller one, or "
+            "a larger multiple_of=",
+        )
+
+    def _sample(self, units: int) -> Sample:
+        batch = units * self._unit
+        generators = GeneratorStates()
+        try:
+            example = self._make_example(batch)
+        finally:
+            generators.restore()
+        args = arguments_of(self._making.subject.function, example)
+        tensors = [leaf for leaf in tree_leaves(args) if isinstance(leaf, torch.Tensor)]
+        input_bytes = sum(tensor.nbytes for tensor in tensors)
+        show = self._show and _named(self._show, f"batch {batch}: ")
+        free_bytes = _core.free_memory_bytes()
+        most_bytes = self._budget_bytes() if units > 1 else free_bytes
+        try:
+            asked = Asked.of(self._making, args, show, most_bytes)
+        except TooLarge as large:
+            self._samples[units] = Sample(refused_by_size(large), None, input_bytes)
+        else:
+            self._samples[units] = Sample(verdict(asked), asked, input_bytes)
+        self._check_grows(units)
+        self._is_straight = units in self._estimates and _are_close(
+            self._estimates[units], self._samples[units].fits
+        )
+        return self._samples[units]
+
+    def _check_grows(self, units: int) -> None:
+        """Raises SettingError if two batches are equally large."""
+        of = self._samples[units]
+        for other, one in self._samples.items():
+            is_same = (one.input_bytes, one.fits.plain_peak_bytes) == (
+                of.input_bytes,
+                of.fits.plain_peak_bytes,
+            )
+            if other != units and is_same:
+                sizes = f"{other * self._unit} and {units * self._unit}"
+                raise SettingError(
+                    "make_example", self._make_example, "a function that returns the example of a "
+                    f"batch of n rows; for n = {sizes} the step needs the same memory",
+                )  # fmt: skip
+
+    def _budget_bytes(self) -> int:
+        budget = self._making.settings.budget
+        sizes = budget.values() if isinstance(budget, Mapping) else [budget]
+        return max(written("budget", size).bytes for size in sizes)
+
+    def _next(self, fitting: int, refused: int) -> tuple[int, Fits | None]:
+        """The batch to ask about next: the largest that is estimated to fit. `fitting` with the
+        verdict on the next one if that is estimated not to fit. Without an estimate a batch in the
+        middle, or twice the largest that fits."""
+        last = list(self._samples.values())[-1]
+        if last.asked is None:  # The estimate that led there was far off, and nothing is known now.
+            return max(math.isqrt(fitting * refused), fitting + 1), None
+        try:
+            return self._largest_estimated(fitting, refused)
+        except _core.CoreError:
+            if refused > self._most:
+                return min(max(2 * fitting, 1), refused - 1), None
+            return (fitting + refused) // 2, None
+
+    def _largest_estimated(self, fitting: int, refused: int) -> tuple[int, Fits | None]:
+        measured = sorted((n, one.asked) for n, one in self._samples.items() if one.asked)
+        low = fitting
+        if len(measured) == 1 or self._estimate(measured, low + 1, is_thorough=False):
+            low = self._by_any_plan(measured, fitting, refused)
+        # A thorough search finds plans for a few batches more.
+        stride = 1
+        while low + 1 < refused:
+            at = min(low + stride, refused - 1)
+            found = self._estimate(measured, at, is_thorough=True)
+            if found:
+                low, stride = at, 2 * stride
+            elif at == low + 1:
+                return low, found if low == fitting else None
+            else:
+                stride = 1
+        return low, None
+
+    def _by_any_plan(self, measured: list[tuple[int, Asked]], fitting: int, refused: int) -> int:
+        """The largest number of units for which the planner finds a plan at once."""
+        known = {n: self._samples[n].fits for n, _ in measured}
+        low, high = fitting, refused
+        if refused > self._most and len(measured) == 1:
+            high = min(high, max(self._most_by_inputs(measured[0][0]), low + 2))
+        while low + 1 < high:
+            at = _crossing(known, low, high) or (
+                math.isqrt(low * high) if high > 4 * low else (low + high) // 2
+            )
+            at = min(max(at, low + 1), high - 1)
+            known[at] = self._estimate(measured, at, is_thorough=False)
+            low, high = (at, high) if known[at] else (low, at)
+        return low
+
+    def _most_by_inputs(self, units: int) -> int:
+        """From this number of units on, the inputs alone fill the budget, if all grow alike."""
+        each = max(self._samples[units].input_bytes // units, 1)
+        return max(self._budget_bytes() // each, units + 1) + 1
+
+    def _estimate(
+        self, measured: list[tuple[int, Asked]], units: int, *, is_thorough: bool
+    ) -> Fits:
+        """The verdict on a batch by sizes and times that are computed from measured batches. Raises
+        CoreError if there is none, or if their programs differ in more than sizes."""
+        near = sorted(measured, key=lambda one: abs(one[0] - units))[:2]
+        if not near:
+            raise _core.CoreError(0, "no batch was measured")
+        (first, a), (second, b) = near[0], near[-1]
+        if len(a.programs) != len(b.programs):
+            raise _core.CoreError(0, "the number of programs differs from batch to batch")
+        steps = [
+            _core.guessed(one.step, first, units)
+            if first == second
+            else _core.resized(one.step, first, other.step, second, units)
+            for one, other in zip(a.programs, b.programs, strict=True)
+        ]
+        programs = [Planned.of(step, a.planning.settings) for step in steps]
+        peak_bytes = max(step.plain_peak_bytes() for step in steps)
+        asked = Asked(a.planning, programs, peak_bytes)
+        found = verdict(asked, is_thorough=is_thorough, with_least=False)
+        self._estimates[units] = found
+        return found
+
+
+def _are_close(estimated: Fits, measured: Fits) -> bool:
+    """Whether a batch needs as much as was estimated."""
+    return all(
+        abs(a - b) <= _CLOSE * b
+        for a, b in (
+            (estimated.floor_bytes, measured.floor_bytes),
+            (estimated.plain_peak_bytes, measured.plain_peak_bytes),
+        )
+    )
+
+
+def check_sizes(settings: Settings) -> None:
+    """Raises BudgetError for a budget that grows with the batch."""
+    of_all = settings.budget if isinstance(settings.budget, Mapping) else {"": settings.budget}
+    for size in (*of_all.values(), settings.host_budget, settings.disk_budget):
+        if size is not None and written("budget", size).percent:
+            raise BudgetError(
+                f"{size!r} is a share of what plain PyTorch needs, which grows with the batch",
+                todo='write a size, such as budget="8GiB"',
+            )
+    if settings.budget is None:
+        raise BudgetError("budget=None is no size", todo='write for example budget="8GiB"')
+
+
+def _crossing(known: dict[int, Fits], low: int, high: int) -> int | None:
+    """Where a straight line through two floors meets the floor of a batch that is just refused, if
+    this is between `low` and `high` and neither end is close to it."""
+    ratios = [
+        one.least_found_bytes / one.floor_bytes for one in known.values() if one.least_found_bytes
+    ]
+    near = sorted(known, key=lambda n: min(abs(n - low), abs(n - high)))[:2]
+    if len(near) < 2 or not ratios:
+        return None
+    a, b = sorted(near)
+    slope = (known[b].floor_bytes - known[a].floor_bytes) / (b - a)
+    if slope <= 0:
+        return None
+    at = int(a + (known[a].budget_bytes / min(ratios) - known[a].floor_bytes) / slope)
+    margin = (high - low) // 8
+    return at if low + margin < at < high - margin else None
+
+
+def _named(show: Callable[[str, float], None], prefix: str) -> Callable[[str, float], None]:
+    return lambda what, share: show(prefix + what, share)

@@ -1,0 +1,150 @@
+"""fitstep.largest_batch: the batch that it names trains in the budget, and the next is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import fitstep
+
+BUDGET = 150_000
+
+
+class Chain:
+    def __init__(self, square: bool = False) -> None:
+        torch.manual_seed(5)
+        layers = [part for _ in range(4) for part in (nn.Linear(16, 16), nn.Tanh())]
+        self.model, self.square = nn.Sequential(*layers), square
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1, momentum=0.9)
+
+    def step(self, x: Tensor) -> Tensor:
+        self.optimizer.zero_grad()
+        y = self.model(x)
+        loss = (y @ y.T).square().mean() if self.square else y.square().mean()
+        loss.backward()
+        self.optimizer.step()
+        return loss
+
+
+def example(rows: int) -> Tensor:
+    return torch.randn(rows, 16)
+
+
+def holds(job: Any, rows: int, budget: int = BUDGET) -> bool:
+    """Whether compile takes this batch; then one step runs within the budget."""
+    try:
+        step = fitstep.compile(job.step, example(rows), budget=budget, effort=1)
+    except fitstep.BudgetTooSmall:
+        return False
+    step(example(rows))
+    assert step.report().violations == 0
+    step.close()
+    return True
+
+
+@pytest.mark.parametrize("square", [False, True])
+def test_the_batch_trains_and_the_next_is_refused(square: bool) -> None:
+    job = Chain(square)
+    found = fitstep.largest_batch(job.step, example, BUDGET, effort=1)
+    assert found and int(found) == found.batch > 7
+    assert found.fits is not None and found.fits
+    assert found.above is not None and not found.above
+    assert found.next_batch == found.batch + 1
+    assert len(found.asked) <= (16 if square else 3)  # Squares are on no straight line.
+    assert holds(job, found.batch)
+    assert not holds(job, found.batch + 1)
+    assert f"largest batch {found.batch}" in str(found)
+
+
+def test_nothing_has_changed_afterwards() -> None:
+    job = Chain()
+    before = [p.detach().clone() for p in job.model.parameters()]
+    state = torch.get_rng_state()
+    fitstep.largest_batch(job.step, example, BUDGET, effort=1)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert all(map(torch.equal, before, job.model.parameters()))
+    assert not job.optimizer.state
+
+
+def test_multiples_and_a_limit() -> None:
+    job = Chain()
+    all_rows = fitstep.largest_batch(job.step, example, BUDGET, effort=1).batch
+    by_eight = fitstep.largest_batch(job.step, example, BUDGET, multiple_of=8, effort=1)
+    assert by_eight.batch == all_rows // 8 * 8
+    assert by_eight.next_batch == by_eight.batch + 8
+    few = fitstep.largest_batch(job.step, example, BUDGET, most=5, effort=1)
+    assert (few.batch, few.above, few.next_batch) == (5, None, None)
+
+
+def test_no_batch_fits_where_parameters_alone_do_not() -> None:
+    found = fitstep.largest_batch(Chain().step, example, 2048, effort=1)
+    assert not found
+    assert (found.batch, found.fits, found.next_batch) == (0, None, 1)
+    assert found.above is not None
+    assert (found.above.least_found_bytes or 0) > 2048
+    assert "no batch fits" in str(found)
+
+
+def test_a_batch_far_too_large_is_refused_without_measuring_it() -> None:
+    job = Chain()
+    tried = []
+
+    def make(rows: int) -> Tensor:
+        tried.append(rows)
+        return example(rows)
+
+    found = fitstep.largest_batch(job.step, make, BUDGET, multiple_of=10_000, effort=1)
+    assert found.batch == 0
+    assert max(tried) <= 70_000
+
+
+def raising(_: int) -> Tensor:
+    raise OSError("no file")
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "says"),
+    [
+        (raising, OSError, "no file"),
+        (lambda n: torch.randn(32, 16), fitstep.SettingError, "make_example"),
+        (lambda n: (torch.randn(n, 16), 1), fitstep.CaptureError, "cannot be called"),
+    ],
+)
+def test_a_make_example_that_is_wrong(
+    make: Callable[[int], Any], error: type[Exception], says: str
+) -> None:
+    with pytest.raises(error, match=says):
+        fitstep.largest_batch(Chain().step, make, BUDGET, effort=1)
+
+
+def test_a_step_that_refuses_a_single_row_is_never_tried_with_one_if_more_fit() -> None:
+    job = Chain()
+
+    def step(x: Tensor) -> Tensor:
+        if len(x) == 1:
+            raise ValueError("more than one value per channel")
+        return job.step(x)
+
+    assert fitstep.largest_batch(step, example, BUDGET, model=job.model, effort=1).batch > 1
+    with pytest.raises(ValueError, match="per channel"):
+        fitstep.largest_batch(step, example, 2048, model=job.model, effort=1)
+
+
+@pytest.mark.parametrize("budget", ["60%", 0.6, None, {"cpu": 0.5}])
+def test_a_budget_that_grows_with_the_batch_is_refused(budget: Any) -> None:
+    with pytest.raises(fitstep.BudgetError, match="write"):
+        fitstep.largest_batch(Chain().step, example, budget)
+
+
+def test_a_step_whose_operators_change_with_the_batch() -> None:
+    job = Chain()
+
+    def step(x: Tensor) -> Tensor:
+        return job.step(torch.cat([x[:20].abs(), x[20:]]) if len(x) > 20 else x)
+
+    found = fitstep.largest_batch(step, example, BUDGET, model=job.model, effort=1)
+    assert found.batch > 20 and not found.above
