@@ -17,10 +17,16 @@ Program step_with(int64_t rows) {
   Result<Program> made = parse_program(
       "fitstep program 1\n"
       "storage 0 \"w\" 10 parameter persistent start\n"
-      "storage 1 \"x\" " + text(4 * rows) + " input start\n"
-      "storage 2 \"y\" " + text(4 * rows + 1) + " temporary\n"
+      "storage 1 \"x\" " +
+      text(4 * rows) +
+      " input start\n"
+      "storage 2 \"y\" " +
+      text(4 * rows + 1) +
+      " temporary\n"
       "op 0 \"f\" matmul\n"
-      "form \"default\" reads 0.0 1.0 writes 2.1 time " + text(5 + 3 * rows) + "\n"
+      "form \"default\" reads 0.0 1.0 writes 2.1 time " +
+      text(5 + 3 * rows) +
+      "\n"
       "end calls 0 storages 3 ops 1\n");
   EXPECT_TRUE(made.has_value()) << made.error().message;
   made->ops[0].forms[0].requests = {

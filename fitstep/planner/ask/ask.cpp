@@ -131,8 +131,7 @@ class Asking {
     request.capacity_bytes = capacity_bytes();
     request.policy = asked.policy;
     request.codes_on_host = request.codes_on_host && !places_.on_disk;
-    request.says_least =
-        question_.may_grow || (question_.is_thorough && !can_find_least(request));
+    request.says_least = question_.may_grow || (question_.is_thorough && !can_find_least(request));
     if (looks_for == LooksFor::Any || !question_.is_thorough) request.takes_first_plan = true;
     if (question_.request.progress) {
       request.progress = [this, i, count](double share) {

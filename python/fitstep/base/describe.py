@@ -18,6 +18,14 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
+def format_seconds(seconds: float) -> str:
+    """A time with three digits, in its fitting unit: "12.3 ms"."""
+    for unit, size_s in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= size_s:
+            return f"{seconds / size_s:.3g} {unit}"
+    return f"{seconds * 1e9:.3g} ns" if seconds else "0 s"
+
+
 def describe_op(step: Any, op: int) -> str:
     """The op's name, and where the user's code called it."""
     name, module, file, line = step.op(op)

@@ -12,6 +12,7 @@ from importlib.resources import files
 from typing import Any
 
 from .. import _core
+from ..base.describe import format_seconds
 from ..errors import FitstepError
 from . import words
 from .charts import Compared, Legend, Line, Spot, chart_of_budgets, charts_over_time
@@ -200,11 +201,11 @@ def _comparison(part: Part, picture: Picture, other: Picture | None) -> str:
     size = _core.format_bytes
     again = sum(span.is_again for span in picture.spans)
     rows = [["", "bytes", "predicted", "measured", "recomputed ops"]]
-    measured = "not run" if part.measured_s is None else words.of_seconds(part.measured_s)
-    plan = [size(part.total_bytes), words.of_seconds(part.predicted_s), measured, str(again)]
+    measured = "not run" if part.measured_s is None else format_seconds(part.measured_s)
+    plan = [size(part.total_bytes), format_seconds(part.predicted_s), measured, str(again)]
     rows.append(["fitstep, this plan", *plan])
     plain_s = picture.plain_ps / SECOND_PS
-    rows.append(["plain PyTorch", size(part.plain_peak_bytes), words.of_seconds(plain_s), "", "0"])
+    rows.append(["plain PyTorch", size(part.plain_peak_bytes), format_seconds(plain_s), "", "0"])
     notes = "Plain PyTorch and checkpointing were not run: their bytes and times are predicted "
     notes += "from the same measured operators, without what an allocator adds. "
     if other is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .. import _core
+from ..base.describe import format_seconds
 from .picture import SECOND_PS, BlockRow, ChoiceRow, Picture, SpanRow
 
 # The bands of the chart, from the bottom up, and what readers call them.
@@ -18,15 +19,7 @@ BANDS = {
 
 def of_time(time_ps: int) -> str:
     """A time in its fitting unit: "12.3 ms"."""
-    for unit, size_ps in (("s", SECOND_PS), ("ms", 10**9), ("us", 10**6)):
-        if time_ps >= size_ps:
-            return f"{time_ps / size_ps:.3g} {unit}"
-    return f"{time_ps / 10**3:.3g} ns" if time_ps else "0 s"
-
-
-def of_seconds(seconds: float) -> str:
-    """As `of_time`."""
-    return of_time(round(seconds * SECOND_PS))
+    return format_seconds(time_ps / SECOND_PS)
 
 
 def of_op(picture: Picture, op: int) -> str:

@@ -17,6 +17,7 @@ from torch.utils._pytree import tree_leaves
 
 from .. import _core
 from ..base.arguments import arguments_of
+from ..base.describe import format_seconds
 from ..errors import BudgetError, FitstepError, SettingError
 from ..memory.budget import written
 from ..memory.planned import Planned
@@ -54,8 +55,9 @@ class LargestBatch:
     def __str__(self) -> str:
         lines = [f"largest batch {self.batch}" if self.batch else "no batch fits"]
         if self.fits is not None and self.fits.predicted_s is not None:
-            rate = self.batch / max(self.fits.predicted_s, 1e-12)
-            lines[0] += f": predicted {self.fits.predicted_s * 1e3:.3g} ms per step, {rate:.4g}/s"
+            took_s = self.fits.predicted_s
+            rate = self.batch / max(took_s, 1e-12)
+            lines[0] += f": predicted {format_seconds(took_s)} per step, {rate:.4g}/s"
         if self.above is not None:
             how = "" if self.is_measured_above else ", computed from measured batches"
             lines.append(f"batch {self.next_batch}{how}: {str(self.above).splitlines()[0]}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .. import _core
+from ..base.describe import format_seconds
 from .asked import Asked
 
 
@@ -30,15 +31,14 @@ class Curve:
         size = _core.format_bytes
         lines = [
             f"plain peak {size(self.plain_peak_bytes)}, floor {size(self.floor_bytes)}, "
-            f"bound {self.bound_s * 1e3:.3g} ms",
+            f"bound {format_seconds(self.bound_s)}",
             f"{'budget':>12} {'of plain':>9} {'predicted':>12} {'recomputed':>11}",
         ]
         for point in self.points:
             share = point.budget_bytes / max(self.plain_peak_bytes, 1)
-            lines.append(
-                f"{size(point.budget_bytes):>12} {share:>9.0%} {point.predicted_s * 1e3:>9.3g} ms "
-                f"{point.recomputed_ops:>11}"
-            )
+            took = format_seconds(point.predicted_s)
+            row = f"{size(point.budget_bytes):>12} {share:>9.0%} {took:>12}"
+            lines.append(f"{row} {point.recomputed_ops:>11}")
         return "\n".join(lines)
 
 

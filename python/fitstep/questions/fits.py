@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .. import _core
-from ..base.describe import counted
+from ..base.describe import counted, format_seconds
 from ..errors import BudgetTooSmall
 from ..memory.planning import Least
 from .asked import Asked, TooLarge
@@ -36,7 +36,7 @@ class Fits:
         of_plain = f"({share:.0%} of the plain peak {size(self.plain_peak_bytes)})"
         if self.fits:
             first = f"fits in {size(self.budget_bytes)} {of_plain}: predicted "
-            first += f"{(self.predicted_s or 0) * 1e3:.3g} ms per step, "
+            first += f"{format_seconds(self.predicted_s or 0)} per step, "
             first += f"{counted(self.recomputed_ops or 0, 'recompute')}"
         else:
             first = f"does not fit in {size(self.budget_bytes)} {of_plain}"

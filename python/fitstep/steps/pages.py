@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .. import _core
+from ..base.describe import format_seconds
 from ..errors import FitstepError
 from ..pictures.page import Part, page_of
 from ..pictures.picture import Pictured
-from ..pictures.words import of_seconds
 
 if TYPE_CHECKING:
     from ..memory.planning import Planning
@@ -126,7 +126,7 @@ def _rows(report: Any) -> list[list[str]]:
 def _row(one: Any) -> list[str]:
     size = _core.format_bytes
     times = [one.predicted_s, one.measured_s, one.bound_s]
-    texts = ["not run" if time is None else of_seconds(time) for time in times]
+    texts = ["not run" if time is None else format_seconds(time) for time in times]
     counts = [str(number) for number in (one.runs, one.ops, one.recomputed_ops)]
     sizes = [size(number) for number in (one.peak_bytes, one.height_bytes, one.total_bytes)]
     return [one.label, *counts, *sizes, *texts]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import _core
-from ..base.describe import counted
+from ..base.describe import counted, format_seconds
 from ..errors import FitstepError
 from ..pictures.page import as_frame
 from ..pictures.snapshot import save_memory_snapshot
@@ -207,7 +207,7 @@ class Report:
                 + (f", homes {size(self.disk_homes_bytes)}" if self.disk_homes_bytes else "")
             )
         for one in self.variants:
-            measured = "not run" if one.measured_s is None else f"{one.measured_s * 1e3:.3g} ms"
+            measured = "not run" if one.measured_s is None else format_seconds(one.measured_s)
             lines.append(
                 f"{one.label}: {one.ops} ops, {one.kept_ops} kept, "
                 f"{one.recomputed_ops} recomputed; {counted(one.runs, 'run')}"
@@ -235,8 +235,8 @@ class Report:
             lines += [
                 f"  bytes  peak {size(one.peak_bytes)}, height {size(one.height_bytes)}, "
                 f"inputs and outputs {size(one.external_bytes)}, total {size(one.total_bytes)}",
-                f"  time   predicted {one.predicted_s * 1e3:.3g} ms, measured {measured}, "
-                f"bound {one.bound_s * 1e3:.3g} ms ({one.bound})",
+                f"  time   predicted {format_seconds(one.predicted_s)}, measured {measured}, "
+                f"bound {format_seconds(one.bound_s)} ({one.bound})",
             ]
         return "\n".join(lines)
 
