@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -96,6 +97,27 @@ def outcome(trainer: Any) -> Fingerprint:
         generator=torch.get_rng_state(),
         logs=logs(trainer),
     )
+
+
+RESUMED = {
+    "save_strategy": "steps",
+    "save_steps": 2,
+    "gradient_accumulation_steps": 2,
+    "lr_scheduler_type": "constant",
+}
+
+
+def unchanged(trainer: Any) -> Any:
+    """The stock trainer."""
+    return trainer
+
+
+def resume(folder: Path, fit: Callable[[Any], Any]) -> None:
+    """Goes on from the checkpoint in `folder`, for one more step, and leaves the bits there. `fit`
+    gets the trainer first. For a new process."""
+    trainer = make_trainer(folder, **RESUMED, max_steps=3)
+    fit(trainer).train(resume_from_checkpoint=True)
+    torch.save(outcome(trainer), folder / "bits")
 
 
 def tokenizer() -> Any:
