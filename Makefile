@@ -2,7 +2,7 @@
 #
 #   make demo        train two models in 100 %, 60 % and 40 % of their memory (release build)
 #   make test        build with warnings as errors, all C++ and Python tests
-#   make module      build the Python module alone
+#   make module      build the Python module alone; make test-python tests its API
 #   make test-core   the core alone, without torch
 #   make test-unit   its unit tests, without the sweeps over many programs
 #   make test-asan, make test-tsan     the core under sanitizers
@@ -58,7 +58,7 @@ configure = cmake --preset $(1) -DPython_EXECUTABLE=$(python) $(2) >$(log) 2>&1 
 	|| { cat $(log); exit 1; }
 build = mkdir -p build && $(call configure,$(1),$(2)) && cmake --build --preset $(1) -j $(JOBS)
 
-.PHONY: demo docs notebook test module test-core test-unit test-asan test-tsan test-long lint fix bench bench-plan ablation \
+.PHONY: demo docs notebook test module test-python test-core test-unit test-asan test-tsan test-long lint fix bench bench-plan ablation \
 	bench-verify breadth hunt reproduce gpu-check fuzz wheel try-wheel deps doctor clean
 
 demo: $(setup)
@@ -74,6 +74,10 @@ test: $(setup)
 # The Python module alone, warnings as errors.
 module: $(setup)
 	$(call build,dev,-DFITSTEP_TORCH=ON) --target in_tree
+
+# A short test of another torch: make test-python TORCH=2.15.0.
+test-python: module
+	OMP_WAIT_POLICY=passive $(python) -m pytest -q -n $(JOBS) python/tests
 
 test-core: $(setup)
 	$(call build,core) && ctest --preset core

@@ -27,7 +27,7 @@ VERSIONS: dict[str, Any] = runpy.run_path(str(ROOT / "python" / "fitstep" / "ver
 # What each command needs besides torch and the build tools. Tests that need more than this (such
 # as transformers) say so and are skipped without it.
 MODULES = {
-    "build": ["rich"],
+    "build": ["rich", "numpy"],
     "test": ["rich", "numpy", "pytest", "xdist", "hypothesis"],
     "demo": ["rich", "numpy", "sklearn"],
     "bench": ["rich", "numpy", "sklearn", "transformers"],

@@ -156,7 +156,7 @@ def test_a_wheel_requires_the_torch_that_it_was_built_with() -> None:
     minor = ".".join(torch.__version__.split(".")[:2])
     made.build_state("metadata_wheel")
     fields = made.dynamic_metadata({}, {})
-    assert fields["dependencies"] == [f"torch=={minor}.*", "rich"]
+    assert fields["dependencies"] == [f"torch=={minor}.*", "numpy", "rich"]
     assert fields["version"].endswith(f"+torch{minor}")
     made.build_state("sdist")
-    assert made.dynamic_metadata({}, {})["dependencies"] == ["torch>=2.11", "rich"]
+    assert made.dynamic_metadata({}, {})["dependencies"] == ["torch>=2.11", "numpy", "rich"]
