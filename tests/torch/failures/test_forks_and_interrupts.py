@@ -22,6 +22,10 @@ from fitstep import _core
 __all__ = ["interruptible"]  # For each test here.
 
 
+# What autograd says in a forked process, where the parent has its threads (CUDA builds of torch).
+REFUSES_FORKS = "autograd's threading in combination with fork"
+
+
 def equal(a: list[Tensor], b: list[Tensor]) -> bool:
     return all(map(torch.equal, a, b))
 
@@ -83,7 +87,12 @@ def test_a_forked_process_compiles_its_own() -> None:
         return str(own.compiled()(own.x, own.y).item())
 
     other = Job()
-    assert in_child(train) == str(other.step(other.x, other.y).item())
+    plain = str(other.step(other.x, other.y).item())
+    if REFUSES_FORKS in in_child(lambda: str(other.step(other.x, other.y))):
+        said = in_child(train)  # This torch has started autograd's threads in the parent.
+        assert REFUSES_FORKS in said, "the same answer as plain PyTorch's"
+    else:
+        assert in_child(train) == plain
 
 
 def resident_bytes() -> int:
