@@ -61,6 +61,10 @@ class UnmeasuredCache:
     def lower(self, segment: Any, session: Session) -> Any:
         return _core.lower(segment)
 
+    def write(self, **_when: Any) -> bool:
+        """Nothing was measured, so nothing is kept or taken over."""
+        return False
+
 
 def steady_step(function: Callable[..., Any], example: tuple[Any, ...]) -> Any:
     """The program of the step that follows the first one, as fitstep's own StepProgram."""

@@ -170,7 +170,7 @@ def test_a_process_may_end_while_a_step_runs(end: str, code: int, tmp_path: Path
 
 def test_every_test_that_the_table_names_is_there() -> None:
     table = (ROOT / "docs" / "reference" / "failures.md").read_text()
-    sources = [*ROOT.glob("tests/**/*.*"), *ROOT.glob("python/tests/*.py")]
+    sources = [*ROOT.glob("tests/**/*.*"), *ROOT.glob("python/tests/**/*.py")]
     sources += [*ROOT.glob("fitstep/run/*_test.cpp")]
     text = "\n".join(path.read_text() for path in sources if path.suffix in (".py", ".cpp"))
     named = re.findall(r"`(test_\w+|[A-Z]\w+\.[A-Z]\w+|benchmarks/\w+/\w+\.py)`", table)
