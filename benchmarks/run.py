@@ -5,9 +5,9 @@
 Names: same_bits memory speed step_time peers peak_promise exact_peak capture layout disk faults
 constancy prediction audits, all of them by default; and plan and traces (`make bench-plan`),
 plan_compare, verify (`make bench-verify`), densities and reproduce (`make reproduce`), untaken,
-pools, codes, host_codes, qwen2, trainers (needs tools/requirements-trainers.txt), and beyond_ram,
-which takes up to an hour. Each is a script of a folder here. Its command, its raw output and the
-machine go to results/NAME.txt, its figures to NAME.json.
+pools, codes, host_codes, qwen2, will_it_fit, trainers (needs tools/requirements-trainers.txt), and
+beyond_ram, which takes up to an hour. Each is a script of a folder here. Its command, its raw
+output and the machine go to results/NAME.txt, its figures to NAME.json.
 With --small everything runs in a few minutes and nothing is written. Options that this script does
 not know go to the benchmarks.
 """
@@ -26,7 +26,7 @@ NAMES = (
 )  # fmt: skip
 MORE = (
     "plan", "plan_compare", "traces", "verify", "densities", "reproduce", "untaken", "pools",
-    "codes", "host_codes", "qwen2", "trainers", "beyond_ram",
+    "codes", "host_codes", "qwen2", "trainers", "will_it_fit", "beyond_ram",
 )  # fmt: skip
 
 

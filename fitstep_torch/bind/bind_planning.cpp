@@ -244,7 +244,11 @@ void bind_questions(py::module_& module) {
       .def_readwrite("may_have_homes_on_disk", &BudgetQuestion::may_have_homes_on_disk)
       .def_readwrite("may_grow", &BudgetQuestion::may_grow)
       .def_readwrite("arena_bytes", &BudgetQuestion::arena_bytes)
-      .def_readwrite("is_thorough", &BudgetQuestion::is_thorough)
+      .def_readwrite("finds_least", &BudgetQuestion::finds_least)
+      .def_property(
+          "takes_first_plan",
+          [](const BudgetQuestion& question) { return question.request.takes_first_plan; },
+          [](BudgetQuestion& question, bool takes) { question.request.takes_first_plan = takes; })
       .def("answer", &answer_to);
 }
 

@@ -302,7 +302,8 @@ class BudgetQuestion:
     may_have_homes_on_disk: bool
     may_grow: bool
     arena_bytes: int | None
-    is_thorough: bool
+    finds_least: bool
+    takes_first_plan: bool
     def __init__(
         self,
         *,

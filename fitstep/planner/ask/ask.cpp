@@ -131,8 +131,8 @@ class Asking {
     request.capacity_bytes = capacity_bytes();
     request.policy = asked.policy;
     request.codes_on_host = request.codes_on_host && !places_.on_disk;
-    request.says_least = question_.may_grow || (question_.is_thorough && !can_find_least(request));
-    if (looks_for == LooksFor::Any || !question_.is_thorough) request.takes_first_plan = true;
+    request.says_least = question_.may_grow || (question_.finds_least && !can_find_least(request));
+    if (looks_for == LooksFor::Any) request.takes_first_plan = true;
     if (question_.request.progress) {
       request.progress = [this, i, count](double share) {
         question_.request.progress((static_cast<double>(i) + share) / static_cast<double>(count));
@@ -293,7 +293,7 @@ class Asking {
 
   void find_least(Refusal& refusal) {
     constexpr int32_t kMostTries = 4;
-    if (question_.request.time_limit_s > 0 || !question_.is_thorough) return;
+    if (question_.request.time_limit_s > 0 || !question_.finds_least) return;
     const int64_t asked_bytes = budget_bytes_;
     const bool may_change = !question_.arena_bytes;
     int64_t found_bytes = std::max(asked_bytes, refusal.floor_budget_bytes);

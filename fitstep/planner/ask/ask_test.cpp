@@ -119,11 +119,12 @@ TEST(Ask, GivesPlansOrNamesABudgetThatWorks) {
   }
 }
 
-TEST(Ask, AnswersOnlyWhetherThereArePlans) {
+TEST(Ask, DoesNotLookForTheLeastIfNotAsked) {
   for (uint64_t seed = 1; seed <= 4; ++seed) {
     const std::vector<Program> programs = {program_of(seed)};
     BudgetQuestion question = question_about(programs, device());
-    question.is_thorough = false;
+    question.finds_least = false;
+    question.request.takes_first_plan = seed % 2 == 0;
     question.budget_bytes = 1;
     const BudgetAnswer refused = ask(question);
     ASSERT_TRUE(std::holds_alternative<Refusal>(refused));

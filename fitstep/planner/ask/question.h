@@ -64,10 +64,8 @@ struct BudgetQuestion {
   bool may_grow = false;
   // The capacity of the open arena, in which homes cannot move. Nothing: no arena is open yet.
   std::optional<int64_t> arena_bytes;
-  PlanRequest request;  // Homes, capacity and policy in it are not used.
-  // False: only whether there are plans. They are the first ones found, and a refusal does not
-  // search for the least budget.
-  bool is_thorough = true;
+  PlanRequest request;      // Homes, capacity and policy in it are not used.
+  bool finds_least = true;  // False: a refusal does not search for the least budget.
 };
 
 struct Fitting {

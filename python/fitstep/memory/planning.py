@@ -94,11 +94,17 @@ class Planning:
         self.planned = [other for other in self.planned if other is not one]
 
     def plan(
-        self, new: list[Planned], *, replan: bool, is_thorough: bool = True
+        self,
+        new: list[Planned],
+        *,
+        replan: bool,
+        finds_least: bool = True,
+        takes_first_plan: bool = False,
     ) -> list[Planned]:
         """Plans `new`; with `replan`, plans all other programs of the session again, too. While no
-        arena is open, the planner also chooses which homes are on the host tier or the disk. If not
-        `is_thorough`, takes the first plans that it finds, and does not look for the least budget.
+        arena is open, the planner also chooses which homes are on the host tier or the disk. With
+        `takes_first_plan` plans are the first found; without `finds_least` a refusal names no
+        budget that works.
 
         Raises BudgetTooSmall with the largest floor and a budget that works for all programs.
         Raises PlanFileError if a given plan is for another program or for homes in other places.
@@ -108,7 +114,7 @@ class Planning:
         # Only a new program uses its given plan: when others are planned again, homes may move.
         given = [one.given_plan if one in new else None for one in todo]
         question = self._question(external_bytes_of(every))
-        question.is_thorough = is_thorough
+        question.finds_least, question.takes_first_plan = finds_least, takes_first_plan
         for one, plan in zip(todo, given, strict=True):
             if plan is not None and plan.program_hash() != one.step.hash():
                 raise PlanFileError(

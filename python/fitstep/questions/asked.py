@@ -9,7 +9,7 @@ from typing import Any
 
 from .. import _core
 from ..base.describe import describe
-from ..errors import CaptureError, not_prepared
+from ..errors import CaptureError, SettingError, not_prepared
 from ..follow.maker import Maker
 from ..memory.planned import Planned
 from ..memory.planning import Planning
@@ -73,6 +73,8 @@ class Asked:
         """Previews the step, measures its operators, and puts everything back. Raises CaptureError,
         BudgetError, DiskError, what the step function raises, and TooLarge if an operator needs
         more than `most_bytes`."""
+        if making.plan is not None:
+            raise SettingError("plan", "a file", "left out: a question looks for a plan itself")
         _, device = making.subject.look(args, {})
         session = Session(making.settings.on(device), device)
         cache = LimitedCache(device)

@@ -183,13 +183,13 @@ class BatchSearch:
     def _largest_estimated(self, fitting: int, refused: int) -> tuple[int, Fits | None]:
         measured = sorted((n, one.asked) for n, one in self._samples.items() if one.asked)
         low = fitting
-        if len(measured) == 1 or self._estimate(measured, low + 1, is_thorough=False):
+        if len(measured) == 1 or self._estimate(measured, low + 1, takes_first_plan=True):
             low = self._by_any_plan(measured, fitting, refused)
         # A thorough search finds plans for a few batches more.
         stride = 1
         while low + 1 < refused:
             at = min(low + stride, refused - 1)
-            found = self._estimate(measured, at, is_thorough=True)
+            found = self._estimate(measured, at)
             if found:
                 low, stride = at, 2 * stride
             elif at == low + 1:
@@ -209,7 +209,7 @@ class BatchSearch:
                 math.isqrt(low * high) if high > 4 * low else (low + high) // 2
             )
             at = min(max(at, low + 1), high - 1)
-            known[at] = self._estimate(measured, at, is_thorough=False)
+            known[at] = self._estimate(measured, at, takes_first_plan=True)
             low, high = (at, high) if known[at] else (low, at)
         return low
 
@@ -219,7 +219,7 @@ class BatchSearch:
         return max(self._budget_bytes() // each, units + 1) + 1
 
     def _estimate(
-        self, measured: list[tuple[int, Asked]], units: int, *, is_thorough: bool
+        self, measured: list[tuple[int, Asked]], units: int, *, takes_first_plan: bool = False
     ) -> Fits:
         """The verdict on a batch by sizes and times that are computed from measured batches. Raises
         CoreError if there is none, or if their programs differ in more than sizes."""
@@ -238,7 +238,7 @@ class BatchSearch:
         programs = [Planned.of(step, a.planning.settings) for step in steps]
         peak_bytes = max(step.plain_peak_bytes() for step in steps)
         asked = Asked(a.planning, programs, peak_bytes)
-        found = verdict(asked, is_thorough=is_thorough, with_least=False)
+        found = verdict(asked, finds_least=False, takes_first_plan=takes_first_plan)
         self._estimates[units] = found
         return found
 

@@ -20,7 +20,7 @@ class Fits:
     fits: bool  # Whether a plan was found, so that `compile` with this budget has one, too.
     budget_bytes: int  # The budget that was asked for.
     floor_bytes: int  # Proven: no budget below this works.
-    least_found_bytes: int | None  # The smallest budget for which a plan was found, if any was.
+    least_found_bytes: int | None  # The smallest budget for which a plan was found; None: unknown.
     plain_peak_bytes: int  # What plain PyTorch needs.
     predicted_s: float | None  # Seconds of one step within the budget; None if it does not fit.
     recomputed_ops: int | None  # Runs of ops beyond the first in one step; None as above.
@@ -40,25 +40,29 @@ class Fits:
             first += f"{counted(self.recomputed_ops or 0, 'recompute')}"
         else:
             first = f"does not fit in {size(self.budget_bytes)} {of_plain}"
-        least = "no plan was found for any budget that was tried"
+        least = ""
         if self.least_found_bytes is not None:
-            least = f"smallest budget with a plan {size(self.least_found_bytes)}"
-        lines = [first, f"{least}; none can have one below {size(self.floor_bytes)}"]
+            least = f"smallest budget with a plan {size(self.least_found_bytes)}; "
+        lines = [first, f"{least}no plan is possible below {size(self.floor_bytes)}"]
         if self.culprits:
             lines.append("most is needed at the same time by")
             lines += [f"  {line}" for line in self.culprits[:_SHOWN]]
         return "\n".join([*lines, f"asked in {self.seconds:.1f} s; nothing was changed"])
 
 
-def verdict(asked: Asked, *, is_thorough: bool = True, with_least: bool = True) -> Fits:
-    """Plans all programs for the budget, as `compile` would. If not `is_thorough`, takes the first
-    plan, if there is one at once. If not `with_least`, the least budget of a step that fits stays
-    unknown."""
+def verdict(asked: Asked, *, finds_least: bool = True, takes_first_plan: bool = False) -> Fits:
+    """Plans all programs for the budget, as `compile` would. With `takes_first_plan` there must be
+    a plan at once; without `finds_least` the least budget stays unknown. Both take less time."""
     planning = asked.planning
     planning.take_budget(planning.asked_bytes(asked.plain_peak_bytes))
     mark = planning.places.mark()
     try:
-        plans = planning.plan(asked.programs, replan=False, is_thorough=is_thorough)
+        plans = planning.plan(
+            asked.programs,
+            replan=False,
+            finds_least=finds_least,
+            takes_first_plan=takes_first_plan,
+        )
     except BudgetTooSmall as error:
         return Fits(
             False, error.budget_bytes, error.floor_bytes, error.least_found_bytes,
@@ -70,11 +74,11 @@ def verdict(asked: Asked, *, is_thorough: bool = True, with_least: bool = True) 
     certificate = steady.plan.certificate()
     floor_bytes = planning.budget_for(certificate["floor_bytes"], steady.external_bytes)
     found = Least(floor_bytes, None, [])
-    if with_least:
+    if finds_least:
         found = planning.take_least(asked.programs)
     known = [n for n in (found.least_found_bytes, budget_bytes) if n is not None]
     return Fits(
-        True, budget_bytes, found.floor_bytes, min(known) if with_least else None,
+        True, budget_bytes, found.floor_bytes, min(known) if finds_least else None,
         asked.plain_peak_bytes, certificate["predicted_s"],
         steady.plan.run_counts(steady.step)[1], tuple(found.culprits), 0.0,
     )  # fmt: skip

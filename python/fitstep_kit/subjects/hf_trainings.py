@@ -99,7 +99,7 @@ def outcome(trainer: Any) -> Fingerprint:
     )
 
 
-RESUMED = {
+RESUMED: dict[str, Any] = {
     "save_strategy": "steps",
     "save_steps": 2,
     "gradient_accumulation_steps": 2,
