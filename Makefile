@@ -38,6 +38,7 @@ wheel_setup :=
 docs_setup :=
 docs_python := $(python)
 notebook_setup :=
+trainers_setup :=
 else
 beside := $(if $(TORCH),-$(TORCH))
 venv := .venv$(beside)
@@ -49,6 +50,7 @@ wheel_setup := $(venv)/wheel-ready
 docs_setup := .venv-docs/ready
 docs_python := .venv-docs/bin/python
 notebook_setup := $(venv)/notebook-ready
+trainers_setup := $(venv)/trainers-ready
 endif
 export FITSTEP_BESIDE := $(beside)
 export PATH := $(bin):$(PATH)
@@ -66,7 +68,7 @@ demo: $(setup)
 	$(python) tools/link_tree.py
 	$(python) examples/demo.py
 
-test: $(setup)
+test: $(setup) $(trainers_setup)
 	$(call build,dev,-DFITSTEP_TORCH=ON)
 	ctest --preset dev
 	OMP_WAIT_POLICY=passive $(python) -m pytest -q -n $(JOBS) --dist loadgroup
@@ -187,6 +189,11 @@ $(venv)/ready: tools/requirements.txt | $(venv)/bin/python
 	@touch $@
 
 $(venv)/lint-ready: tools/requirements-lint.txt | $(venv)/bin/python
+	$(python) -m pip install -q -r $<
+	@touch $@
+
+# Trainers of other libraries, which only tests need.
+$(venv)/trainers-ready: tools/requirements-trainers.txt | $(venv)/ready
 	$(python) -m pip install -q -r $<
 	@touch $@
 
