@@ -7,9 +7,9 @@
 #include <limits>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "fitstep/base/id.h"
 #include "fitstep/base/result.h"
 #include "fitstep/program/program.h"
 

@@ -1,7 +1,6 @@
 #include "fitstep/report/held_blocks.h"
 
 #include <algorithm>
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <tuple>
