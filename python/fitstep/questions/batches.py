@@ -7,6 +7,7 @@ the answer was asked for real and fits; the next batch has no plan
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -107,6 +108,9 @@ class BatchSearch:
             if guess == fitting and self._is_straight:
                 refused, above, is_measured = fitting + 1, estimated, False
             guess = max(guess, fitting + 1)
+        smallest = self._samples[1].asked if fitting == 0 and 1 in self._samples else None
+        if smallest is not None:
+            above = verdict(smallest)  # Names the budget that the smallest batch needs.
         return LargestBatch(
             fitting * self._unit, self._samples[fitting].fits if fitting else None, above,
             refused * self._unit if above is not None else None, is_measured,
@@ -139,7 +143,7 @@ class BatchSearch:
         except TooLarge as large:
             self._samples[units] = Sample(refused_by_size(large), None, input_bytes)
         else:
-            self._samples[units] = Sample(verdict(asked), asked, input_bytes)
+            self._samples[units] = Sample(verdict(asked, finds_least=False), asked, input_bytes)
         self._check_grows(units)
         self._is_straight = units in self._estimates and _are_close(
             self._estimates[units], self._samples[units].fits
@@ -185,6 +189,8 @@ class BatchSearch:
         low = fitting
         if len(measured) == 1 or self._estimate(measured, low + 1, takes_first_plan=True):
             low = self._by_any_plan(measured, fitting, refused)
+        if len(measured) == 1 and low > fitting:
+            return low, None  # A guess, so the next batch is measured before planning takes long.
         # A thorough search finds plans for a few batches more.
         stride = 1
         while low + 1 < refused:
@@ -222,7 +228,7 @@ class BatchSearch:
         self, measured: list[tuple[int, Asked]], units: int, *, takes_first_plan: bool = False
     ) -> Fits:
         """The verdict on a batch by sizes and times that are computed from measured batches. Raises
-        CoreError if there is none, or if their programs differ in more than sizes."""
+        CoreError if there is none, or if the number of programs differs."""
         near = sorted(measured, key=lambda one: abs(one[0] - units))[:2]
         if not near:
             raise _core.CoreError(0, "no batch was measured")
@@ -230,9 +236,7 @@ class BatchSearch:
         if len(a.programs) != len(b.programs):
             raise _core.CoreError(0, "the number of programs differs from batch to batch")
         steps = [
-            _core.guessed(one.step, first, units)
-            if first == second
-            else _core.resized(one.step, first, other.step, second, units)
+            _step_for((one.step, first), (other.step, second), units)
             for one, other in zip(a.programs, b.programs, strict=True)
         ]
         programs = [Planned.of(step, a.planning.settings) for step in steps]
@@ -241,6 +245,15 @@ class BatchSearch:
         found = verdict(asked, finds_least=False, takes_first_plan=takes_first_plan)
         self._estimates[units] = found
         return found
+
+
+def _step_for(near: tuple[Any, int], other: tuple[Any, int], units: int) -> Any:
+    """A program of another batch: by a straight line, or by the nearer batch alone if the programs
+    differ in more than sizes."""
+    if near[1] != other[1]:
+        with contextlib.suppress(_core.CoreError):
+            return _core.resized(*near, *other, units)
+    return _core.guessed(*near, units)
 
 
 def _are_close(estimated: Fits, measured: Fits) -> bool:
