@@ -68,7 +68,7 @@ demo: $(setup)
 	$(python) tools/link_tree.py
 	$(python) examples/demo.py
 
-test: $(setup) $(trainers_setup)
+test: $(setup) $(trainers_setup) $(notebook_setup) $(docs_setup)
 	$(call build,dev,-DFITSTEP_TORCH=ON)
 	ctest --preset dev
 	OMP_WAIT_POLICY=passive $(python) -m pytest -q -n $(JOBS) --dist loadgroup

@@ -59,7 +59,8 @@ def verdict_of(part: str, status: int, output: str) -> str:
     if part == "same_bits":
         found = re.search(r"^(\d+) of (\d+) runs have the same bits", output, re.MULTILINE)
         return f"{found[1]} of {found[2]} runs" if found else f"stopped with code {status}"
-    counts = re.findall(r"(\d+) (passed|failed|skipped|errors?)\b", output.splitlines()[-1])
+    last_line = "".join(output.splitlines()[-1:])
+    counts = re.findall(r"(\d+) (passed|failed|skipped|errors?)\b", last_line)
     return ", ".join(f"{n} {what}" for n, what in counts) or f"stopped with code {status}"
 
 

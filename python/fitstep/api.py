@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -9,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ._core import free_memory_bytes
 from .base.arguments import arguments_of
 from .base.progress import progress_line
 from .errors import SettingError
@@ -20,7 +20,7 @@ from .questions.batches import BatchSearch, LargestBatch, check_sizes
 from .questions.curve import Curve, curve_of
 from .questions.fits import Fits, refused_by_size, verdict
 from .steps.first_call import FirstCallStep
-from .steps.making import making
+from .steps.making import Making, making
 from .steps.step import Step
 from .steps.subject import Models, Optimizers, check_outside
 
@@ -70,7 +70,7 @@ def compile(  # noqa: A001 - the word that PyTorch's users know.
             and after a new program), "all", "off". None: $FITSTEP_AUDITS, or "auto".
         seed: of the planner, an int from 0. Equal seeds give equal plans.
         effort: rounds of the planner's search, an int from 1.
-        progress: show a progress line on stderr. None: only if stderr is a terminal.
+        progress: show a progress line. None: only on a terminal or in a notebook.
         host_budget: memory outside the budget (pinned for a GPU), to which plans may move tensors
             while the step does not need them; written like `budget`. None: no such memory.
         disk_budget, disk_dir: the same in a file, and the file's folder (None: the system's for
@@ -84,6 +84,7 @@ def compile(  # noqa: A001 - the word that PyTorch's users know.
         CaptureError: fitstep cannot record the step; says where and what to write instead.
         BudgetTooSmall: no plan was found; names the smallest budget with a plan, and the floor.
         DiskError, PlanFileError: `disk_dir` has no room; `plan` is damaged or for another step.
+        FitstepError: torch is newer than the tested ones, and has failed a small training.
     """
     given = {name: value for name, value in locals().items() if name != "example"}
     made_of = making(**given)
@@ -113,6 +114,12 @@ def step(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     if function is None:
         return lambda given: step(given, **options)
     return compile(function, **options)
+
+
+def _making(function: Any, budget: Budget | None, options: dict[str, Any]) -> Making:
+    """`making`, with the TypeError of `compile` for an argument that there is not."""
+    inspect.signature(compile).bind(function, None, budget, **options)
+    return making(function, budget, **options)
 
 
 def curve(
@@ -150,15 +157,16 @@ def fits(function: Callable[..., Any], example: Any, budget: Budget | None, **op
     and holds nothing. The result says also what would be enough, which operators need most, and how
     long a step is predicted to take; `print` it.
 
-    Raises SettingError, BudgetError, CaptureError, DiskError, as `compile`, and no BudgetTooSmall.
-    It does not look how much memory is free now.
+    Raises SettingError, BudgetError, CaptureError, DiskError, as `compile`, and no BudgetTooSmall;
+    FitstepError if an operator needs more memory than is free, so that it cannot be measured. It
+    does not ask whether the whole budget is free now.
     """
     began = time.perf_counter()
-    asked_of = making(function, budget, **options)
+    asked_of = _making(function, budget, options)
     args = arguments_of(asked_of.subject.function, example)
     with progress_line(asked_of.progress) as show:
         try:
-            found = verdict(Asked.of(asked_of, args, show, free_memory_bytes()))
+            found = verdict(Asked.of(asked_of, args, show))
         except TooLarge as large:
             found = refused_by_size(large)
     return replace(found, seconds=time.perf_counter() - began)
@@ -194,7 +202,7 @@ def largest_batch(
     began = time.perf_counter()
     check_int("multiple_of", multiple_of, 1, 1 << 24)
     check_int("most", most, multiple_of, 1 << 24)
-    asked_of = making(function, budget, **options)
+    asked_of = _making(function, budget, options)
     check_sizes(asked_of.settings)
     with progress_line(asked_of.progress) as show:
         units = most // multiple_of

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 import torch
+from filelock import FileLock
+from fitstep.memory import profile_cache
 from fitstep.memory.profile_cache import ProfileCache
 
 import fitstep
@@ -25,9 +27,6 @@ def test_who_measures_a_link_second_takes_over_the_first(tmp_path: Path) -> None
 def test_a_file_that_is_locked_for_too_long_is_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from filelock import FileLock
-    from fitstep.memory import profile_cache
-
     monkeypatch.setattr(profile_cache, "_SECONDS_FOR_LOCK", 0.01)
     cache = ProfileCache(folder=tmp_path)
     with FileLock(cache.path.with_suffix(".lock")):
@@ -67,7 +66,8 @@ def test_who_measures_operators_second_plans_with_the_times_of_the_first(
     def late(cache: ProfileCache) -> bool:
         if not shared:
             calls = {k: f"{10**11} {v.split(' ', 1)[1]}" for k, v in cache.profile.save().items()}
-            cache.path.write_text(json.dumps({"format": 4, "calls": calls}), encoding="utf-8")
+            content = {"format": profile_cache._FORMAT, "calls": calls}
+            cache.path.write_text(json.dumps(content), encoding="utf-8")
         shared.append(share(cache))
         return shared[-1]
 

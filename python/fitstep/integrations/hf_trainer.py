@@ -14,13 +14,14 @@ from typing import Any
 
 from .. import api
 from ..errors import SettingError
+from ..memory.budget import Budget
 from ..steps.report import Report
 from ..steps.step import Step
 from .hf_checks import check_arguments, check_callbacks, check_class, leave_checkpointing_to_plans
 from .later import later_metrics
 
 
-def fit_trainer(trainer: Any, budget: int | str | None = None, **settings: Any) -> Any:
+def fit_trainer(trainer: Any, budget: Budget | None = None, **settings: Any) -> Any:
     """Makes `trainer.train()` keep to a memory budget, with the same bits, logs and checkpoints.
 
     Args:
@@ -58,7 +59,7 @@ class FittedTrainer:
     step: Step | None = None  # While the trainer trains.
     report: Report | None = None  # Of the last training.
 
-    def __init__(self, trainer: Any, budget: int | str | None, settings: dict[str, Any]) -> None:
+    def __init__(self, trainer: Any, budget: Budget | None, settings: dict[str, Any]) -> None:
         self._trainer = trainer
         self._own: dict[str, Any] = {}  # The trainer's methods, by name.
         self._model: Any = None
@@ -76,7 +77,7 @@ class FittedTrainer:
             self._own[name] = getattr(trainer, name)
             setattr(trainer, name, ours)
 
-    def set(self, budget: int | str | None, settings: dict[str, Any]) -> None:
+    def set(self, budget: Budget | None, settings: dict[str, Any]) -> None:
         """Budget and settings of the next training."""
         check_arguments(self._trainer)
         check_callbacks(self._trainer, settings.get("keep_grads", False))

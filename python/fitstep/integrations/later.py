@@ -2,13 +2,15 @@
 
 SFTTrainer and DPOTrainer ask for values before backward(), for example
 `(gather(correct) / gather(total)).item() if gather(total) > 0 else 0.0`. All activations would be
-kept for that. So in a compiled step `gather()` gives a `Later`, and what is computed from it is a
-`Later`, too. After the step each becomes a number.
+kept for that. So in a compiled step `gather()` gives TRL's own code a `Later`, and what is computed
+from it is a `Later`, too. After the step each becomes a number. Code of others, such as a subclass
+whose loss depends on a gathered value, gets the tensor.
 """
 
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -57,6 +59,12 @@ class Later:
     def __gt__(self, least: float) -> bool:
         return least == 0 or bool(self.value() > least)
 
+    def __bool__(self) -> bool:
+        return bool(self.value())
+
+    def __eq__(self, other: object) -> bool:
+        return bool(self.value() == other)
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self.value(), name)  # Asks now: right, but the step keeps its activations.
 
@@ -84,9 +92,10 @@ def later_metrics(trainer: Any) -> Iterator[None]:
                 logged[:] = [one.value() if isinstance(one, Later) else one for one in logged]
 
 
-def _gather_later(gather: Callable[[Any], Any]) -> Callable[[Any], Later]:
-    def later(tensor: Any) -> Later:
+def _gather_later(gather: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def later(tensor: Any) -> Any:
         gathered = gather(tensor)
-        return gathered if isinstance(gathered, Later) else Later(lambda: gathered)
+        is_of_trl = sys._getframe(1).f_globals.get("__name__") in _TRAINERS
+        return Later(lambda: gathered) if is_of_trl else gathered
 
     return later

@@ -14,12 +14,13 @@ from typing import Any
 
 from .. import api
 from ..errors import FitstepError, SettingError
+from ..memory.budget import Budget
 from ..state.code import names_in
 from ..steps.report import Report
 from ..steps.step import Step
 
 
-def fit_lightning(trainer: Any, budget: int | str | None = None, **settings: Any) -> Any:
+def fit_lightning(trainer: Any, budget: Budget | None = None, **settings: Any) -> Any:
     """Makes `trainer.fit(...)` keep to a memory budget, with the same bits, logs and checkpoints.
 
     Args:

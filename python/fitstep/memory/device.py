@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -37,6 +38,14 @@ def device_of(tensors: Iterable[tuple[str, torch.Tensor]]) -> torch.device:
             )
         found, name = device, path
     return found
+
+
+def free_bytes_of(device: Any) -> int:
+    """The bytes that are free now on a _core.Device; of a CPU as far as the system tells."""
+    if not device.is_cpu():
+        return int(device.memory_bytes())
+    free_bytes = _core.free_memory_bytes()
+    return sys.maxsize if free_bytes is None else free_bytes
 
 
 @functools.cache

@@ -136,10 +136,8 @@ class BatchSearch:
         tensors = [leaf for leaf in tree_leaves(args) if isinstance(leaf, torch.Tensor)]
         input_bytes = sum(tensor.nbytes for tensor in tensors)
         show = self._show and _named(self._show, f"batch {batch}: ")
-        free_bytes = _core.free_memory_bytes()
-        most_bytes = self._budget_bytes() if units > 1 else free_bytes
         try:
-            asked = Asked.of(self._making, args, show, most_bytes)
+            asked = Asked.of(self._making, args, show, keeps_to_budget=units > 1)
         except TooLarge as large:
             self._samples[units] = Sample(refused_by_size(large), None, input_bytes)
         else:

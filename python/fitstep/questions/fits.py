@@ -87,6 +87,6 @@ def verdict(asked: Asked, *, finds_least: bool = True, takes_first_plan: bool = 
 def refused_by_size(large: TooLarge) -> Fits:
     """The verdict on a step with an operator that is too large to be measured."""
     return Fits(
-        False, large.most_bytes, large.size_bytes, None, large.plain_peak_bytes, None, None,
+        False, large.budget_bytes, large.size_bytes, None, large.plain_peak_bytes, None, None,
         (large.culprit,), 0.0,
     )  # fmt: skip

@@ -19,6 +19,7 @@ import torch
 
 from .. import _core
 from ..errors import AuditError
+from ..memory.device import free_bytes_of
 from ..memory.settings import check_choice
 from ..state.rng import GeneratorStates
 
@@ -69,9 +70,8 @@ def _why_too_large(session: Session, plain_peak_bytes: int) -> str:
     """Why an audit does not fit in free memory, or "". An audit needs plain PyTorch's peak and two
     copies of all homes, beside the arena."""
     needed = plain_peak_bytes + 2 * session.bottom_bytes
-    device = session.device
-    free = _core.free_memory_bytes() if device.is_cpu() else device.memory_bytes()
-    if free is None or needed < free:
+    free = free_bytes_of(session.device)
+    if needed < free:
         return ""
     size = _core.format_bytes
     return f"plain PyTorch needs {size(needed)} beside the arena, and {size(free)} are free"

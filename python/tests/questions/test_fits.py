@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import gc
+import inspect
 from typing import Any
 
 import pytest
 import torch
 from api_models import Job, same
+from fitstep.memory.profile_cache import ProfileCache
+from fitstep.steps.making import making
 from torch import Tensor, nn
 
 import fitstep
@@ -129,6 +132,33 @@ def test_wrong_arguments_are_refused(options: dict[str, Any], error: type[Except
     job = Job()
     with pytest.raises(error):
         fitstep.fits(job.step, (job.x, job.y), **options)
+
+
+def test_an_operator_larger_than_the_free_memory_is_never_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    job = Deep()  # Its linear layers read 36 KiB, and its activations 32 KiB.
+    monkeypatch.setattr(_core, "free_memory_bytes", lambda: 20_000)
+    monkeypatch.setattr(ProfileCache, "lower", lambda *_: pytest.fail("operators were measured"))
+    refused = fitstep.fits(job.step, job.x, 30_000, effort=1)
+    assert not refused
+    assert refused.budget_bytes == 30_000 < refused.floor_bytes
+    with pytest.raises(fitstep.FitstepError, match="memory that are free"):
+        fitstep.fits(job.step, job.x, "1MiB", effort=1)
+
+
+def test_an_argument_that_there_is_not_is_a_type_error() -> None:
+    with pytest.raises(TypeError, match="'efort'"):
+        fitstep.fits(Deep().step, Deep().x, "1MiB", efort=1)
+
+
+def test_the_defaults_of_questions_are_those_of_compile() -> None:
+    ours, theirs = (inspect.signature(one).parameters for one in (making, fitstep.compile))
+    assert {*theirs} - {*ours} == {"example"}
+    named = [name for name, one in ours.items() if one.kind is one.KEYWORD_ONLY]
+    assert len(named) > 10
+    for name in named:
+        assert ours[name].default == theirs[name].default, name
 
 
 def test_a_step_that_raises_leaves_no_hollow_tensor() -> None:

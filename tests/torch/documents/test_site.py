@@ -13,11 +13,14 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    for name in ("mkdocs", "material", "mkdocstrings_handlers.python"):
-        pytest.importorskip(name, reason="needs tools/requirements-docs.txt")
+    python = ROOT / ".venv-docs" / "bin" / "python"  # What `make docs` uses.
+    if not python.exists():
+        for name in ("mkdocs", "material", "mkdocstrings_handlers.python"):
+            pytest.importorskip(name, reason="needs tools/requirements-docs.txt")
+        python = Path(sys.executable)
     folder = tmp_path_factory.mktemp("site")
     subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "-q", "--strict", "-d", str(folder)],
+        [str(python), "-m", "mkdocs", "build", "-q", "--strict", "-d", str(folder)],
         cwd=ROOT, check=True, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
     )  # fmt: skip
     return folder

@@ -31,10 +31,15 @@ def preferences() -> Any:
     return datasets.Dataset.from_list(rows)
 
 
-def sft(folder: Path, lengths: tuple[int, ...] = (12, 16, 9), **settings: Any) -> Any:
+def sft(
+    folder: Path,
+    lengths: tuple[int, ...] = (12, 16, 9),
+    kind: type[Any] = trl.SFTTrainer,
+    **settings: Any,
+) -> Any:
     more = {"train_dataset": tokens(lengths), "processing_class": tokenizer()}
     usual = {"bf16": False, "max_length": 16}
-    return make_trainer(folder, gpt2, trl.SFTTrainer, trl.SFTConfig, more, **(usual | settings))
+    return make_trainer(folder, gpt2, kind, trl.SFTConfig, more, **(usual | settings))
 
 
 def dpo(folder: Path) -> Any:
@@ -91,6 +96,23 @@ def test_dpo_has_the_bits_and_metrics_of_the_stock_trainer(tmp_path: Path) -> No
     assert "rewards/chosen" in stock.state.log_history[0]
 
 
+class OwnLoss(trl.SFTTrainer):  # type: ignore[misc,name-defined]
+    """Its loss depends on a gathered value that is not positive."""
+
+    def compute_loss(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        loss = super().compute_loss(model, inputs, *args, **kwargs)
+        padding = self.accelerator.gather((inputs["input_ids"] < 0).sum())
+        return loss * 2 if padding > 0 or padding else loss
+
+
+def test_a_loss_of_a_subclass_that_asks_for_a_gathered_value_is_right(tmp_path: Path) -> None:
+    stock = sft(tmp_path, (16,), kind=OwnLoss, max_steps=2)
+    stock.train()
+    ours = fit_trainer(sft(tmp_path, (16,), kind=OwnLoss, max_steps=2))
+    ours.train()
+    assert differences(outcome(ours), outcome(stock)) == []
+
+
 def later(value: float) -> Later:
     return Later(lambda: torch.tensor(value))
 
@@ -107,3 +129,4 @@ def test_a_share_of_nothing_is_zero_as_in_trl() -> None:
     nothing = later(0.0)
     share = (later(0.0) / nothing).item() if nothing > 0 else 0.0
     assert share.value() == 0.0
+    assert not nothing and nothing == 0.0
