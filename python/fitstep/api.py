@@ -14,8 +14,9 @@ from .base.arguments import arguments_of
 from .base.progress import progress_line
 from .errors import SettingError
 from .memory.budget import Budget, Size
+from .memory.profile_cache import TooLarge
 from .memory.settings import check_int
-from .questions.asked import Asked, TooLarge
+from .questions.asked import Asked
 from .questions.batches import BatchSearch, LargestBatch, check_sizes
 from .questions.curve import Curve, curve_of
 from .questions.fits import Fits, refused_by_size, verdict

@@ -23,8 +23,9 @@ from filelock import FileLock  # torch requires it.
 
 from .. import _core
 from ..base.ambient import ambient
-from ..errors import CaptureError
-from .device import open_device, settings_of
+from ..base.describe import describe
+from ..errors import BudgetTooSmall, CaptureError, FitstepError
+from .device import free_bytes_of, open_device, settings_of
 
 if TYPE_CHECKING:
     from .session import Session
@@ -68,11 +69,21 @@ def _texts(found: object) -> dict[str, str]:
     return {k: v for k, v in found.items() if isinstance(k, str) and isinstance(v, str)}
 
 
+class TooLarge(BudgetTooSmall):
+    """One operator alone needs more than the budget, so nothing was measured."""
+
+    plain_peak_bytes = 0
+
+
 class ProfileCache:
     """Measurements of operators, kept from process to process.
 
     A damaged file, or one in another format, is ignored: everything in it can be measured again.
+    No program is measured that has an operator larger than the free memory, or, if
+    `keeps_to_budget`, than the budget.
     """
+
+    keeps_to_budget = False
 
     def __init__(self, device: torch.device | None = None, folder: Path | None = None) -> None:
         self._torch_device = device
@@ -105,8 +116,8 @@ class ProfileCache:
         """The cache for `settings`, which torch has now."""
         found = self._under.get(settings)
         if found is None:
-            found = self._under[settings] = type(self)(self._torch_device)
-            found._under = self._under
+            found = self._under[settings] = ProfileCache(self._torch_device)
+            found._under, found.keeps_to_budget = self._under, self.keeps_to_budget
         return found
 
     def _read(self) -> tuple[dict[str, str], ...]:
@@ -179,12 +190,16 @@ class ProfileCache:
 
     def lower(self, recorder: Any, session: Session) -> Any:
         """The StepProgram of a recording, after measuring its operators in memory that the
-        session's arena has free between steps. Raises CaptureError."""
+        session's arena has free between steps. Raises CaptureError; TooLarge for an operator that
+        is larger than the budget and the free memory; FitstepError for one that is larger than the
+        free memory alone."""
 
         def show(done: int, every: int) -> None:
             if self.progress is not None:
                 self.progress("profiling", done / max(every, 1))
 
+        with contextlib.suppress(_core.CoreError):  # session.lower() raises it.
+            self._check_sizes(_core.lower(recorder), session)
         try:
             return session.lower(recorder, self.profile, show)
         except _core.CoreError as error:
@@ -192,6 +207,25 @@ class ProfileCache:
                 str(error.args[1]),
                 todo="replace this operator, which cannot be part of a step, or report it",
             ) from None
+
+    def _check_sizes(self, step: Any, session: Session) -> None:
+        planning, peak_bytes = session.planning, step.plain_peak_bytes()
+        op, size_bytes = step.largest_access()
+        is_open = session.arena.is_open  # Then it measures in the arena, and nowhere else.
+        budget_bytes = planning.budget_bytes if is_open else planning.asked_bytes(peak_bytes)
+        free_bytes = max(free_bytes_of(planning.device), budget_bytes if is_open else 0)
+        if size_bytes <= (min(budget_bytes, free_bytes) if self.keeps_to_budget else free_bytes):
+            return
+        culprit = describe(step, (op, size_bytes))
+        if size_bytes > budget_bytes:
+            large = TooLarge(budget_bytes, size_bytes, None, [culprit])
+            large.plain_peak_bytes = peak_bytes
+            raise large
+        raise FitstepError(
+            f"{culprit} at once, more than the {_core.format_bytes(free_bytes)} of memory that are "
+            "free, so fitstep cannot measure it",
+            todo="free memory, or make the batch smaller",
+        )
 
     def write(self, *, at_once: bool = True) -> bool:
         """Writes what is new to disk, of all settings; without `at_once` at most every 10 s. If the

@@ -22,10 +22,11 @@ from ..base.describe import format_seconds
 from ..errors import BudgetError, FitstepError, SettingError
 from ..memory.budget import written
 from ..memory.planned import Planned
+from ..memory.profile_cache import TooLarge
 from ..memory.settings import Settings
 from ..state.rng import GeneratorStates
 from ..steps.making import Making
-from .asked import Asked, Show, TooLarge
+from .asked import Asked, Show
 from .fits import Fits, refused_by_size, verdict
 
 _FIRST = 7  # A prime that divides few sizes: what is a multiple of it grows with the batch.

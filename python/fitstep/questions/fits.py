@@ -8,7 +8,8 @@ from .. import _core
 from ..base.describe import counted, format_seconds
 from ..errors import BudgetTooSmall
 from ..memory.planning import Least
-from .asked import Asked, TooLarge
+from ..memory.profile_cache import TooLarge
+from .asked import Asked
 
 _SHOWN = 3  # Culprits in the text; `culprits` has all.
 
@@ -87,6 +88,6 @@ def verdict(asked: Asked, *, finds_least: bool = True, takes_first_plan: bool = 
 def refused_by_size(large: TooLarge) -> Fits:
     """The verdict on a step with an operator that is too large to be measured."""
     return Fits(
-        False, large.budget_bytes, large.size_bytes, None, large.plain_peak_bytes, None, None,
-        (large.culprit,), 0.0,
+        False, large.budget_bytes, large.floor_bytes, None, large.plain_peak_bytes, None, None,
+        large.culprits, 0.0,
     )  # fmt: skip

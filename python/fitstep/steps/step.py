@@ -96,8 +96,10 @@ class Step:
         self.example, self._example_kwargs = args, kwargs or {}
         try:
             found = self._maker.preview(args, self._example_kwargs)
-        except BaseException:
+        except BaseException as error:
             fill_hollow_tensors(ghosts())
+            if isinstance(error, BudgetTooSmall):
+                error.say_nothing_changed()
             raise
         previewed = time.perf_counter()
         self.recorded_calls = found.recorded_calls

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 from api_models import Job, same
-from fitstep.memory.profile_cache import ProfileCache
+from fitstep.memory.session import Session
 from fitstep.steps.making import making
 from torch import Tensor, nn
 
@@ -139,12 +139,16 @@ def test_an_operator_larger_than_the_free_memory_is_never_run(
 ) -> None:
     job = Deep()  # Its linear layers read 36 KiB, and its activations 32 KiB.
     monkeypatch.setattr(_core, "free_memory_bytes", lambda: 20_000)
-    monkeypatch.setattr(ProfileCache, "lower", lambda *_: pytest.fail("operators were measured"))
+    monkeypatch.setattr(Session, "lower", lambda *_: pytest.fail("operators were measured"))
     refused = fitstep.fits(job.step, job.x, 30_000, effort=1)
     assert not refused
     assert refused.budget_bytes == 30_000 < refused.floor_bytes
-    with pytest.raises(fitstep.FitstepError, match="memory that are free"):
-        fitstep.fits(job.step, job.x, "1MiB", effort=1)
+    with pytest.raises(fitstep.BudgetTooSmall, match="nothing was changed") as found:
+        fitstep.compile(job.step, job.x, 30_000, effort=1)
+    assert found.value.floor_bytes == refused.floor_bytes
+    for ask in (fitstep.fits, fitstep.compile):
+        with pytest.raises(fitstep.FitstepError, match="memory that are free"):
+            ask(job.step, job.x, "1MiB", effort=1)
 
 
 def test_an_argument_that_there_is_not_is_a_type_error() -> None:
