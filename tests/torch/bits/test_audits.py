@@ -294,8 +294,8 @@ def test_a_program_that_fails_in_an_audit_leaves_everything_as_before(
 def test_a_call_whose_plain_memory_is_not_free_is_not_audited(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(_core, "free_memory_bytes", lambda: 1000)
     step = compiled(Training())
+    monkeypatch.setattr(_core, "free_memory_bytes", lambda: 1000)
     step(*batches()[0])
     report = step.report()
     assert report.audited_calls == 0
