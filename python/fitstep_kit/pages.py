@@ -51,7 +51,8 @@ _UNSTABLE = [
     (r"\d+ ?%", "N %"),
     (r"\d+\.\d+", "X"),
     (r"(SIZE N % TIME \d+ ?)+", "ROWS "),
-    (r"\bplan \w+( \+ \w+)*", "plan MOVES"),
+    (r"\b(plan|auto:) \w+( \+ \w+)*", r"\1 MOVES"),
+    (r"\bthe \d+ oldest\b", "the N oldest"),  # As many as measured times allow.
 ]
 
 
