@@ -12,6 +12,7 @@
 #include "tests/programs/chain_program.h"
 #include "tests/programs/random_program.h"
 #include "tests/support/expect_plan.h"
+#include "tests/support/long_form.h"
 
 namespace fitstep {
 namespace {
@@ -75,7 +76,7 @@ TEST(MakePlan, NamesACapacityThatWorksWhenItGivesUp) {
   const Machine machine = unit_machine();
   int32_t gave_up_count = 0;
   int32_t lower_count = 0;
-  for (uint64_t seed = 0; seed < 60; ++seed) {
+  for (uint64_t seed = 0; seed < seeds(15, 60); ++seed) {
     const Program program = random_program(seed, {.layers = 6});
     const auto plan_for = [&](int64_t capacity_bytes) {
       return make_plan(program, machine, {.capacity_bytes = capacity_bytes, .policy = "offload"});

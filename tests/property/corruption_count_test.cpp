@@ -11,7 +11,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <functional>
 #include <map>
 #include <string>
@@ -28,6 +27,7 @@
 #include "tests/support/explore.h"
 #include "tests/support/good_plans.h"
 #include "tests/support/keep_all.h"
+#include "tests/support/long_form.h"
 #include "tests/support/offload_gaps.h"
 #include "tests/support/test_files.h"
 
@@ -39,8 +39,7 @@ constexpr size_t kMostActions = 12;  // Of a lane of a plan that is explored.
 constexpr int64_t kMostStates = 200'000;
 constexpr uint64_t kFewSeeds = 8;  // For what is reported anyway.
 
-bool is_long() { return std::getenv("FITSTEP_LONG") != nullptr; }
-uint64_t seeds_for_accepted() { return is_long() ? 1000 : 24; }
+uint64_t seeds_for_accepted() { return seeds(24, 1000); }
 
 using enum FaultKind;
 
@@ -315,7 +314,7 @@ TEST(CorruptionCount, OfTwoHundredGoodPlans) {
 // Made without the planner: every block has bytes of its own, so only waits can be wrong.
 TEST(CorruptionCount, OfLoosePlans) {
   Counts counts;
-  for (uint64_t seed = 0; seed < (is_long() ? 24 : 12); ++seed) {
+  for (uint64_t seed = 0; seed < seeds(12, 24); ++seed) {
     const Program program = random_program(seed, {.layers = 2, .most_bytes = 90});
     for (const GapsTo to : {GapsTo::Host, GapsTo::Both}) {
       counts.corrupt_all({"loose", program, offload_gaps(program, to)}, seed);

@@ -22,6 +22,7 @@
 #include "tests/programs/random_program.h"
 #include "tests/support/expect_plan.h"
 #include "tests/support/hash_step.h"
+#include "tests/support/long_form.h"
 #include "tests/support/offload_gaps.h"
 #include "tests/support/plain_run.h"
 
@@ -58,7 +59,7 @@ TEST(Lanes, LeaveTheBytesOfThePlainProgramInThePlannersPlans) {
   machine.tiers = {{.name = "device"}, {.name = "host"}};
   int64_t plans = 0;
   int64_t copies = 0;
-  for (uint64_t seed = 0; seed < 50; ++seed) {
+  for (uint64_t seed = 0; seed < seeds(25, 50); ++seed) {
     const Program program = random_program(seed, {.layers = 8});
     const std::vector<Contents> plain = plain_contents(program);
     const int64_t bytes_per_s = int64_t{1} << seed % 5;
