@@ -1,4 +1,4 @@
-"""Gradients that no optimizer of the step uses are for somebody else: they are there afterwards."""
+"""Gradients behind a step. Those that no optimizer of it uses are there; reading others raises."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import pytest
 import torch
 from api_models import Job, compiled, same
 from torch import Tensor, nn
+
+import fitstep
 
 
 def grads(job: Job) -> list[Tensor | None]:
@@ -97,11 +99,44 @@ def test_a_flag_that_asks_for_gradients_only_keeps_them() -> None:
         assert same(job.state(), plain.state())
 
 
-def test_gradients_that_the_step_used_are_not_kept() -> None:
+def test_who_reads_a_gradient_that_the_step_used_gets_an_error() -> None:
     job = Job()
+    readers: list[Callable[[], object]] = [
+        lambda: [p.grad for p in job.model.parameters() if p.grad is not None],
+        lambda: nn.utils.clip_grad_norm_(job.model.parameters(), 1.0),
+        job.optimizer.step,
+        lambda: nn.Module.zero_grad(job.model, set_to_none=False) or grads(job),
+    ]
     with compiled(job.step, (job.x, job.y)) as step:
         step(job.x, job.y)
-        assert all(grad is None for grad in grads(job))
+        for read in readers:
+            with pytest.raises(fitstep.FitstepError, match="pass keep_grads=True"):
+                read()
+        assert fitstep.fits(job.step, (job.x, job.y), "100%", effort=1)  # Its preview may look.
+        step(job.x, job.y)
+        with pytest.raises(fitstep.FitstepError, match=r"at \S+test_gradients_kept.py:\d+ in"):
+            grads(job)
+
+
+def test_who_clears_a_gradient_that_the_step_used_reads_none() -> None:
+    job, plain = Job(), Job()
+    clears: list[Callable[[Job], object]] = [
+        lambda of: of.optimizer.zero_grad(),
+        lambda of: of.model.zero_grad(),
+        lambda of: [setattr(p, "grad", None) for p in of.model.parameters()],
+    ]
+    with compiled(job.step, (job.x, job.y)) as step:
+        for clear in clears:
+            for one, function in ((job, step), (plain, plain.step)):
+                torch.manual_seed(0)
+                function(one.x, one.y)
+                clear(one)
+                assert grads(one) == [None] * len(grads(one))
+    for one in (job, plain):  # Without a step PyTorch makes gradients as before.
+        torch.manual_seed(1)
+        nn.functional.cross_entropy(one.model(one.x), one.y).backward()
+    assert same_grads(grads(job), grads(plain))
+    assert same(job.state(), plain.state())
 
 
 def test_state_of_an_optimizer_that_finds_gradients_or_none_has_one_home() -> None:

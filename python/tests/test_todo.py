@@ -9,6 +9,7 @@ from fitstep.base.todo import todo_for
 
 ROOT = Path(__file__).resolve().parents[2]
 
+
 def reasons() -> set[str]:
     """The texts that C++ and Python pass to refuse()."""
     sources = [*ROOT.glob("fitstep_torch/*/*.cpp"), *ROOT.glob("python/fitstep/follow/*.py")]

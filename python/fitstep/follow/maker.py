@@ -21,7 +21,8 @@ from ..errors import CaptureError, FitstepError, user_location
 from ..memory.seen_memory import forget_dead_arrays, note_holders
 from ..state import Reach
 from .entered import FirstImport, forget_modules
-from .recordings import Previewed, Recordings, tensors_in
+from .recorded import Stop, tensors_in
+from .recordings import Previewed, Recordings
 from .undo import Undo, put_back
 from .variants import Binder, Recorded, Variant, lower
 
@@ -45,6 +46,7 @@ class Preview:
     grads_in_use: bool
     dropping: dict[int, torch.Tensor]  # By id: parameters whose gradients a call clears.
     between: frozenset[str]  # Custom operators between the programs.
+    stop: Stop | None  # Why the first call was not recorded to its end.
 
 
 class Maker:
@@ -154,7 +156,8 @@ class Maker:
             with under(variant.ambient):
                 lower(variant, one, self.session, self.cache)
             kept.append(variant)
-        return Preview(kept, calls, binder.grads_in_use(recorded), of.dropping, of.between)
+        in_use = binder.grads_in_use(recorded)
+        return Preview(kept, calls, in_use, of.dropping, of.between, of.stop)
 
     def take_up(self, one: Recorded) -> Variant:
         """The lowered variant of a call's new segment. Raises CaptureError, FoundTooLate."""

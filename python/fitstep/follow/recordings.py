@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import contextvars
 import gc
+import threading
+import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -17,7 +19,7 @@ from typing import Any
 
 import torch
 from torch.jit._fuser import optimized_execution
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_map
 
 from .. import _core
 from ..base.collector import collecting_new
@@ -26,10 +28,12 @@ from ..memory.addresses import check_no_pointer
 from ..memory.seen_memory import forget_dead_arrays
 from ..memory.session import Session
 from ..state import Reach
+from .dropped import previewing
 from .entered import Existing, FirstImport, entering, importing_nothing, look_into_large
-from .following import Ended, Following, is_asked_for_values, one_at_a_time
+from .following import Following, is_asked_for_values, one_at_a_time
 from .muted import LeavesTheProcess, muted
 from .outside_graphs import closed, with_own_graph
+from .recorded import Stop, arguments_in, label_of, recorded_of, tensors_in
 from .results import detached
 from .stand_ins import stand_in
 from .undo import Undo, put_back
@@ -37,6 +41,7 @@ from .variants import Recorded, roles_of, storage_id
 
 _AHEAD = 8  # Most calls of a preview. RAdam changes its formula at its sixth step.
 _AHEAD_CALLS = 20_000  # Most operators of a preview, from the second call on.
+_LOOKS, _SECONDS_BETWEEN_LOOKS = 50, 0.02
 _MOST_MADE_UP = 256  # Most made-up values in one call.
 _MOST_CALLS = 5_000_000  # Most calls of functions after a made-up value, which may loop for ever.
 _SMALL = 1 << 16  # A preview compares contents of tensors with at most so many elements.
@@ -74,6 +79,7 @@ class Recordings:
         self._first: Undo | None = None
         self.dropping: dict[int, torch.Tensor] = {}  # Parameters whose gradients calls clear.
         self.was_cut = False  # The first call stopped early, so reads of later calls are unknown.
+        self.stop: Stop | None = None  # Where the first call stopped early.
 
     @property
     def between(self) -> frozenset[str]:
@@ -89,7 +95,8 @@ class Recordings:
                 "values of all gradients",
                 todo="compile outside it, or use detect_anomaly(check_nan=False)",
             )
-        with one_at_a_time(), collecting_new():  # Streams are replaced for the whole process.
+        # Streams are replaced for the whole process.
+        with one_at_a_time(), collecting_new(), previewing():
             return self._run()
 
     def _run(self) -> tuple[list[Recorded], int]:
@@ -136,7 +143,11 @@ class Recordings:
             found += [*one.externals, *(tensor for _, tensor in one.survivors)]
         handles = Counter(map(storage_id, found))
         made = {storage_id(tensor): tensor for tensor in found if is_made(tensor)}
-        left = [t for key, t in made.items() if _core.use_count(t) > handles[key]]
+        for _ in range(_LOOKS):
+            left = [t for key, t in made.items() if _core.use_count(t) > handles[key]]
+            if not left or threading.active_count() == 1:
+                break
+            time.sleep(_SECONDS_BETWEEN_LOOKS)  # Another thread may be walking over all objects.
         for tensor in filter(_core.is_hollow, left):
             _core.fill_hollow(tensor, torch.zeros(_core.storage_bytes(tensor), dtype=torch.uint8))
         if left:
@@ -248,6 +259,8 @@ class Recordings:
 
     def _give_up(self, error: BaseException) -> None:
         """Keeps what is recorded so far; clears the error's frames, which hold tensors."""
+        if not self._call and self.stop is None:
+            self.stop = Stop.of(error)
         self._following.error = None
         for held in (error, error.__context__, error.__cause__):
             if held is not None:
@@ -358,36 +371,3 @@ def _end() -> None:
 def is_made(tensor: torch.Tensor) -> bool:
     """Whether a preview created the tensor, without a kernel."""
     return bool(_core.is_hollow(tensor) or _core.is_guess(tensor))
-
-
-def tensors_in(args: Any, kwargs: Any) -> list[torch.Tensor]:
-    """The strided tensors in the arguments, also in containers."""
-    leaves = tree_leaves((args, kwargs))
-    return [x for x in leaves if isinstance(x, torch.Tensor) and x.layout is torch.strided]
-
-
-def arguments_in(args: Any, kwargs: Any) -> frozenset[int]:
-    """Ids of the storages of tensors_in()."""
-    return frozenset(map(storage_id, tensors_in(args, kwargs)))
-
-
-def label_of(one: Recorded, args: Any, kwargs: Any) -> str:
-    """ "first step [(16, 3, 32, 32)]"; with the segment's number where a step has several."""
-    makes_state = any(
-        one.roles.get(storage_id(t), ("", ""))[0] == "optimizer_state" for _, t in one.survivors
-    )
-    shapes = [
-        tuple(leaf.shape) for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)
-    ]
-    part = f", part {one.part + 1}" if one.part else ""
-    return f"{'first step' if makes_state else 'steady step'}{part} {shapes}"
-
-
-def recorded_of(
-    ended: Ended, arguments: frozenset[int], roles: dict[int, tuple[str, str]]
-) -> Recorded:
-    """A Recorded of the segment, with those `roles` that are of its tensors."""
-    segment, externals, survivors = ended.segment, ended.externals, ended.survivors
-    ids = [storage_id(t) for t in externals] + [storage_id(t) for _, t in survivors]
-    found = {i: roles[i] for i in ids if i in roles}
-    return Recorded(segment, externals, survivors, found, arguments)

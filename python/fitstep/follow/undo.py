@@ -257,13 +257,12 @@ class Undo:
 
     def _put_tables(self) -> None:
         for table, was in reversed(self._tables):
-            pairs = zip(table, was, strict=False)
-            if isinstance(table, dict):
-                pairs = zip(_flat(table), _flat(was), strict=False)
+            now, before = (_flat(one) if isinstance(one, dict) else one for one in (table, was))
+            pairs = zip(now, before, strict=False)
             if len(table) == len(was) and all(a is b for a, b in pairs):
                 continue
             table.clear()
-            (table.update if isinstance(table, dict) else table.extend)(was)
+            (table.extend if isinstance(table, list) else table.update)(was)
 
     def _put_versions(self) -> None:
         moved = [(t, version) for t, version in reversed(self._versions) if t._version != version]

@@ -80,28 +80,21 @@ def check_arguments(trainer: Any) -> None:
             raise SettingError(name, value, allowed)
 
 
-def check_callbacks(trainer: Any, keeps_grads: bool) -> None:
+def check_callbacks(trainer: Any) -> None:
     """Raises FitstepError for a callback that is called too late to find what it needs."""
     for callback in trainer.callback_handler.callbacks:
-        name = type(callback).__name__
         if _has_own(callback, "on_pre_optimizer_step"):
             raise FitstepError(
-                f"the callback {name} has on_pre_optimizer_step(), which would be called when the "
-                "compiled step has already changed the parameters",
+                f"the callback {type(callback).__name__} has on_pre_optimizer_step(), which would "
+                "be called when the compiled step has already changed the parameters",
                 todo="move its code behind super().training_step() in a subclass of your Trainer, "
                 "where gradients are there; or into on_optimizer_step(), with keep_grads=True",
-            )
-        if _has_own(callback, "on_optimizer_step") and not keeps_grads:
-            raise FitstepError(
-                f"the callback {name} has on_optimizer_step(), and p.grad is None when "
-                "it is called",
-                todo="pass keep_grads=True to fit_trainer, or move its code to on_step_end()",
             )
 
 
 def _has_own(callback: Any, name: str) -> bool:
-    """Whether a class of the user or of a library gives the callback this method."""
-    made_by = getattr(type(callback), name, None)
+    """Whether the user or a library gives the callback this method."""
+    made_by = getattr(callback, name, None)
     return getattr(made_by, "__module__", "") != "transformers.trainer_callback"
 
 

@@ -10,10 +10,12 @@ The compiled step calls the trainer's own methods, so what a subclass overrides 
 
 from __future__ import annotations
 
+import copy
+from collections import UserDict
 from typing import Any
 
 from .. import api
-from ..errors import SettingError
+from ..errors import FitstepError, SettingError
 from ..memory.budget import Budget
 from ..steps.report import Report
 from ..steps.step import Step
@@ -38,7 +40,8 @@ def fit_trainer(trainer: Any, budget: Budget | None = None, **settings: Any) -> 
 
     Raises, here or in `train()` before the first step:
         SettingError: a setting of the trainer is not possible (deepspeed, torch_compile, ...).
-        FitstepError: a callback needs gradients that are gone when it is called.
+        FitstepError: a callback reads gradients that are gone when it is called, or has
+            on_pre_optimizer_step(); the optimizer steps where the compiled step has not run.
         CaptureError, BudgetTooSmall and others: as `fitstep.compile`.
     """
     unknown = {"function", "example", "model", "optimizer"} & set(settings)
@@ -61,10 +64,12 @@ class FittedTrainer:
 
     def __init__(self, trainer: Any, budget: Budget | None, settings: dict[str, Any]) -> None:
         self._trainer = trainer
-        self._own: dict[str, Any] = {}  # The trainer's methods, by name.
+        self._set_before: dict[str, Any] = {}  # Methods that somebody has set on this trainer.
         self._model: Any = None
         self._norm: Any = None  # Of the gradients in the last optimizer step.
         self._step_optimizer: Any = None
+        self._is_inside = False  # The compiled step runs.
+        self._has_stepped = False  # It has done what the Trainer's loop is about to do.
         self._is_first = True  # The next micro-batch begins an accumulation.
         self.set(budget, settings)
         for name, ours in (
@@ -74,24 +79,31 @@ class FittedTrainer:
             ("_clip_grad_norm", self._last_norm),
             ("_get_grad_norm", self._last_norm),
         ):
-            self._own[name] = getattr(trainer, name)
+            if name in vars(trainer):
+                self._set_before[name] = vars(trainer)[name]
             setattr(trainer, name, ours)
 
     def set(self, budget: Budget | None, settings: dict[str, Any]) -> None:
         """Budget and settings of the next training."""
         check_arguments(self._trainer)
-        check_callbacks(self._trainer, settings.get("keep_grads", False))
+        check_callbacks(self._trainer)
         leave_checkpointing_to_plans(self._trainer)
         self._settings = {"budget": budget, **settings}
 
     def _train(self, *args: Any, **kwargs: Any) -> Any:
         check_arguments(self._trainer)
-        check_callbacks(self._trainer, self._settings.get("keep_grads", False))
+        check_callbacks(self._trainer)
         self._end()  # Of a training that auto_find_batch_size or a user has left half-way.
         try:
-            return self._own["_inner_training_loop"](*args, **kwargs)
+            return self._own("_inner_training_loop", *args, **kwargs)
         finally:
             self._end()
+
+    def _own(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        """Calls the trainer's own method, as its class has it now."""
+        if name in self._set_before:
+            return self._set_before[name](*args, **kwargs)
+        return getattr(type(self._trainer), name)(self._trainer, *args, **kwargs)
 
     def _end(self) -> None:
         if self._step_optimizer is not None:
@@ -101,19 +113,40 @@ class FittedTrainer:
             self.report = self.step.report()
             self.step.close()
         self.step = self._norm = self._model = None
-        self._is_first = True
+        self._is_first, self._has_stepped = True, False
 
     def _create_scheduler(self, *args: Any, **kwargs: Any) -> Any:
         """The last that the Trainer does with its optimizer before the first step."""
-        scheduler = self._own["create_scheduler"](*args, **kwargs)
+        scheduler = self._own("create_scheduler", *args, **kwargs)
         optimizer = self._trainer.optimizer
         if self._step_optimizer is None:
-            self._step_optimizer, optimizer.step = optimizer.step, _done_in_the_step
+
+            def step(*args: Any, **kwargs: Any) -> Any:
+                return self._optimizer_step(*args, **kwargs)
+
+            step._wrapped_by_lr_sched = True  # type: ignore[attr-defined]
+            self._step_optimizer, optimizer.step = optimizer.step, step
         return scheduler
+
+    def _optimizer_step(self, *args: Any, **kwargs: Any) -> Any:
+        """Takes the place of `optimizer.step`: does nothing in the Trainer's loop."""
+        if self._is_inside:  # The trainer's own training_step() calls it.
+            return self._step_optimizer(*args, **kwargs)
+        if not self._has_stepped:
+            raise FitstepError(
+                "the trainer's optimizer.step() is called, but no compiled step has run before",
+                todo="call it within training_step() alone; and if you replace "
+                "trainer.training_step, do so before fit_trainer",
+            )
+        self._has_stepped = False
+        return None
 
     def _training_step(self, model: Any, inputs: Any, num_items: Any = None) -> Any:
         trainer = self._trainer
         is_last = bool(trainer.accelerator.sync_gradients)
+        if is_last:
+            check_callbacks(trainer)  # Another callback may have added one.
+        made, values = _taken_apart(inputs)
         with later_metrics(trainer):
             if self.step is None:
                 self._model = model
@@ -121,28 +154,35 @@ class FittedTrainer:
                 starts = trainer.args.gradient_accumulation_steps == 1
                 self.step = api.compile(
                     self._micro_step,
-                    (dict(inputs), num_items, starts, True),
+                    (made, values, num_items, starts, True),
                     model=model,
                     optimizer=trainer.optimizer.optimizer,
                     **self._settings,
                 )
-            loss, self._norm = self.step(dict(inputs), num_items, self._is_first, is_last)
-        self._is_first = is_last
+            loss, self._norm = self.step(made, values, num_items, self._is_first, is_last)
+        self._is_first = self._has_stepped = is_last
         return loss
 
     def _micro_step(
-        self, inputs: dict[str, Any], num_items: Any, is_first: bool, is_last: bool
+        self, made: Any, values: Any, num_items: Any, is_first: bool, is_last: bool
     ) -> Any:
+        self._is_inside = True
+        try:
+            return self._run_micro_step(made(values), num_items, is_first, is_last)
+        finally:
+            self._is_inside = False
+
+    def _run_micro_step(self, inputs: Any, num_items: Any, is_first: bool, is_last: bool) -> Any:
         """One micro-batch, and the optimizer's step after the last of an accumulation."""
         trainer, own, norm = self._trainer, self._own, None
         trainer.accelerator.gradient_state._set_sync_gradients(is_last)
         if is_first:  # Gradients that `keep_grads` has kept.
             self._model.zero_grad()
-        loss = own["training_step"](self._model, inputs, num_items)
+        loss = own("training_step", self._model, inputs, num_items)
         if is_last:
             if trainer.args.max_grad_norm > 0:
-                norm = own["_clip_grad_norm"](self._model)
-            norm = own["_get_grad_norm"](self._model, grad_norm=norm)
+                norm = own("_clip_grad_norm", self._model)
+            norm = own("_get_grad_norm", self._model, grad_norm=norm)
             self._step_optimizer()
         return loss, norm
 
@@ -150,8 +190,26 @@ class FittedTrainer:
         return self._norm
 
 
-def _done_in_the_step(*_args: Any, **_kwargs: Any) -> None:
-    """Takes the place of `optimizer.step` in the Trainer's loop."""
+class _Batch:
+    """Makes a batch of its values: of the same class, with the same attributes."""
+
+    def __init__(self, like: UserDict[str, Any]) -> None:
+        self._like = like
+
+    def __call__(self, values: dict[str, Any]) -> Any:
+        made = copy.copy(self._like)
+        made.data = dict(values)
+        return made
 
 
-_done_in_the_step._wrapped_by_lr_sched = True  # type: ignore[attr-defined]
+def _taken_apart(inputs: Any) -> tuple[Any, Any]:
+    """A batch as plain values, in which fitstep finds tensors, and what makes it whole again."""
+    if isinstance(inputs, UserDict):  # transformers.BatchEncoding.
+        empty = copy.copy(inputs)
+        empty.data = {}
+        return _Batch(empty), dict(inputs.data)
+    return _as_it_is, inputs
+
+
+def _as_it_is(batch: Any) -> Any:
+    return batch

@@ -3,8 +3,8 @@
 SFTTrainer and DPOTrainer ask for values before backward(), for example
 `(gather(correct) / gather(total)).item() if gather(total) > 0 else 0.0`. All activations would be
 kept for that. So in a compiled step `gather()` gives TRL's own code a `Later`, and what is computed
-from it is a `Later`, too. After the step each becomes a number. Code of others, such as a subclass
-whose loss depends on a gathered value, gets the tensor.
+from it is a `Later`, too. After the step each becomes a number. A subclass with a compute_loss() or
+training_step() of its own gets numbers at once, because its loss may depend on them.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import Any
 
 _GATHERS = ("gather", "gather_for_metrics")
@@ -21,8 +22,8 @@ _TRAINERS = ("trl.trainer.sft_trainer", "trl.trainer.dpo_trainer")
 class Later:
     """What a tensor's value, or a number computed from it, will be.
 
-    `later > 0` is taken for true, because Python has to know now. `value()` looks again: it is 0.0
-    if something that it was divided by is not positive. TRL logs 0.0 there, too.
+    In TRL's code `later > 0` is taken for true, because Python has to know now. `value()` looks
+    again: it is 0.0 if something that it was divided by is not positive. TRL logs 0.0 there, too.
     """
 
     def __init__(self, compute: Callable[[], Any], over: tuple[Later, ...] = ()) -> None:
@@ -57,7 +58,7 @@ class Later:
     __radd__ = __add__
 
     def __gt__(self, least: float) -> bool:
-        return least == 0 or bool(self.value() > least)
+        return (least == 0 and _is_of_trl(sys._getframe(1))) or bool(self.value() > least)
 
     def __bool__(self) -> bool:
         return bool(self.value())
@@ -72,8 +73,9 @@ class Later:
 @contextlib.contextmanager
 def later_metrics(trainer: Any) -> Iterator[None]:
     """In its body the trainer logs `Later`s; behind it they are numbers. Does nothing for trainers
-    that ask for no values."""
-    if not any(base.__module__ in _TRAINERS for base in type(trainer).__mro__):
+    that ask for no values, nor where code of others may read what TRL has logged."""
+    makers = trainer.compute_loss.__module__, type(trainer).training_step.__module__
+    if makers[0] not in _TRAINERS or not makers[1].startswith(("trl.", "transformers.")):
         yield
         return
     accelerator = trainer.accelerator
@@ -95,7 +97,10 @@ def later_metrics(trainer: Any) -> Iterator[None]:
 def _gather_later(gather: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def later(tensor: Any) -> Any:
         gathered = gather(tensor)
-        is_of_trl = sys._getframe(1).f_globals.get("__name__") in _TRAINERS
-        return Later(lambda: gathered) if is_of_trl else gathered
+        return Later(lambda: gathered) if _is_of_trl(sys._getframe(1)) else gathered
 
     return later
+
+
+def _is_of_trl(frame: FrameType) -> bool:
+    return frame.f_globals.get("__name__") in _TRAINERS

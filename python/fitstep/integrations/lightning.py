@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from torch.nn.modules.batchnorm import _BatchNorm
+
 from .. import api
-from ..errors import FitstepError, SettingError
+from ..errors import SettingError
 from ..memory.budget import Budget
-from ..state.code import names_in
 from ..steps.report import Report
 from ..steps.step import Step
 
@@ -28,7 +29,7 @@ def fit_lightning(trainer: Any, budget: Budget | None = None, **settings: Any) -
         budget: as in `fitstep.compile`: bytes, "6GiB", or a share of plain PyTorch's peak ("60%").
             A share is of the first batch: with batches of many lengths, give a size.
         settings: more arguments of `fitstep.compile`, for example `disk_budget` or `max_variants`.
-            With `keep_grads=True` gradients are there in `on_train_batch_end`, too.
+            With `keep_grads=True` hooks behind the step find gradients, too.
 
     Returns the trainer. Its attribute `fitstep` has `step` (a fitstep.Step while `fit()` runs, else
     None) and `report` (a fitstep.Report of the last training, or None). Calling fit_lightning again
@@ -37,7 +38,7 @@ def fit_lightning(trainer: Any, budget: Budget | None = None, **settings: Any) -
     Raises, here or in `fit()` before the first step:
         SettingError: a setting of the trainer is not possible (more than one device, a strategy
             such as DDP, FSDP or DeepSpeed).
-        FitstepError: a callback needs gradients that are gone when it is called.
+        FitstepError: a hook behind the step reads gradients, which are gone then.
         CaptureError, BudgetTooSmall and others: as `fitstep.compile`.
     """
     unknown = {"function", "example", "model", "optimizer"} & set(settings)
@@ -75,7 +76,7 @@ class FittedLoop:
 
     def _fit(self, *args: Any, **kwargs: Any) -> Any:
         _check_strategy(self._trainer)
-        _check_hooks(self._trainer, self.settings.get("keep_grads", False))
+        _check_parts(self._trainer, self.settings.get("keep_grads", False))
         try:
             return self._run(*args, **kwargs)
         finally:
@@ -136,14 +137,19 @@ def _check_strategy(trainer: Any) -> None:
         )
 
 
-def _check_hooks(trainer: Any, keeps_grads: bool) -> None:
-    """Raises FitstepError for a hook that is called when gradients are gone, and names them."""
-    for one in (*trainer.callbacks, trainer.lightning_module):
-        code = getattr(type(one).on_train_batch_end, "__code__", None)
-        if code is not None and "grad" in names_in(code) and not keeps_grads:
-            raise FitstepError(
-                f"{type(one).__name__}.on_train_batch_end() reads .grad, and p.grad is None when "
-                "it is called",
-                todo="pass keep_grads=True to fit_lightning, or rename the method to "
-                "on_before_optimizer_step(), where gradients are there",
-            )
+def _check_parts(trainer: Any, keeps_grads: bool) -> None:
+    """Raises SettingError for parts of Lightning that would fail later."""
+    profiler = type(trainer.profiler).__name__
+    if profiler == "AdvancedProfiler":
+        raise SettingError(
+            *("Trainer.profiler", profiler),
+            '"simple", because this one counts every call of Python, also of previews',
+        )
+    averages = any(type(one).__name__ == "StochasticWeightAveraging" for one in trainer.callbacks)
+    modules = trainer.lightning_module.modules()
+    if averages and not keeps_grads and any(isinstance(one, _BatchNorm) for one in modules):
+        raise SettingError(
+            *("keep_grads", False),
+            "True for StochasticWeightAveraging with batch norm: its last epoch steps with the "
+            "gradients of the epoch before",
+        )

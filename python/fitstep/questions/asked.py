@@ -47,12 +47,21 @@ class Asked:
             making.subject.function, making.subject.find_reach, session, cache, making.keep_grads
         )
         try:
-            variants = maker.preview(args, {}).variants
+            preview = maker.preview(args, {})
         except _core.CoreError as error:
             raise not_prepared(error) from None
         except BaseException:
             fill_hollow_tensors(ghosts())
             raise
+        if preview.stop is not None:
+            raise CaptureError(
+                f"fitstep cannot tell for the whole step, because its preview ends here: "
+                f"{preview.stop.why}",
+                where=preview.stop.where,
+                todo="ask about a function without it; fitstep.compile plans the rest in its first "
+                "calls",
+            )
+        variants = preview.variants
         add_homes(variants, session)
         peak_bytes = max((variant.step.plain_peak_bytes() for variant in variants), default=0)
         session.planning.set_budget(peak_bytes, cache)

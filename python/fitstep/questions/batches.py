@@ -131,11 +131,13 @@ class BatchSearch:
         generators = GeneratorStates()
         try:
             example = self._make_example(batch)
+            if not self._samples:
+                again = self._make_example(batch)
+                self._check_repeats(batch, _input_bytes(example), _input_bytes(again))
         finally:
             generators.restore()
         args = arguments_of(self._making.subject.function, example)
-        tensors = [leaf for leaf in tree_leaves(args) if isinstance(leaf, torch.Tensor)]
-        input_bytes = sum(tensor.nbytes for tensor in tensors)
+        input_bytes = _input_bytes(args)
         show = self._show and _named(self._show, f"batch {batch}: ")
         try:
             asked = Asked.of(self._making, args, show, keeps_to_budget=units > 1)
@@ -149,6 +151,15 @@ class BatchSearch:
         )
         return self._samples[units]
 
+    def _check_repeats(self, batch: int, first_bytes: int, second_bytes: int) -> None:
+        """Raises SettingError if two examples of one batch have other sizes."""
+        if first_bytes != second_bytes:
+            raise SettingError(
+                "make_example", self._make_example, "a function that makes an equally large "
+                f"example whenever it is asked for n rows; for n = {batch} it made one of "
+                f"{first_bytes} bytes, then one of {second_bytes} (does it read a loader?)",
+            )  # fmt: skip
+
     def _check_grows(self, units: int) -> None:
         """Raises SettingError if two batches are equally large."""
         of = self._samples[units]
@@ -161,7 +172,8 @@ class BatchSearch:
                 sizes = f"{other * self._unit} and {units * self._unit}"
                 raise SettingError(
                     "make_example", self._make_example, "a function that returns the example of a "
-                    f"batch of n rows; for n = {sizes} the step needs the same memory",
+                    f"batch of n rows; for n = {sizes} the step needs the same memory (if it pads "
+                    "to a multiple of k, pass multiple_of=k, too)",
                 )  # fmt: skip
 
     def _budget_bytes(self) -> int:
@@ -255,6 +267,10 @@ def _step_for(near: tuple[Any, int], other: tuple[Any, int], units: int) -> Any:
     return _core.guessed(*near, units)
 
 
+def _input_bytes(args: Any) -> int:
+    return sum(leaf.nbytes for leaf in tree_leaves(args) if isinstance(leaf, torch.Tensor))
+
+
 def _are_close(estimated: Fits, measured: Fits) -> bool:
     """Whether a batch needs as much as was estimated."""
     return all(
@@ -268,6 +284,11 @@ def _are_close(estimated: Fits, measured: Fits) -> bool:
 
 def check_sizes(settings: Settings) -> None:
     """Raises BudgetError for a budget that grows with the batch."""
+    if isinstance(settings.budget, Mapping) and {*settings.budget} <= {"disk"}:
+        raise BudgetError(
+            f"{settings.budget!r} names no size for the memory",
+            todo='write a size for the device, too, such as {0: "8GiB", "disk": "64GiB"}',
+        )
     of_all = settings.budget if isinstance(settings.budget, Mapping) else {"": settings.budget}
     for size in (*of_all.values(), settings.host_budget, settings.disk_budget):
         if size is not None and written("budget", size).percent:

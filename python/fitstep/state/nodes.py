@@ -123,19 +123,33 @@ class Reach:
 
 
 def tables_in(huge: list[Node]) -> Iterator[tuple[Any, Any]]:
-    """(table, copy) of each list, dict and attribute dict in huge containers or tuples in them."""
-    for node in huge:
-        for _, held in node.entries():
-            for value in held if type(held) is tuple else (held,):
-                table: Any = value if type(value) in (dict, list) else None
-                if type(value).__dictoffset__ and not isinstance(value, torch.Tensor | type):
-                    table = attributes_of(value)
-                if table is not None:
-                    yield table, table.copy()
+    """(table, copy) of each list, dict, set and attribute dict that huge containers hold, also in
+    other containers; of objects that attributes hold, only what is in a container."""
+    seen = set()
+    todo: list[Any] = [held for node in huge for _, held in node.entries()]
+    while todo:
+        value: Any = todo.pop()
+        kind = type(value)
+        if kind is tuple:
+            todo += value
+            continue
+        table: Any = value if kind in _TABLES else None
+        if table is None and kind.__dictoffset__ and not isinstance(value, torch.Tensor | type):
+            table = attributes_of(value)
+        if table is None or id(table) in seen:
+            continue
+        seen.add(id(table))
+        yield table, table.copy()
+        held = table.values() if isinstance(table, dict) else table
+        if kind in _TABLES:
+            todo += held
+        else:
+            todo += [one for one in held if type(one) in _TABLES or type(one) is tuple]
 
 
+_TABLES = frozenset((list, dict, set))
 LARGE = 4096  # In containers with more entries, a walk visits only tensors and modules.
-HUGE = 100_000  # In containers with more entries, `undo.py` saves one level only.
+HUGE = 10_000  # In containers with more entries, `undo.py` saves tables_in() them.
 
 
 def is_leaf(tensor: torch.Tensor) -> bool:

@@ -26,8 +26,9 @@ from ..errors import (
     overwritten,
     step_failed,
 )
+from ..follow.dropped import drop, is_like
 from ..follow.maker import FoundTooLate
-from ..follow.recordings import arguments_in, label_of, recorded_of
+from ..follow.recorded import arguments_in, label_of, recorded_of
 from ..follow.results import detached
 from ..follow.variants import Recorded, Variant, lower, roles_of, storage_id
 from ..memory.codes import choose_codes, shall_look
@@ -319,9 +320,9 @@ class Call:
                     if p.grad is None or p.grad.layout is not torch.strided:
                         continue
                     ghost = ghosts[id(p)][1] if id(p) in ghosts else None
-                    if ghost is None or not _is_like(ghost, p):
+                    if ghost is None or not is_like(ghost, p):
                         ghosts[id(p)] = (p, _core.make_ghost(p))
-                    p.grad = None
+                    drop(p)
 
     def _put_ghosts(self) -> None:
         """Puts tensors without memory (ghosts) in the place of gradients that an earlier step
@@ -330,13 +331,13 @@ class Call:
         if self._session.grads_in_use:
             self._session.ghosts = {}
         for p, ghost in self._session.ghosts.values():
-            if p.grad is None and _is_like(ghost, p):
+            if p.grad is None and is_like(ghost, p):
                 p.grad = ghost
 
     def _take_ghosts(self) -> None:
         for p, ghost in self._session.ghosts.values():
             if p.grad is ghost:
-                p.grad = None
+                drop(p)
 
     # -- errors ------------------------------------------------------------------------------
 
@@ -393,8 +394,3 @@ class Call:
 
 
 RUN_PROGRAMS.append(Call._execute.__code__)
-
-
-def _is_like(ghost: torch.Tensor, p: torch.Tensor) -> bool:
-    """Whether the ghost fits the parameter, which may have got another dtype or device."""
-    return ghost.shape == p.shape and ghost.dtype == p.dtype and ghost.device == p.device

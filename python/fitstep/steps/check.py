@@ -21,7 +21,7 @@ from torch.utils._pytree import tree_flatten
 from .. import _core
 from ..base.describe import counted
 from ..errors import FitstepError
-from ..follow.recordings import tensors_in
+from ..follow.recorded import tensors_in
 from ..follow.undo import Undo
 
 if TYPE_CHECKING:

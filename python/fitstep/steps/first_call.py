@@ -12,6 +12,7 @@ import functools
 import sys
 import threading
 import types
+import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -24,7 +25,8 @@ from .step import Step
 
 class FirstCallStep(Step):
     """A step that is compiled by its first call. On a class it is a method: each object has a step
-    of its own. If the first call raises, nothing has changed, and the next call is the first."""
+    of its own. If the first call raises, the next call is the first: after an error of fitstep
+    nothing has changed, after an error of the function what plain PyTorch has changed."""
 
     def __init__(self, making: Making, name: str | None = None) -> None:
         # _method: the attribute of the class, for the step of an object.
@@ -52,10 +54,24 @@ class FirstCallStep(Step):
             outer = current()
             if outer is not None and not outer.is_running:  # It is a part of this other step.
                 return detached(self.function(*args, **kwargs))
-            self._make(args, kwargs)
+            error = self._make(args, kwargs)
+            if error is not None:
+                return self._raise_as_plain(error, args, kwargs)
         return super().__call__(*args, **kwargs)
 
-    def _make(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _raise_as_plain(self, error: str, args: Any, kwargs: Any) -> Any:
+        """Calls the function, which raises its own error here, as in its recording, and leaves what
+        plain PyTorch leaves: the loop may catch the error and go on."""
+        result = detached(self.function(*args, **kwargs))
+        warnings.warn(
+            f"{self._name} raised {error} while fitstep recorded its first call, and did not in "
+            "plain PyTorch, so this call ran outside the budget; the next call is recorded anew",
+            stacklevel=3,
+        )
+        return result
+
+    def _make(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
+        """Compiles the step. Returns the error that the function itself has raised, if it has."""
         if not self._first_call.acquire(blocking=False):
             raise FitstepError(
                 "the first call of this step is compiling it, in another thread or further up",
@@ -63,15 +79,18 @@ class FirstCallStep(Step):
             )
         try:
             if self._is_made and not self._session.access.is_closed:
-                return
+                return None
             self._start_anew()
             del vars(self)["__wrapped__"]  # Until it is made, attributes are the step's own.
             try:
                 self._making.make(self, args, kwargs)
                 vars(self)["_is_made"] = True
-            except BaseException:
+            except BaseException as error:
                 self._start_anew()
-                raise
+                if isinstance(error, FitstepError) or not isinstance(error, Exception):
+                    raise
+                return repr(error)
+            return None
         finally:
             self._first_call.release()
 
@@ -113,7 +132,10 @@ class FirstCallStep(Step):
         # A shallow copy of an object has the step of the original.
         if not isinstance(found, FirstCallStep) or found.function.__self__ is not instance:
             found = self._bound_to(types.MethodType(function, instance))
-            kept[key] = found
+            if isinstance(instance, type):  # Under @classmethod.
+                setattr(instance, key, found)
+            else:
+                kept[key] = found
         return found
 
     def _bound_to(self, method: types.MethodType) -> FirstCallStep:

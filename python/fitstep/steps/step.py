@@ -130,8 +130,9 @@ class Step:
         If there are more than `max_variants` programs, the least recently used one is forgotten. A
         call that needs more keeps twice what it needs, up to eight times `max_variants`.
 
-        After the call `p.grad` is None, with three exceptions: no optimizer of the step used the
-        gradient, a later step reads it, or `keep_grads=True` was passed.
+        After the call gradients that an optimizer of the step has used are gone: code outside
+        steps that reads `p.grad` gets a FitstepError. They stay if a later step reads them, or if
+        `keep_grads=True` was passed.
 
         Raises:
             CaptureError, BudgetTooSmall: for a new program; what the function did before stays.

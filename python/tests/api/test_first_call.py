@@ -14,6 +14,7 @@ from api_models import Job, same
 from torch import Tensor, nn
 
 import fitstep
+from fitstep import _core
 
 
 class Trainer:
@@ -204,6 +205,63 @@ def test_an_error_of_the_step_function_comes_as_it_is() -> None:
         train_step(torch.ones(1))
     with pytest.raises(TypeError):
         train_step()
+
+
+def test_a_first_call_that_raises_leaves_what_plain_pytorch_leaves() -> None:
+    def run(make: Callable[[Any], Any]) -> list[Any]:
+        torch.manual_seed(7)
+        job, calls = Job(), []
+        norm = nn.BatchNorm1d(job.x.shape[1])
+
+        @make
+        def train_step(x: Tensor, y: Tensor, is_bad: bool) -> Tensor:
+            calls.append(is_bad)
+            x = norm(x)
+            if is_bad:
+                raise KeyError("a bad batch")
+            return job.step(x, y)
+
+        for is_bad in (True, False, False):
+            try:
+                train_step(job.x, job.y, is_bad)
+            except KeyError:
+                calls.append("skipped")
+        return [calls, *job.state(), *norm.buffers()]
+
+    ours, plain = run(fitstep.step(budget="2MiB", effort=1)), run(lambda function: function)
+    assert ours[0] == plain[0]
+    assert same(ours[1:], plain[1:])
+
+
+def test_a_first_call_that_only_its_recording_breaks_is_plain_and_warns() -> None:
+    job = Job()
+
+    @fitstep.step(budget="2MiB", effort=1)
+    def train_step(x: Tensor, y: Tensor) -> Tensor:
+        if _core.is_hollow(x * 1):
+            raise ValueError("no kernel has run")
+        return job.step(x, y)
+
+    with pytest.warns(UserWarning, match="ran outside the budget"):
+        train_step(job.x, job.y)
+    assert "first call" in repr(train_step)
+
+
+def test_a_class_method_is_a_step_of_its_class() -> None:
+    class Holder:
+        job = Job()
+
+        @classmethod
+        @fitstep.step(budget="2MiB", effort=1)
+        def step(cls, x: Tensor, y: Tensor) -> Tensor:
+            return cls.job.step(x, y)
+
+    plain = Job()
+    for seed in range(2):
+        for one in (Holder.step, plain.step):
+            torch.manual_seed(seed)
+            one(plain.x, plain.y)
+    assert same(Holder.job.state(), plain.state())
 
 
 def test_wrong_arguments_are_refused_when_the_step_is_defined() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import inspect
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -149,6 +150,25 @@ def test_an_operator_larger_than_the_free_memory_is_never_run(
     for ask in (fitstep.fits, fitstep.compile):
         with pytest.raises(fitstep.FitstepError, match="memory that are free"):
             ask(job.step, job.x, "1MiB", effort=1)
+
+
+@pytest.mark.parametrize("what", ["a file", "a size that data decide"])
+def test_a_question_about_a_step_that_a_preview_cannot_end_is_refused(
+    what: str, tmp_path: Path
+) -> None:
+    job = Deep()
+
+    def step(x: Tensor) -> Tensor:
+        if what == "a file":
+            (tmp_path / "log.txt").write_text("x")
+        loss = job.step(x)
+        return loss + x[x > 0].sum() if what != "a file" else loss
+
+    match = f"preview ends here(.|\n)*{Path(__file__).name}"
+    with pytest.raises(fitstep.CaptureError, match=match):
+        fitstep.fits(step, job.x, "100%", effort=1)
+    assert not [*tmp_path.iterdir()] and job.calls == 0
+    fitstep.compile(step, job.x, "100%", effort=1).close()
 
 
 def test_an_argument_that_there_is_not_is_a_type_error() -> None:

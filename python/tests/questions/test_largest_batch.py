@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 import pytest
@@ -101,6 +102,9 @@ def test_a_batch_far_too_large_is_refused_without_measuring_it() -> None:
     assert max(tried) <= 70_000
 
 
+SIZES = count(7)
+
+
 def raising(_: int) -> Tensor:
     raise OSError("no file")
 
@@ -109,7 +113,8 @@ def raising(_: int) -> Tensor:
     ("make", "error", "says"),
     [
         (raising, OSError, "no file"),
-        (lambda n: torch.randn(32, 16), fitstep.SettingError, "make_example"),
+        (lambda n: torch.randn(32, 16), fitstep.SettingError, "pass multiple_of=k, too"),
+        (lambda _: torch.randn(next(SIZES), 16), fitstep.SettingError, "a loader"),
         (lambda n: (torch.randn(n, 16), 1), fitstep.CaptureError, "cannot be called"),
     ],
 )
@@ -133,7 +138,7 @@ def test_a_step_that_refuses_a_single_row_is_never_tried_with_one_if_more_fit() 
         fitstep.largest_batch(step, example, 2048, model=job.model, effort=1)
 
 
-@pytest.mark.parametrize("budget", ["60%", 0.6, None, {"cpu": 0.5}])
+@pytest.mark.parametrize("budget", ["60%", 0.6, None, {"cpu": 0.5}, {"disk": "1GiB"}])
 def test_a_budget_that_grows_with_the_batch_is_refused(budget: Any) -> None:
     with pytest.raises(fitstep.BudgetError, match="write"):
         fitstep.largest_batch(Chain().step, example, budget)

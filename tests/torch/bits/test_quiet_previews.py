@@ -56,6 +56,40 @@ def test_a_warning_that_comes_once_comes_at_the_first_call() -> None:
     assert [str(one.message) for one in given] == ["the rate is high"]
 
 
+class Seen:
+    def __init__(self) -> None:
+        self.calls = {"all": [0]}
+
+
+@pytest.mark.parametrize("make", [
+    lambda: {"seen": []}, lambda: [([],)], lambda: (set(), {"at": [{"deep": []}]}), Seen,
+])  # fmt: skip
+def test_what_a_huge_container_holds_is_put_back_at_any_depth(make: Callable[[], Any]) -> None:
+    memory = [make() for _ in range(10_001)]
+
+    def note(held: Any) -> int:
+        """Changes every list and set in it, and counts what they hold."""
+        if isinstance(held, Seen):
+            return note(held.calls)
+        if isinstance(held, dict):
+            return sum(map(note, held.values()))
+        if isinstance(held, set):
+            held.add(len(held))
+        elif isinstance(held, list) and not any(isinstance(one, (dict, tuple)) for one in held):
+            held.append(len(held))
+        return len(held) + sum(map(note, (one for one in held if not isinstance(one, int))))
+
+    _, train = training()
+
+    def step(x: Tensor) -> Tensor:
+        return train(x) * note(memory[7])
+
+    before = repr(memory[7]) if make is not Seen else repr(memory[7].calls)
+    with closing(fitstep.compile(step, torch.ones(4, 8), "100%")):
+        assert fitstep.fits(step, torch.ones(4, 8), "100%")
+    assert (repr(memory[7]) if make is not Seen else repr(memory[7].calls)) == before
+
+
 def test_nothing_is_written_to_a_file_descriptor(tmp_path: Path) -> None:
     _, train = training()
     file = os.open(tmp_path / "log", os.O_CREAT | os.O_WRONLY)

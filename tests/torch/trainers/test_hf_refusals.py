@@ -60,24 +60,56 @@ class BeforeStep(TrainerCallback):  # type: ignore[misc]
         """Reads gradients."""
 
 
+class Adding(TrainerCallback):  # type: ignore[misc]
+    """Adds BeforeStep when the training has begun."""
+
+    trainer: Any = None
+
+    def on_train_begin(self, *_: Any, **__: Any) -> None:
+        self.trainer.add_callback(BeforeStep())
+
+
 class AfterStep(TrainerCallback):  # type: ignore[misc]
+    reads = True
+    calls = 0
+
     def on_optimizer_step(self, *_: Any, model: Any = None, **__: Any) -> None:
-        """Reads gradients."""
+        self.calls += 1
+        if self.reads:
+            print([p.grad for p in model.parameters()])
 
 
-@pytest.mark.parametrize(
-    ("callback", "todo"),
-    [(BeforeStep, r"behind super\(\).training_step\(\)"), (AfterStep, "pass keep_grads=True")],
-)
-def test_a_callback_that_reads_gradients_is_refused(
-    callback: Any, todo: str, tmp_path: Path
-) -> None:
-    trainer = fit_trainer(make_trainer(tmp_path))
-    trainer.add_callback(callback)
-    with pytest.raises(fitstep.FitstepError, match=todo):
+def test_a_callback_in_front_of_the_optimizer_is_refused(tmp_path: Path) -> None:
+    match = r"the callback \w+ has(.|\n)*behind super\(\).training_step\(\)"
+    with pytest.raises(fitstep.FitstepError, match=match):
+        fit_trainer(make_trainer(tmp_path, more={"callbacks": [BeforeStep()]}))
+    late, of_one = TrainerCallback(), Adding()
+    late.on_pre_optimizer_step = BeforeStep().on_pre_optimizer_step
+    for callback in (late, of_one):
+        trainer = fit_trainer(make_trainer(tmp_path))
+        of_one.trainer = trainer
+        trainer.add_callback(callback)
+        with pytest.raises(fitstep.FitstepError, match=match):
+            trainer.train()
+        assert trainer.state.global_step == 0
+
+
+def test_a_callback_that_reads_gradients_behind_the_step_is_refused(tmp_path: Path) -> None:
+    callback = AfterStep()
+    trainer = fit_trainer(make_trainer(tmp_path, max_steps=2, more={"callbacks": [callback]}))
+    with pytest.raises(fitstep.FitstepError, match="pass keep_grads=True"):
         trainer.train()
-    with pytest.raises(fitstep.FitstepError, match=f"the callback {callback.__name__} has"):
-        fit_trainer(make_trainer(tmp_path, more={"callbacks": [callback()]}))
+    callback.reads = False
+    trainer.train()
+    assert callback.calls == 3
+
+
+def test_a_training_step_that_is_replaced_later_is_refused(tmp_path: Path) -> None:
+    trainer = fit_trainer(make_trainer(tmp_path))
+    own = type(trainer).training_step
+    trainer.training_step = lambda *args, **kwargs: own(trainer, *args, **kwargs)
+    with pytest.raises(fitstep.FitstepError, match="do so before fit_trainer"):
+        trainer.train()
 
 
 def test_what_is_no_trainer_is_refused() -> None:

@@ -26,7 +26,7 @@ from fitstep_kit.subjects.hf_trainings import (
     text,
     unchanged,
 )
-from transformers import EarlyStoppingCallback, Trainer, TrainerCallback
+from transformers import BatchEncoding, EarlyStoppingCallback, Trainer, TrainerCallback
 
 RAGGED = (16, 8, 16, 12, 8, 16, 12, 8)
 EVALUATED = {"eval_strategy": "steps", "eval_steps": 2}
@@ -205,6 +205,70 @@ def test_gradient_checkpointing_is_left_to_plans(tmp_path: Path) -> None:
     ours.train()
     assert differences(outcome(ours), outcome(stock)) == []
     assert not ours.model.is_gradient_checkpointing
+
+
+class TwoUpdates(Trainer):  # type: ignore[misc]
+    """Updates twice for each batch: once on its own, once as every Trainer."""
+
+    def training_step(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        super().training_step(model, dict(inputs), *args, **kwargs)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        return super().training_step(model, dict(inputs), *args, **kwargs)
+
+
+class OfAttributes(Trainer):  # type: ignore[misc]
+    def compute_loss(self, model: Any, inputs: Any, *_: Any, **__: Any) -> Any:
+        return model(input_ids=inputs.input_ids, labels=inputs.labels).loss
+
+
+class OfTuples(Trainer):  # type: ignore[misc]
+    def compute_loss(self, model: Any, inputs: Any, *_: Any, **__: Any) -> Any:
+        tokens, labels = inputs
+        return model(input_ids=tokens, labels=labels).loss
+
+
+def encoded(rows: list[Any]) -> Any:
+    tokens = torch.stack([row["input_ids"] for row in rows])
+    return BatchEncoding({"input_ids": tokens, "labels": tokens})
+
+
+def paired(rows: list[Any]) -> Any:
+    tokens = torch.stack([row["input_ids"] for row in rows])
+    return tokens, tokens.clone()
+
+
+@pytest.mark.parametrize(
+    ("kind", "collator"), [(TwoUpdates, None), (OfAttributes, encoded), (OfTuples, paired)]
+)
+def test_a_trainer_with_its_own_step_or_batches_has_the_stock_bits(
+    kind: type[Any], collator: Any, tmp_path: Path
+) -> None:
+    more = {"data_collator": collator}
+    stock = make_trainer(tmp_path, kind=kind, max_steps=3, more=more)
+    stock.train()
+    ours = fit_trainer(make_trainer(tmp_path, kind=kind, max_steps=3, more=more))
+    ours.train()
+    assert differences(outcome(ours), outcome(stock)) == []
+
+
+def test_a_class_that_is_patched_later_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stock = make_trainer(tmp_path, max_steps=3)
+    ours = fit_trainer(make_trainer(tmp_path, max_steps=3))
+    own = Trainer.training_step
+
+    def halved(self: Any, model: Any, *args: Any) -> Any:
+        loss = own(self, model, *args)
+        for parameter in model.parameters():
+            parameter.grad.mul_(0.5)
+        return loss
+
+    monkeypatch.setattr(Trainer, "training_step", halved)
+    stock.train()
+    ours.train()
+    assert differences(outcome(ours), outcome(stock)) == []
 
 
 class Norms(TrainerCallback):  # type: ignore[misc]

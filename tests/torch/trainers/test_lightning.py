@@ -21,6 +21,9 @@ from fitstep_kit.subjects.lightning_trainings import (
     make_trainer,
     outcome,
 )
+from lightning.pytorch.callbacks import StochasticWeightAveraging
+from lightning.pytorch.profilers import AdvancedProfiler
+from lightning.pytorch.utilities import grad_norm
 
 import fitstep
 
@@ -115,10 +118,36 @@ class AtBatchEnd(lightning.Callback):  # type: ignore[misc]
         self.norms += [float(p.grad.norm()) for p in module.parameters() if p.grad is not None]
 
 
-def test_a_callback_that_reads_gradients_behind_the_step_is_refused() -> None:
-    trainer = fit_lightning(make_trainer(callbacks=[AtBatchEnd()]))
-    with pytest.raises(fitstep.FitstepError, match="pass keep_grads=True to fit_lightning"):
+class AtBatchStart(AtBatchEnd):
+    def on_train_batch_start(self, *args: Any) -> None:
+        self.on_train_batch_end(*args)
+
+
+class OfLightning(lightning.Callback):  # type: ignore[misc]
+    def on_train_epoch_end(self, _trainer: Any, module: Any) -> None:
+        grad_norm(module, 2)
+
+
+@pytest.mark.parametrize("callback", [AtBatchEnd, AtBatchStart, OfLightning])
+def test_a_hook_that_reads_gradients_behind_the_step_is_refused(callback: type[Any]) -> None:
+    trainer = fit_lightning(make_trainer(callbacks=[callback()]))
+    with pytest.raises(fitstep.FitstepError, match="pass keep_grads=True"):
         trainer.fit(Classifier(), batches())
+
+
+class Normed(Classifier):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = torch.nn.BatchNorm1d(4)
+
+
+def test_parts_of_lightning_that_would_fail_later_are_refused_at_once() -> None:
+    average = StochasticWeightAveraging(swa_lrs=0.1)
+    with pytest.raises(fitstep.SettingError, match="with batch norm"):
+        fit_lightning(make_trainer(callbacks=[average])).fit(Normed(), batches())
+    profiled = make_trainer(profiler=AdvancedProfiler(dirpath=".", filename="profile"))
+    with pytest.raises(fitstep.SettingError, match="AdvancedProfiler"):
+        fit_lightning(profiled).fit(Classifier(), batches())
 
 
 def test_kept_gradients_are_those_of_the_stock_trainer() -> None:

@@ -113,6 +113,30 @@ def test_a_loss_of_a_subclass_that_asks_for_a_gathered_value_is_right(tmp_path: 
     assert differences(outcome(ours), outcome(stock)) == []
 
 
+class OfLogs(trl.SFTTrainer):  # type: ignore[misc,name-defined]
+    """Its loss depends on what TRL has just logged."""
+
+    def compute_loss(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        loss = super().compute_loss(model, inputs, *args, **kwargs)
+        logged = self._metrics["train"]
+        if logged["mean_token_accuracy"][-1] > 0:
+            loss = loss * 2
+        return loss * (1 + logged["entropy"][-1]) if f"{logged['entropy'][-1]:.3f}" else loss
+
+
+def test_a_loss_of_a_subclass_that_reads_metrics_is_right(tmp_path: Path) -> None:
+    stock = sft(tmp_path, (16,), kind=OfLogs, max_steps=3)
+    stock.train()
+    ours = fit_trainer(sft(tmp_path, (16,), kind=OfLogs, max_steps=3))
+    ours.train()
+    assert differences(outcome(ours), outcome(stock)) == []
+
+
+def test_only_trl_is_told_that_a_later_number_is_positive() -> None:
+    assert not later(0.0) > 0
+    assert later(1.0) > 0
+
+
 def later(value: float) -> Later:
     return Later(lambda: torch.tensor(value))
 
@@ -127,6 +151,7 @@ def test_a_later_number_is_what_trl_computes() -> None:
 
 def test_a_share_of_nothing_is_zero_as_in_trl() -> None:
     nothing = later(0.0)
-    share = (later(0.0) / nothing).item() if nothing > 0 else 0.0
+    of_trl = {"__name__": "trl.trainer.sft_trainer", "nothing": nothing, "correct": later(0.0)}
+    share = eval("(correct / nothing).item() if nothing > 0 else 0.0", of_trl)
     assert share.value() == 0.0
     assert not nothing and nothing == 0.0
