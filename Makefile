@@ -2,7 +2,7 @@
 #
 #   make demo        train two models in 100 %, 60 % and 40 % of their memory (release build)
 #   make test        build with warnings as errors, all C++ and Python tests
-#   make module      build the Python module alone; make test-python tests its API
+#   make module      build the Python module and the command; make test-python tests the API
 #   make test-core   the core alone, without torch
 #   make test-unit   its unit tests, without the sweeps over many programs
 #   make test-asan, make test-tsan     the core under sanitizers
@@ -73,9 +73,9 @@ test: $(setup) $(trainers_setup) $(notebook_setup) $(docs_setup)
 	ctest --preset dev
 	OMP_WAIT_POLICY=passive $(python) -m pytest -q -n $(JOBS) --dist loadgroup
 
-# The Python module alone, warnings as errors.
+# The Python module and the command alone, warnings as errors.
 module: $(setup)
-	$(call build,dev,-DFITSTEP_TORCH=ON) --target in_tree
+	$(call build,dev,-DFITSTEP_TORCH=ON) --target in_tree fitstep
 
 # A short test of another torch: make test-python TORCH=2.15.0.
 test-python: module

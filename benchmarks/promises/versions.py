@@ -1,12 +1,13 @@
 """Which tests ran with which torch: docs/reference/versions.md and results/versions.json.
 
-    python -m benchmarks.promises.versions [VERSION ...] [--only PART ...]
+    python -m benchmarks.promises.versions [VERSION ...] [--only PART ...] [--failed]
 
 Parts: build (`make module`), unit (python/tests), tests (tests/torch), same_bits (its short
 form).
 Each version has an environment of its own (`make ... TORCH=VERSION`), except the one of
 tools/requirements.txt. Raw output goes to results/versions/VERSION-PART.txt. Without a version only
-the table is written again. Parts that were not run keep what an earlier run has said.
+the table is written again. Parts that were not run keep what an earlier run has said. With
+`--failed` pytest runs again what failed last time, and the table adds up both runs.
 """
 
 import json
@@ -64,9 +65,20 @@ def verdict_of(part: str, status: int, output: str) -> str:
     return ", ".join(f"{n} {what}" for n, what in counts) or f"stopped with code {status}"
 
 
-def run(part: str, version: str) -> str:
-    """Runs one part, keeps its output, and gives its verdict."""
-    command = command_for(part, version)
+def added(before: str, now: str) -> str:
+    """The verdict on two runs of pytest, the second of which ran what had failed."""
+    counts: dict[str, int] = {}
+    for n, what in re.findall(r"(\d+) (\w+)", before) + re.findall(r"(\d+) (\w+)", now):
+        counts[what] = counts.get(what, 0) + int(n)
+    for what in ("failed", "error", "errors"):  # Of the first run, they ran again.
+        counts[what] = sum(int(n) for n in re.findall(rf"(\d+) {what}\b", now))
+    return ", ".join(f"{n} {what}" for what, n in counts.items() if n)
+
+
+def run(part: str, version: str, before: str | None = None) -> str:
+    """Runs one part, keeps its output, and gives its verdict. `before`: the verdict on the run
+    whose failures run again; None runs all."""
+    command = command_for(part, version) + ([] if before is None else ["--last-failed"])
     env = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "OMP_WAIT_POLICY": "passive"}
     env["FITSTEP_BESIDE"] = beside(version)
     start = time.monotonic()
@@ -80,8 +92,9 @@ def run(part: str, version: str) -> str:
     ending = f"exit code {done.returncode} after {seconds:.0f} s\n"
     RAW.mkdir(parents=True, exist_ok=True)
     text = f"$ {' '.join(command)}\n{output}{ending}"
-    (RAW / f"{version}-{part}.txt").write_text(text)
+    (RAW / f"{version}-{part}{'' if before is None else '-again'}.txt").write_text(text)
     verdict = verdict_of(part, done.returncode, output)
+    verdict = verdict if before is None else added(before, verdict)
     print(f"torch {version} {part}: {verdict} ({seconds:.0f} s)", flush=True)
     return verdict
 
@@ -116,12 +129,13 @@ def main() -> int:
     parser = arguments(__doc__)
     parser.add_argument("versions", nargs="*", metavar="VERSION", help="such as 2.15.0")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, metavar="PART")
+    parser.add_argument("--failed", action="store_true", help="only what failed last time")
     args = parser.parse_args()
     rows = {row["case"]: row for row in kept()}
     for version in args.versions:
         row = rows.setdefault(version, {"case": version})
         for part in args.only:
-            row[part] = run(part, version)
+            row[part] = run(part, version, row[part] if args.failed else None)
             row["torch"], row["python"] = facts_of(version)
             save(Path(__file__).stem, {"rows": list(rows.values())}, args.small)
     page = PAGE.read_text()
