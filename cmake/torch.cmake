@@ -66,7 +66,7 @@ set_source_files_properties(
 target_precompile_headers(_core PRIVATE
   <ATen/core/dispatch/Dispatcher.h> <ATen/core/stack.h> <ATen/core/Tensor.h>)
 target_link_libraries(_core PRIVATE
-  fitstep_planner fitstep_report
+  fitstep_planner fitstep_report fitstep_xxhash
   ${torch_dir}/lib/libtorch_python.so ${torch_dir}/lib/libtorch_cpu.so ${torch_dir}/lib/libc10.so)
 
 include(cmake/torch_cuda.cmake)

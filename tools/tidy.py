@@ -70,7 +70,7 @@ TORCH = {"fitstep_torch", "fitstep_torch_cuda"}
 OUTSIDE: dict[str, set[str]] = {
     "nlohmann/": {"machine", "plan", "report", "cli"},
     "zstd.h": {"program", "run"},
-    "xxhash.h": {"run"},
+    "xxhash.h": {"run", "fitstep_torch"},
     "CLI/": {"cli"},
     "torch/": TORCH,
     "ATen/": TORCH,

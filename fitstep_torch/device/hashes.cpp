@@ -1,19 +1,11 @@
 #include "fitstep_torch/device/hashes.h"
 
-#include <algorithm>
-#include <cstring>
+#include <xxhash.h>
 
 namespace fitstep::torch_side {
 
 uint64_t hash_bytes(const char* data, int64_t size_bytes) {
-  uint64_t hash = 0x9E3779B97F4A7C15ULL ^ static_cast<uint64_t>(size_bytes);
-  for (int64_t at = 0; at < size_bytes; at += 8) {
-    uint64_t word = 0;
-    std::memcpy(&word, data + at, static_cast<size_t>(std::min<int64_t>(8, size_bytes - at)));
-    hash = (hash ^ word) * 0xFF51AFD7ED558CCDULL;
-    hash ^= hash >> 32;
-  }
-  return hash;
+  return XXH3_64bits(data, static_cast<size_t>(size_bytes));
 }
 
 uint64_t hash_of(const at::Tensor& tensor, TorchDevice& device) {

@@ -137,7 +137,8 @@ void add_undefined(Table& table) {
 void add_probabilities(Table& table) {
   for (const char* name :
        {"aten::binary_cross_entropy", "aten::binary_cross_entropy_backward", "aten::bernoulli",
-        "aten::bernoulli_.Tensor", "aten::multinomial", "aten::_assert_async"})
+        "aten::bernoulli_.Tensor", "aten::multinomial", "aten::_assert_async", "aten::sqrt",
+        "aten::sqrt_", "aten::rsqrt", "aten::rsqrt_", "aten::log", "aten::log_"})
     table[name].takes_probabilities = true;
 }
 

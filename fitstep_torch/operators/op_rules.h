@@ -27,7 +27,7 @@ struct OpRule {
   std::vector<std::string> may_overwrite;   // The result may take their address, if sizes agree.
   std::string only_if;  // A bool argument that must be true for the rule to hold; empty: always.
   std::vector<size_t> undefined_results;  // Results with uninitialised bytes.
-  bool takes_probabilities = false;       // Kernels refuse floating-point inputs outside 0 to 1.
+  bool takes_probabilities = false;       // Other floats are refused, or are slow.
   bool overwrites = false;                // The written argument's old bytes are not read.
   bool is_undefined = false;              // All results have uninitialised bytes.
 };

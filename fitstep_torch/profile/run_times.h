@@ -15,8 +15,8 @@ class RunTimes {
  public:
   void add(int64_t time_ps) { times_ps_.push_back(time_ps); }
 
-  // After the warm run: three runs, or one if it takes long. More, at most twelve, if short runs
-  // differ much or all may have waited for a time slice.
+  // After the warm run: three runs; one if it takes very long; fewer if two in a row are long and
+  // equal. More, at most twelve, if short runs differ much or all may have waited for a time slice.
   bool are_enough() const;
 
   // The median; if runs were disturbed, a shorter one. REQUIRES: are_enough().

@@ -50,6 +50,14 @@ TEST(RunTimes, MayBeWholeTurnsAllTheSame) {
   EXPECT_EQ(found.runs, 13);
 }
 
+TEST(RunTimes, AreTwoWhereTheseAreEquallyLong) {
+  const Found found = found_in({90'000, 50'100, 50'000, 40'000});
+  EXPECT_EQ(found.typical_us, 50'000);
+  EXPECT_EQ(found.runs, 3);
+  EXPECT_EQ(found_in({51'000, 50'000}).runs, 2);
+  EXPECT_EQ(found_in({90'000, 50'000, 45'000, 47'500}).typical_us, 47'500);
+}
+
 TEST(RunTimes, OfLongCallsAreTheShorterOfTwo) {
   const Found found = found_in({400'000, 300'000});
   EXPECT_EQ(found.typical_us, 300'000);

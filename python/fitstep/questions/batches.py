@@ -39,7 +39,7 @@ class LargestBatch:
     """The largest batch for which a plan was found, so that the next batch had none."""
 
     batch: int  # 0: not even the smallest batch fits. int(found) gives it, too.
-    fits: Fits | None  # The verdict on it, measured as by fitstep.fits; None if `batch` is 0.
+    fits: Fits | None  # On it, measured; the plan of compile takes no longer. None if `batch` is 0.
     above: Fits | None  # That on the next larger batch; None if the search ended at `most`.
     next_batch: int | None  # The batch that `above` is about.
     is_measured_above: bool  # False: its sizes and times were computed from measured batches.
@@ -59,7 +59,7 @@ class LargestBatch:
         if self.fits is not None and self.fits.predicted_s is not None:
             took_s = self.fits.predicted_s
             rate = self.batch / max(took_s, 1e-12)
-            lines[0] += f": predicted {format_seconds(took_s)} per step, {rate:.4g}/s"
+            lines[0] += f": at most {format_seconds(took_s)} per step, so {rate:.4g}/s or more"
         if self.above is not None:
             how = "" if self.is_measured_above else ", computed from measured batches"
             lines.append(f"batch {self.next_batch}{how}: {str(self.above).splitlines()[0]}")
@@ -75,6 +75,7 @@ class Sample:
     fits: Fits
     asked: Asked | None  # None: an operator was too large to be measured.
     input_bytes: int
+    is_thorough: bool = False  # A refusal: the planner has searched for long.
 
 
 class BatchSearch:
@@ -94,21 +95,25 @@ class BatchSearch:
         next larger one has no plan."""
         fitting, refused = 0, self._most + 1
         above: Fits | None = None
-        is_measured, guess = False, min(_FIRST, self._most)
-        while fitting + 1 < refused:
+        guess = min(_FIRST, self._most)
+        while True:
             if len(self._samples) >= _MOST_ASKED:
                 raise self._gave_up(fitting, refused)
-            verdict_on = self._sample(guess).fits
-            if verdict_on:
+            if self._sample(guess).fits:
                 fitting = guess
             else:
-                refused, above, is_measured = guess, verdict_on, True
+                refused = guess
+            while fitting + 1 >= refused and self._fits_after_all(refused):
+                fitting, refused = refused, self._smallest_refused(above=refused)
             if fitting + 1 >= refused:
                 break
             guess, estimated = self._next(fitting, refused)
             if guess == fitting and self._is_straight:
-                refused, above, is_measured = fitting + 1, estimated, False
+                refused, above = fitting + 1, estimated
+                break
             guess = max(guess, fitting + 1)
+        is_measured = refused in self._samples
+        above = self._samples[refused].fits if is_measured else above
         smallest = self._samples[1].asked if fitting == 0 and 1 in self._samples else None
         if smallest is not None:
             above = verdict(smallest)  # Names the budget that the smallest batch needs.
@@ -117,6 +122,18 @@ class BatchSearch:
             refused * self._unit if above is not None else None, is_measured,
             tuple(sorted(n * self._unit for n in self._samples)), 0.0,
         )  # fmt: skip
+
+    def _fits_after_all(self, units: int) -> bool:
+        """Whether a thorough search finds a plan for a batch that was asked about for real."""
+        sample = self._samples.get(units)
+        if sample is None or sample.asked is None or sample.is_thorough:
+            return False
+        sample.fits, sample.is_thorough = verdict(sample.asked, finds_least=False), True
+        return bool(sample.fits)
+
+    def _smallest_refused(self, *, above: int) -> int:
+        refused = [n for n, one in self._samples.items() if n > above and not one.fits]
+        return min(refused, default=self._most + 1)
 
     def _gave_up(self, fitting: int, refused: int) -> FitstepError:
         return FitstepError(
@@ -144,7 +161,8 @@ class BatchSearch:
         except TooLarge as large:
             self._samples[units] = Sample(refused_by_size(large), None, input_bytes)
         else:
-            self._samples[units] = Sample(verdict(asked, finds_least=False), asked, input_bytes)
+            found = verdict(asked, finds_least=False, takes_first_plan=True)
+            self._samples[units] = Sample(found, asked, input_bytes)
         self._check_grows(units)
         self._is_straight = units in self._estimates and _are_close(
             self._estimates[units], self._samples[units].fits
@@ -198,10 +216,13 @@ class BatchSearch:
     def _largest_estimated(self, fitting: int, refused: int) -> tuple[int, Fits | None]:
         measured = sorted((n, one.asked) for n, one in self._samples.items() if one.asked)
         low = fitting
-        if len(measured) == 1 or self._estimate(measured, low + 1, takes_first_plan=True):
+        is_refused = self._is_straight and not self._estimates.get(low + 1, True)
+        if len(measured) == 1 or not (
+            is_refused or not self._estimate(measured, low + 1, takes_first_plan=True)
+        ):
             low = self._by_any_plan(measured, fitting, refused)
-        if len(measured) == 1 and low > fitting:
-            return low, None  # A guess, so the next batch is measured before planning takes long.
+        if low > fitting:
+            return low, None  # It is measured before a thorough search for more.
         # A thorough search finds plans for a few batches more.
         stride = 1
         while low + 1 < refused:
@@ -221,13 +242,18 @@ class BatchSearch:
         low, high = fitting, refused
         if refused > self._most and len(measured) == 1:
             high = min(high, max(self._most_by_inputs(measured[0][0]), low + 2))
+        known |= {n: one.fits for n, one in self._samples.items()}
+        is_near, back = len(measured) > 1, 1  # Whether `high` is close to what fits.
         while low + 1 < high:
-            at = _crossing(known, low, high) or (
-                math.isqrt(low * high) if high > 4 * low else (low + high) // 2
-            )
-            at = min(max(at, low + 1), high - 1)
+            bound = _first_too_large(known)
+            if low < bound < high:
+                high, is_near = bound, True
+                continue
+            middle = math.isqrt(low * high) if high > 4 * low else (low + high) // 2
+            at = min(max(high - back if is_near else middle, middle, low + 1), high - 1)
             known[at] = self._estimate(measured, at, takes_first_plan=True)
             low, high = (at, high) if known[at] else (low, at)
+            back *= 2
         return low
 
     def _most_by_inputs(self, units: int) -> int:
@@ -300,22 +326,17 @@ def check_sizes(settings: Settings) -> None:
         raise BudgetError("budget=None is no size", todo='write for example budget="8GiB"')
 
 
-def _crossing(known: dict[int, Fits], low: int, high: int) -> int | None:
-    """Where a straight line through two floors meets the floor of a batch that is just refused, if
-    this is between `low` and `high` and neither end is close to it."""
-    ratios = [
-        one.least_found_bytes / one.floor_bytes for one in known.values() if one.least_found_bytes
-    ]
-    near = sorted(known, key=lambda n: min(abs(n - low), abs(n - high)))[:2]
-    if len(near) < 2 or not ratios:
-        return None
-    a, b = sorted(near)
+def _first_too_large(known: dict[int, Fits]) -> int:
+    """From where on the floor is above the budget, by a straight line through the floors of the two
+    smallest refused batches; 0 if there are not two. Floors are convex: below, they are higher."""
+    refused = sorted(n for n, one in known.items() if not one)[:2]
+    if len(refused) < 2:
+        return 0
+    a, b = refused
     slope = (known[b].floor_bytes - known[a].floor_bytes) / (b - a)
     if slope <= 0:
-        return None
-    at = int(a + (known[a].budget_bytes / min(ratios) - known[a].floor_bytes) / slope)
-    margin = (high - low) // 8
-    return at if low + margin < at < high - margin else None
+        return 0
+    return math.floor(a - (known[a].floor_bytes - known[a].budget_bytes) / slope) + 1
 
 
 def _named(show: Callable[[str, float], None], prefix: str) -> Callable[[str, float], None]:
