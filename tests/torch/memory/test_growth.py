@@ -117,7 +117,8 @@ def test_steps_that_share_a_model_do_so_also_without_an_arena(
         with pytest.raises(fitstep.errors.FitstepError, match="cannot reserve"):
             step(huge, True)
     norm, plain_norm = fitstep.compile(norm_of(model), (usual,), audits="off"), norm_of(plain)
-    norm(usual)  # The gradients of before were dropped when nobody had asked for them.
+    with pytest.raises(fitstep.errors.FitstepError, match="dropped it"):
+        norm(usual)  # The gradients of before were dropped when nobody had asked for them.
     for _ in range(3):
         assert torch.equal(step(usual, True), plain_step(usual, True))
         assert torch.equal(norm(usual), plain_norm(usual))
