@@ -113,7 +113,9 @@ def table(rows: list[Row]) -> str:
     """The rows as Markdown, the newest torch first."""
     lines = ["| torch | Python | " + " | ".join(HEADS) + " |", "| --- " * 6 + "|"]
     for row in sorted(rows, key=lambda row: [int(n) for n in row["case"].split(".")], reverse=True):
-        said = [row.get(part) or "not run" for part in PARTS]
+        is_default = row["case"] == default_version()
+        missing = {part: "at every change" for part in ("unit", "tests") if is_default}
+        said = [row.get(part) or missing.get(part, "not run") for part in PARTS]
         lines.append("| " + " | ".join([row["torch"] or row["case"], row["python"], *said]) + " |")
     return "\n".join(lines) + "\n"
 
