@@ -21,7 +21,7 @@ import torch
 from ..errors import FitstepError, user_location
 
 _GRAD: Any = torch.Tensor.grad  # The descriptor that PyTorch has for it.
-_WITHOUT_LOSS = frozenset({"_apply", "__deepcopy__"})  # They would treat a gradient as a value.
+_TAKES_ALONG = "_apply"  # Module.to() and others move gradients with their parameters.
 
 _dropped: dict[int, weakref.ref[torch.Tensor]] = {}  # By id.
 _is_previewing = False
@@ -31,7 +31,8 @@ def drop(parameter: torch.Tensor) -> None:
     """Clears a gradient that plain PyTorch would still have."""
     parameter.grad = None
     if isinstance(parameter, torch.nn.Parameter):
-        _dropped[id(parameter)] = weakref.ref(parameter)
+        key = id(parameter)
+        _dropped[key] = weakref.ref(parameter, lambda _: _dropped.pop(key, None))
         if "grad" not in vars(torch.nn.Parameter):
             torch.nn.Parameter.grad = property(_read, _write, _write)  # type: ignore[assignment]
 
@@ -77,7 +78,7 @@ def _check_reader(parameter: torch.Tensor, reader: FrameType) -> None:
         if reader.f_locals.get("set_to_none", True):
             del _dropped[id(parameter)]  # None is the truth from now on.
         return
-    if name in _WITHOUT_LOSS or str(reader.f_globals.get("__name__")).startswith("fitstep."):
+    if name == _TAKES_ALONG or str(reader.f_globals.get("__name__")).startswith("fitstep."):
         return
     raise FitstepError(
         f"p.grad of a parameter of shape {tuple(parameter.shape)} is read behind a compiled step, "

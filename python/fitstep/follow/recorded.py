@@ -1,4 +1,4 @@
-"""What a preview and a call both note about a segment: its tensors, their roles, its label."""
+"""What is noted about a segment, its tensors, roles and label, and why a preview ended early."""
 
 from __future__ import annotations
 

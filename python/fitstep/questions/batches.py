@@ -217,8 +217,8 @@ class BatchSearch:
         measured = sorted((n, one.asked) for n, one in self._samples.items() if one.asked)
         low = fitting
         is_refused = self._is_straight and not self._estimates.get(low + 1, True)
-        if len(measured) == 1 or not (
-            is_refused or not self._estimate(measured, low + 1, takes_first_plan=True)
+        if len(measured) == 1 or (
+            not is_refused and self._estimate(measured, low + 1, takes_first_plan=True)
         ):
             low = self._by_any_plan(measured, fitting, refused)
         if low > fitting:
@@ -238,11 +238,10 @@ class BatchSearch:
 
     def _by_any_plan(self, measured: list[tuple[int, Asked]], fitting: int, refused: int) -> int:
         """The largest number of units for which the planner finds a plan at once."""
-        known = {n: self._samples[n].fits for n, _ in measured}
+        known = {n: one.fits for n, one in self._samples.items()}
         low, high = fitting, refused
         if refused > self._most and len(measured) == 1:
             high = min(high, max(self._most_by_inputs(measured[0][0]), low + 2))
-        known |= {n: one.fits for n, one in self._samples.items()}
         is_near, back = len(measured) > 1, 1  # Whether `high` is close to what fits.
         while low + 1 < high:
             bound = _first_too_large(known)

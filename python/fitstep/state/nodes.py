@@ -147,9 +147,26 @@ def tables_in(huge: list[Node]) -> Iterator[tuple[Any, Any]]:
             todo += [one for one in held if type(one) in _TABLES or type(one) is tuple]
 
 
+def is_plain_data(entries: list[tuple[Any, Any]]) -> bool:
+    """Whether values are numbers and texts alone, in lists, dicts, sets and tuples of any depth:
+    then tables_in() saves all that a step can change."""
+    todo, seen = [held for _, held in entries], set()
+    while todo:
+        value: Any = todo.pop()
+        kind = type(value)
+        if kind in _NUMBER_TYPES or (kind in _HOLDERS and id(value) in seen):
+            continue
+        if kind not in _HOLDERS:
+            return False
+        seen.add(id(value))
+        todo += value.values() if kind is dict else value
+    return True
+
+
 _TABLES = frozenset((list, dict, set))
+_HOLDERS = _TABLES | {tuple}
 LARGE = 4096  # In containers with more entries, a walk visits only tensors and modules.
-HUGE = 10_000  # In containers with more entries, `undo.py` saves tables_in() them.
+HUGE = 100_000  # In containers with more entries, `undo.py` saves tables_in() them.
 
 
 def is_leaf(tensor: torch.Tensor) -> bool:

@@ -38,6 +38,7 @@ from fitstep.state.nodes import (
     Style,
     is_enum,
     is_number_type,
+    is_plain_data,
 )
 from fitstep.state.taken import check_not_taken
 from fitstep.state.unshaped import UNSHAPED, hooks_of
@@ -381,7 +382,8 @@ class Walk:
         entries = node.entries()
         is_large = form.plain and len(entries) > LARGE
         if is_large:
-            (self.reach.large if len(entries) <= HUGE else self.reach.huge).append(node)
+            is_huge = len(entries) > HUGE or is_plain_data(entries)
+            (self.reach.huge if is_huge else self.reach.large).append(node)
         for key, value in entries:
             if key is not value:
                 self._enqueue(key, node, key, is_large)

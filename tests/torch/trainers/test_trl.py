@@ -105,14 +105,6 @@ class OwnLoss(trl.SFTTrainer):  # type: ignore[misc,name-defined]
         return loss * 2 if padding > 0 or padding else loss
 
 
-def test_a_loss_of_a_subclass_that_asks_for_a_gathered_value_is_right(tmp_path: Path) -> None:
-    stock = sft(tmp_path, (16,), kind=OwnLoss, max_steps=2)
-    stock.train()
-    ours = fit_trainer(sft(tmp_path, (16,), kind=OwnLoss, max_steps=2))
-    ours.train()
-    assert differences(outcome(ours), outcome(stock)) == []
-
-
 class OfLogs(trl.SFTTrainer):  # type: ignore[misc,name-defined]
     """Its loss depends on what TRL has just logged."""
 
@@ -124,10 +116,13 @@ class OfLogs(trl.SFTTrainer):  # type: ignore[misc,name-defined]
         return loss * (1 + logged["entropy"][-1]) if f"{logged['entropy'][-1]:.3f}" else loss
 
 
-def test_a_loss_of_a_subclass_that_reads_metrics_is_right(tmp_path: Path) -> None:
-    stock = sft(tmp_path, (16,), kind=OfLogs, max_steps=3)
+@pytest.mark.parametrize("kind", [OwnLoss, OfLogs])
+def test_a_loss_that_depends_on_values_which_trl_has_gathered_or_logged_is_right(
+    kind: type[Any], tmp_path: Path
+) -> None:
+    stock = sft(tmp_path, (16,), kind=kind, max_steps=3)
     stock.train()
-    ours = fit_trainer(sft(tmp_path, (16,), kind=OfLogs, max_steps=3))
+    ours = fit_trainer(sft(tmp_path, (16,), kind=kind, max_steps=3))
     ours.train()
     assert differences(outcome(ours), outcome(stock)) == []
 
