@@ -36,12 +36,19 @@ _OF_C = (
     *("_set_sdp_use_mem_efficient", "get_num_threads", "set_num_threads", "set_flush_denormal"),
     "DisableTorchFunctionSubclass",
 )
+_OF_STORAGES = (
+    *("_byteswap", "_set_cdata", "_set_from_file", "_share_cuda_", "_share_fd_cpu_"),
+    *("_share_filename_cpu_", "_write_file"),
+)
 NEEDED = (
     *(f"_C.{name}" for name in _OF_C),
+    *(f"UntypedStorage.{name}" for name in _OF_STORAGES),
     *("_neg_view", "_ops.OpOverload", "_ops.OpOverloadPacket", "_tensor_str.PRINT_OPTS"),
     *("autograd._get_sequence_nr", "serialization._open_zipfile_writer_file"),
     *("utils._pytree.SUPPORTED_NODES", "utils._pytree._get_node_type"),
 )
+# Methods of storages: the first is new in torch 2.12, the second in 2.13.
+NOT_IN_EVERY_TORCH = ("_swap_data_ptr_", "_resize_with_addr_")
 ONLY_WITH_A_GPU = ("_C._cuda_clearCublasWorkspaces",)  # A torch for CPUs has no such name.
 
 

@@ -99,3 +99,26 @@ def _ctc(z: torch.Tensor) -> torch.Tensor:
 def _packed(z: torch.Tensor) -> torch.Tensor:
     packed = nn.utils.rnn.pack_padded_sequence(z[None], torch.tensor([4]), batch_first=True)
     return packed.data.sum()
+
+
+def test_what_stops_a_recording_at_its_begin_is_what_is_raised(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With torch 2.12 a function to patch was missing, and putting back hid which one."""
+    model = nn.Linear(8, 5)
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        model.zero_grad()
+        loss = model(x).sum()
+        loss.backward()
+        return loss.detach()
+
+    def put(_: Any) -> None:
+        raise AttributeError("no such function")
+
+    with monkeypatch.context() as patched, pytest.raises(AttributeError) as raised:
+        patched.setattr("fitstep.follow.patches.Patches.put", put)
+        fitstep.compile(step, example=(torch.randn(6, 8),), budget="300%")
+    assert str(raised.value) == "no such function"
+    compiled = fitstep.compile(step, example=(torch.randn(6, 8),), budget="300%")
+    assert compiled(torch.ones(6, 8)).item() == step(torch.ones(6, 8)).item()

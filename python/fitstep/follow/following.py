@@ -151,6 +151,7 @@ class Following:
         self.patches = Patches(self)
         self.arrays = Arrays()
         self._faults: Any = None
+        self._threads: Any = None
         self._stance: Any = None
         self._compiled_at = ""  # First "file:line" that called torch.compile's code in the step.
         watch_generators(current)
@@ -226,10 +227,10 @@ class Following:
 
     def _end(self) -> None:
         self.core.stop()
-        self._threads.__exit__(None, None, None)
-        if self._stance is not None:
-            self._stance.__exit__(None, None, None)
-            self._stance = None
+        for put in (self._threads, self._stance):
+            if put is not None:
+                put.__exit__(None, None, None)
+        self._threads = self._stance = None
         self.patches.take_back()
         self._known = list
         for hook in self._hooks:

@@ -16,6 +16,7 @@ import torch
 from fitstep.base.ambient import setting_doors
 from fitstep.base.uninterrupted import SENDING
 from fitstep.errors import CaptureError
+from fitstep.versions import NOT_IN_EVERY_TORCH
 
 # Methods of a tensor that read or write its memory without an operator.
 READERS = (
@@ -27,7 +28,8 @@ STORAGE_READERS = ("data_ptr", "__getitem__", "_write_file")
 STORAGE_WRITERS = ("__setitem__", "fill_", "copy_", "_byteswap", "_set_from_file")
 STORAGE_MOVERS = (
     *("resize_", "_share_fd_cpu_", "_share_filename_cpu_", "_share_cuda_"),
-    *("_set_cdata", "_swap_data_ptr_", "_resize_with_addr_"),
+    "_set_cdata",
+    *(name for name in NOT_IN_EVERY_TORCH if hasattr(torch.UntypedStorage, name)),
 )
 _METHODS = {
     torch.Tensor: ("tensors", READERS),
