@@ -110,14 +110,20 @@ bool TargetSearch::reach_by_recompute(int64_t target_bytes) {
 
 // The fastest candidate whose peak is within the aim; if there is none, that of the least peak.
 std::optional<Candidate> TargetSearch::recompute_for(int64_t aim_bytes) {
-  std::optional<Candidate> best;
-  for (const Selection* selection : drafts_.best(aim_bytes)) {
-    std::optional<Candidate> candidate = schedule_candidate(task_, *selection);
-    if (!candidate) continue;
+  const std::vector<const Selection*> drafts = drafts_.best(aim_bytes);
+  std::vector<std::optional<Candidate>> filled(drafts.size());
+  for_each_index(task_.request.threads, drafts.size(), [&](size_t i) {
+    std::optional<Candidate>& candidate = filled[i];
+    candidate = schedule_candidate(task_, *drafts[i]);
+    if (!candidate) return;
     fit_to(task_, aim_bytes, *candidate);
     if (has("keep more") && candidate->bytes <= aim_bytes) {
       candidate = keep_more(task_, selector_, std::move(*candidate), aim_bytes);
     }
+  });
+  std::optional<Candidate> best;
+  for (std::optional<Candidate>& candidate : filled) {
+    if (!candidate) continue;
     if (!best || is_better(*candidate, *best, aim_bytes)) best = std::move(candidate);
   }
   return best;

@@ -216,24 +216,27 @@ class BatchSearch:
     def _largest_estimated(self, fitting: int, refused: int) -> tuple[int, Fits | None]:
         measured = sorted((n, one.asked) for n, one in self._samples.items() if one.asked)
         low = fitting
-        is_refused = self._is_straight and not self._estimates.get(low + 1, True)
+        # A refusal that two other batches gave is the same with this one on their straight line.
+        is_known = len(measured) > 2 and self._is_straight
+        is_refused = is_known and not self._estimates.get(low + 1, True)
         if len(measured) == 1 or (
             not is_refused and self._estimate(measured, low + 1, takes_first_plan=True)
         ):
             low = self._by_any_plan(measured, fitting, refused)
         if low > fitting:
             return low, None  # It is measured before a thorough search for more.
-        # A thorough search finds plans for a few batches more.
-        stride = 1
-        while low + 1 < refused:
-            at = min(low + stride, refused - 1)
-            found = self._estimate(measured, at)
-            if found:
-                low, stride = at, 2 * stride
-            elif at == low + 1:
-                return low, found if low == fitting else None
-            else:
-                stride = 1
+        # A thorough search may find plans for a few batches more.
+        found = self._estimate(measured, low + 1) if low + 1 < refused else None
+        if not found:
+            return low, found
+        low, high = low + 1, refused
+        while low + 1 < high:
+            bound = _first_too_large(self._estimates)
+            if low < bound < high:
+                high = bound
+                continue
+            middle = (low + high) // 2
+            low, high = (middle, high) if self._estimate(measured, middle) else (low, middle)
         return low, None
 
     def _by_any_plan(self, measured: list[tuple[int, Asked]], fitting: int, refused: int) -> int:
