@@ -47,8 +47,11 @@ NEEDED = (
     *("autograd._get_sequence_nr", "serialization._open_zipfile_writer_file"),
     *("utils._pytree.SUPPORTED_NODES", "utils._pytree._get_node_type"),
 )
-# Methods of storages: the first is new in torch 2.12, the second in 2.13.
-NOT_IN_EVERY_TORCH = ("_swap_data_ptr_", "_resize_with_addr_")
+# Names that older versions do not have, with the first version that has them.
+NEEDED_SINCE = {
+    "UntypedStorage._swap_data_ptr_": (2, 12),
+    "UntypedStorage._resize_with_addr_": (2, 13),
+}
 ONLY_WITH_A_GPU = ("_C._cuda_clearCublasWorkspaces",)  # A torch for CPUs has no such name.
 
 
@@ -126,8 +129,10 @@ def _is_loadable(folder: Path) -> bool:
 
 
 def missing_names(torch: Any) -> list[str]:
-    """The names of NEEDED that a torch does not have."""
-    return [f"torch.{name}" for name in NEEDED if not _has(torch, name)]
+    """The names that fitstep uses of a torch of this version, and that it does not have."""
+    release = release_of(str(torch.__version__))
+    newer = [name for name, since in NEEDED_SINCE.items() if release >= since]
+    return [f"torch.{name}" for name in (*NEEDED, *newer) if not _has(torch, name)]
 
 
 def _has(owner: Any, name: str) -> bool:

@@ -90,6 +90,18 @@ def test_a_torch_without_a_name_that_we_use_is_refused_by_that_name() -> None:
     assert "pip install 'torch==2.15.*'" in said
 
 
+def test_a_name_is_asked_of_the_versions_that_have_it() -> None:
+    for version, missing in (
+        ("2.11.0", []),
+        ("2.12.1+cu130", ["_swap_data_ptr_"]),
+        ("2.13.0+cpu", ["_swap_data_ptr_", "_resize_with_addr_"]),
+        ("2.16.0", ["_swap_data_ptr_", "_resize_with_addr_"]),
+    ):
+        other = SimpleNamespace(__version__=version)
+        names = [name for name in versions.missing_names(other) if name.endswith("r_")]
+        assert names == [f"torch.UntypedStorage.{name}" for name in missing], version
+
+
 class PrivateNames(ast.NodeVisitor):
     """The names of torch with an underscore that a module uses, by what it calls them."""
 
@@ -127,9 +139,10 @@ def test_each_private_name_of_torch_in_our_code_is_asked_for_at_import() -> None
     used: set[str] = set()
     for path in (ROOT / "python" / "fitstep").rglob("*.py"):
         used |= PrivateNames(ast.parse(path.read_text(encoding="utf-8"))).found
-    patched = {*STORAGE_READERS, *STORAGE_WRITERS, *STORAGE_MOVERS} - {*versions.NOT_IN_EVERY_TORCH}
+    patched = {*STORAGE_READERS, *STORAGE_WRITERS, *STORAGE_MOVERS}
     used |= {f"UntypedStorage.{name}" for name in patched if re.match("_[^_]", name)}
-    asked = {*versions.NEEDED, *versions.ONLY_WITH_A_GPU}
+    used |= {*versions.NEEDED_SINCE}  # The torch of this test may have fewer.
+    asked = {*versions.NEEDED, *versions.NEEDED_SINCE, *versions.ONLY_WITH_A_GPU}
     outer = {".".join(name.split(".")[:n]) for name in asked for n in range(1, name.count(".") + 1)}
     inner = {name for name in used if name.rpartition(".")[0] in asked}
     assert used - outer - inner == asked

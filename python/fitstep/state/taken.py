@@ -16,7 +16,6 @@ import torch
 from fitstep.base.ambient import setting_doors
 from fitstep.base.uninterrupted import SENDING
 from fitstep.errors import CaptureError
-from fitstep.versions import NOT_IN_EVERY_TORCH
 
 # Methods of a tensor that read or write its memory without an operator.
 READERS = (
@@ -26,10 +25,12 @@ READERS = (
 # Methods of a storage: those that read it, write it, or give it other memory.
 STORAGE_READERS = ("data_ptr", "__getitem__", "_write_file")
 STORAGE_WRITERS = ("__setitem__", "fill_", "copy_", "_byteswap", "_set_from_file")
+# `versions.py` says since when there are the two: a torch that should have them is refused without.
+_NEWER = ("_swap_data_ptr_", "_resize_with_addr_")
 STORAGE_MOVERS = (
     *("resize_", "_share_fd_cpu_", "_share_filename_cpu_", "_share_cuda_"),
     "_set_cdata",
-    *(name for name in NOT_IN_EVERY_TORCH if hasattr(torch.UntypedStorage, name)),
+    *(name for name in _NEWER if hasattr(torch.UntypedStorage, name)),
 )
 _METHODS = {
     torch.Tensor: ("tensors", READERS),
