@@ -99,7 +99,8 @@ class BatchSearch:
         while True:
             if len(self._samples) >= _MOST_ASKED:
                 raise self._gave_up(fitting, refused)
-            if self._sample(guess).fits:
+            is_expected = bool(self._estimates.get(guess))
+            if self._sample(guess).fits or (is_expected and self._fits_after_all(guess)):
                 fitting = guess
             else:
                 refused = guess
@@ -229,14 +230,15 @@ class BatchSearch:
         found = self._estimate(measured, low + 1) if low + 1 < refused else None
         if not found:
             return low, found
-        low, high = low + 1, refused
+        low, high, stride = low + 1, refused, 2
         while low + 1 < high:
             bound = _first_too_large(self._estimates)
             if low < bound < high:
                 high = bound
                 continue
-            middle = (low + high) // 2
-            low, high = (middle, high) if self._estimate(measured, middle) else (low, middle)
+            at = min(low + stride, (low + high) // 2)
+            low, high = (at, high) if self._estimate(measured, at) else (low, at)
+            stride *= 2
         return low, None
 
     def _by_any_plan(self, measured: list[tuple[int, Asked]], fitting: int, refused: int) -> int:

@@ -4,15 +4,61 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import count
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+from fitstep.questions.batches import BatchSearch, Sample
+from fitstep.questions.fits import Fits
 from torch import Tensor, nn
 
 import fitstep
 
 BUDGET = 40_000
+
+
+class KnownPlanner(BatchSearch):
+    """A search beside a planner that finds plans at once up to `quick` rows, with a long search up
+    to `thorough`, and whose floor is the budget at `most` rows."""
+
+    def __init__(self, quick: int, thorough: int, most: int) -> None:
+        settings = SimpleNamespace(budget=10 * most)
+        making: Any = SimpleNamespace(settings=settings)
+        super().__init__(making, example, 1, 1 << 16, None)
+        self.quick, self.thorough, self.most = quick, thorough, most
+        self.long_searches: list[int] = []
+
+    def verdict(self, rows: int, *, takes_first_plan: bool = False, **_: Any) -> Fits:
+        fits = rows <= (self.quick if takes_first_plan else self.thorough)
+        if not takes_first_plan:
+            self.long_searches.append(rows)
+        return Fits(fits, 10 * self.most, 10 * rows, None, 100 * rows, None, None, (), 0.0)
+
+    def _sample(self, units: int) -> Sample:
+        found = self.verdict(units, takes_first_plan=True)
+        asked: Any = units
+        self._samples[units] = Sample(found, asked, units)
+        self._is_straight = units in self._estimates
+        return self._samples[units]
+
+    def _estimate(self, measured: Any, units: int, *, takes_first_plan: bool = False) -> Fits:
+        self._estimates[units] = self.verdict(units, takes_first_plan=takes_first_plan)
+        return self._estimates[units]
+
+
+@pytest.mark.parametrize("beyond", [0, 1, 2, 6, 15, 24, 25])
+def test_what_only_a_long_search_finds_is_found_in_few(
+    beyond: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a floor 25 rows above what is found at once. Each long search takes seconds."""
+    search = KnownPlanner(35, 35 + beyond, 60)
+    monkeypatch.setattr("fitstep.questions.batches.verdict", search.verdict)
+    found = search.run()
+    assert found.batch == 35 + beyond
+    assert found.next_batch == found.batch + 1
+    assert len(found.asked) == (3 if beyond else 2)
+    assert len(search.long_searches) <= 10  # Of 25 rows 5 by halving, some strides, and the answer.
 
 
 class Chain:
