@@ -53,6 +53,10 @@ struct PlanRequest {
   // Called with the fraction done (0 .. 1); may be empty.
   std::function<void(double)> progress;
 
+  // Whether the policy leaves open what to evict, so that a search decides it.
+  bool is_searched() const {
+    return policy == "auto" || policy == "recompute" || policy == "offload";
+  }
   // Whether the search may end before it has tried all that it would try.
   bool has_deadline() const { return takes_first_plan || time_limit_s > 0; }
   Deadline deadline() const {

@@ -1,10 +1,8 @@
 #include "fitstep/planner/ask/least.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <limits>
-#include <string_view>
 #include <utility>
 #include <variant>
 
@@ -53,10 +51,10 @@ class LeastSearch {
     return is_found(capacity_bytes, std::move(quick));
   }
 
-  // With the effort of the request. With offload the first plan found answers the question.
+  // With the effort of the request. A first plan is enough: the request tries it, too.
   bool is_found(int64_t capacity_bytes) {
     PlanRequest asked = request_;
-    if (can_offload(machine_)) asked.takes_first_plan = true;
+    asked.takes_first_plan = true;
     return is_found(capacity_bytes, std::move(asked));
   }
 
@@ -85,8 +83,7 @@ int64_t least_said(const Program& program, const Machine& machine, const PlanReq
 }  // namespace
 
 bool can_find_least(const PlanRequest& request) {
-  constexpr std::array<std::string_view, 3> kAiming = {"auto", "recompute", "offload"};
-  return !request.has_deadline() && std::ranges::find(kAiming, request.policy) != kAiming.end();
+  return !request.has_deadline() && request.is_searched();
 }
 
 GaveUp find_least(const Program& program, const Machine& machine, const PlanRequest& request,

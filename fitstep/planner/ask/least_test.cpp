@@ -37,6 +37,26 @@ TEST(FindLeast, NamesACapacityThatIsEnoughAndIsNeverMore) {
   EXPECT_GT(lower_count, 0);
 }
 
+// find_least() and questions about batches take the first plan as the proof that there is one.
+TEST(FirstPlan, IsFoundOnlyWhereTheWholeSearchFindsAPlan) {
+  constexpr int64_t kSteps = 20;
+  int32_t found_count = 0;
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    const Program program = random_program(seed, {.layers = 6});
+    const int64_t floor = floor_bytes(program, {}, nullptr);
+    for (int64_t i = 0; i < kSteps; i += 2) {
+      PlanRequest request{
+          .capacity_bytes = floor + floor * i / kSteps, .effort = 1, .takes_first_plan = true};
+      if (!std::holds_alternative<Fits>(make_plan(program, test_machine(), request))) continue;
+      ++found_count;
+      request.takes_first_plan = false;
+      const Outcome whole = make_plan(program, test_machine(), request);
+      EXPECT_TRUE(std::holds_alternative<Fits>(whole)) << "seed " << seed << " step " << i;
+    }
+  }
+  EXPECT_GT(found_count, 40);
+}
+
 TEST(FindLeast, LeavesPoliciesAndTimeLimitsAlone) {
   const Program program = random_program(1, {.layers = 6});
   const GaveUp gave_up{.least_found_bytes = int64_t{1} << 40, .floor_bytes = 0, .culprits = {}};

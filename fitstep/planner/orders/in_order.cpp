@@ -62,7 +62,9 @@ class Planning {
   const std::vector<Culprit>& culprits() const { return culprits_; }
   TimeBound bound_at(int64_t capacity_bytes) const { return bounds_.at(capacity_bytes); }
   // Whether to search for evictions: a published policy decides them itself.
-  bool may_search() const { return moves_.offload && find_policy(request_.policy) == nullptr; }
+  bool may_search() const { return moves_.offload && request_.is_searched(); }
+  // Whether a refusal has a capacity to name that a request for it finds again.
+  bool knows_least() const { return request_.says_least || !request_.is_searched(); }
 
   // Candidates, all placed: bytes fall, time rises. Moves more homes below as long as it helps; in
   // a small program then moves single homes. If no candidate is within the capacity, the last one
@@ -168,13 +170,15 @@ class Planning {
   // Without an answer: raises the capacity until there is a plan, with as many homes below as fit.
   // Drops plans above the tried capacity: a later request for that capacity would not find them.
   void climb() {
-    if (has_answer() || !may_search() || capacity_bytes() == Pool::kNoBytes) return;
+    if (has_answer() || !request_.is_searched() || capacity_bytes() == Pool::kNoBytes) return;
     constexpr int32_t kMostTries = 100;
     const double ratio = effort_.climb();
     const auto has_room = [this](const Task& task) { return has_room_below(task); };
     const auto found = std::find_if(tasks_.rbegin(), tasks_.rend(), has_room);
     if (found == tasks_.rend()) return;
     Task task = *found;
+    task.request.takes_first_plan = true;
+    task.deadline = Deadline::passed();
     auto capacity = static_cast<double>(request_.capacity_bytes);
     for (int32_t i = 0; i < kMostTries && !deadline_.has_passed(); ++i) {
       capacity = std::max(capacity * ratio, capacity + 1);
@@ -358,7 +362,7 @@ Outcome plan_in_order(const Program& program, std::span<const std::vector<OpId>>
     return Fits{.plan = planning.make_certified_plan(candidate, request.capacity_bytes)};
   }
   int64_t least_bytes = 0;
-  if (!candidates.empty() && (request.says_least || !planning.may_search())) {
+  if (!candidates.empty() && planning.knows_least()) {
     least_bytes = std::max(candidates.back().bytes, candidates.back().asked_bytes);
   }
   return GaveUp{.least_found_bytes = least_bytes,

@@ -42,13 +42,11 @@ Ladder make_ladder(const Task& task, int64_t kept_bytes, bool may_offload) {
   const auto same = std::ranges::unique(ladder.targets);
   ladder.targets.erase(same.begin(), same.end());
 
-  // Targets above the capacity give a plan within it only by luck. Recompute alone is fast, so it
-  // tries them nevertheless: the answer is then the same as from the whole frontier.
-  const bool is_quick = !may_offload && !task.request.has_deadline();
-  if (capacity_bytes > 0 && !is_quick) {
+  if (capacity_bytes > 0) {
     const auto fits = [&](int64_t bytes) { return bytes <= capacity_bytes; };
     ladder.first =
         static_cast<size_t>(std::ranges::find_if(ladder.targets, fits) - ladder.targets.begin());
+    ladder.tries_above = !may_offload && !task.request.has_deadline();
   }
   return ladder;
 }

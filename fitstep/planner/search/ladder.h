@@ -17,7 +17,10 @@ namespace fitstep {
 
 struct Ladder {
   std::vector<int64_t> targets;  // Bytes; they fall.
-  size_t first = 0;              // The index at which the search begins.
+  size_t first = 0;              // The index of the first within the capacity.
+  // Whether targets above the capacity are tried, too, after those within it. They give a plan
+  // within it only by luck, but recompute alone is fast.
+  bool tries_above = false;
   // True for the whole frontier of a large program: rungs are farther apart to save time, and only
   // the best plan for each rung is kept to save memory.
   bool is_coarse = false;

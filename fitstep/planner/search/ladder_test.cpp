@@ -47,19 +47,22 @@ TEST_F(LadderOf, ACapacityIsATargetWhereCopiesMayBeMade) {
   EXPECT_EQ(found.targets[7], 1500);
 }
 
-// Recompute alone walks the same targets whatever the capacity is.
-TEST_F(LadderOf, ACapacityChangesNothingForRecomputeAlone) {
-  const Ladder found = ladder(1500, false);
-  EXPECT_EQ(found.first, 0U);
-  EXPECT_EQ(found.targets, ladder(0, false).targets);
-}
-
-TEST_F(LadderOf, RecomputeBeginsAtTheCapacityWhereTimeIsLimited) {
-  task_.request.time_limit_s = 1;
+// Recompute alone tries the same targets whatever the capacity is, those within it first.
+TEST_F(LadderOf, ACapacityDecidesWhereRecomputeAloneBegins) {
   const Ladder found = ladder(1500, false);
   EXPECT_EQ(found.first, 7U);
   EXPECT_EQ(found.targets[7], 1480);  // k = 10.
   EXPECT_EQ(found.targets, ladder(0, false).targets);
+  EXPECT_TRUE(found.tries_above);
+}
+
+TEST_F(LadderOf, NothingAboveTheCapacityIsTriedWhereTimeIsLimitedOrCopiesAreMade) {
+  EXPECT_FALSE(ladder(1500, true).tries_above);
+  EXPECT_FALSE(ladder(0, false).tries_above);
+  task_.request.time_limit_s = 1;
+  EXPECT_FALSE(ladder(1500, false).tries_above);
+  task_.request = {.takes_first_plan = true};
+  EXPECT_FALSE(ladder(1500, false).tries_above);
 }
 
 TEST_F(LadderOf, ACapacityBelowTheFloorIsNoTarget) {

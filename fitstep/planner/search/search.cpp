@@ -27,7 +27,7 @@ void tell_progress(const Task& task, size_t done, size_t all) {
     task.request.progress(static_cast<double>(done) / static_cast<double>(all));
 }
 
-// 5. A search for a higher target may find a faster plan within this one by luck.
+// 6. A search for a higher target may find a faster plan within this one by luck.
 void improve(const Ladder& ladder, size_t reached, TargetSearch& searcher) {
   const int64_t target_bytes = ladder.targets[reached];
   for (size_t i = 0; i < reached && !searcher.is_over(target_bytes); ++i) {
@@ -36,35 +36,55 @@ void improve(const Ladder& ladder, size_t reached, TargetSearch& searcher) {
   while (!searcher.is_over(target_bytes) && searcher.double_effort()) searcher.reach(target_bytes);
 }
 
-// 2 to 5.
-std::vector<Candidate> walk_down(const Task& task, Candidate kept) {
-  constexpr int32_t kMostInVain = 3;
-  const bool may_offload = can_offload(task.machine) && task.request.policy != "recompute";
-  const Ladder ladder = make_ladder(task, kept.bytes, may_offload);
-  const std::vector<int64_t>& targets = ladder.targets;
-  TargetSearch searcher(task, std::move(kept), may_offload);
-  Pool& pool = searcher.pool();
-  if (!searcher.has_choice()) return std::move(pool).take();
-  int32_t in_vain = 0;
-  for (size_t i = ladder.first; i < targets.size() && !task.is_stopped(); ++i) {
-    const int64_t before_bytes = pool.least_bytes();
-    const bool is_reached = searcher.reach(targets[i]);
-    if (ladder.is_coarse) pool.keep_best_within(targets);
-    // The target counts as reached if a candidate found earlier is within it.
-    const bool is_within = pool.least_bytes() <= targets[i];
-    in_vain = is_within || pool.least_bytes() < before_bytes ? 0 : in_vain + 1;
-    if (in_vain >= kMostInVain) break;
-    tell_progress(task, i + 1, targets.size());
-    if (!is_reached || targets[i] > task.request.capacity_bytes) continue;
-    const bool is_far = task.good_ps > 0 && pool.least_ps(targets[i]) > task.good_ps;
-    if (has("lower target") && is_far && may_offload && i + 1 < targets.size()) {
-      searcher.reach(targets[i + 1]);
+// 2 to 6.
+class Walk {
+ public:
+  Walk(const Task& task, Candidate kept)
+      : task_(task),
+        may_offload_(can_offload(task.machine) && task.request.policy != "recompute"),
+        ladder_(make_ladder(task, kept.bytes, may_offload_)),
+        searcher_(task, std::move(kept), may_offload_) {}
+
+  std::vector<Candidate> run() {
+    if (searcher_.has_choice()) {
+      go_down(ladder_.first, ladder_.targets.size());
+      if (ladder_.tries_above) go_down(0, ladder_.first);
     }
-    if (task.improves) improve(ladder, i, searcher);
-    break;
+    return std::move(searcher_.pool()).take();
   }
-  return std::move(pool).take();
-}
+
+ private:
+  // Until a target within the capacity is reached, or three in a row bring nothing.
+  void go_down(size_t begin, size_t end) {
+    constexpr int32_t kMostInVain = 3;
+    const std::vector<int64_t>& targets = ladder_.targets;
+    Pool& pool = searcher_.pool();
+    int32_t in_vain = 0;
+    for (size_t i = begin; i < end && !task_.is_stopped(); ++i) {
+      const int64_t before_bytes = pool.least_bytes();
+      const bool is_reached = searcher_.reach(targets[i]);
+      if (ladder_.is_coarse) pool.keep_best_within(targets);
+      // The target counts as reached if a candidate found earlier is within it.
+      const bool is_within = pool.least_bytes() <= targets[i];
+      in_vain = is_within || pool.least_bytes() < before_bytes ? 0 : in_vain + 1;
+      if (in_vain >= kMostInVain) return;
+      tell_progress(task_, ++done_, targets.size());
+      if (!is_reached || targets[i] > task_.request.capacity_bytes) continue;
+      const bool is_far = task_.good_ps > 0 && pool.least_ps(targets[i]) > task_.good_ps;
+      if (has("lower target") && is_far && may_offload_ && i + 1 < end) {
+        searcher_.reach(targets[i + 1]);
+      }
+      if (task_.improves) improve(ladder_, i, searcher_);
+      return;
+    }
+  }
+
+  const Task& task_;
+  const bool may_offload_;
+  const Ladder ladder_;
+  TargetSearch searcher_;
+  size_t done_ = 0;  // Of the targets.
+};
 
 // For the policy "recompute-sqrt". Nothing if the schedule would have too many instances.
 std::optional<Candidate> keep_every_sqrt_cut(const Task& task, const Candidate& kept) {
@@ -101,8 +121,7 @@ std::vector<Candidate> search(const Task& task) {
   const bool is_plan = !task.homes.any_below();
   if (is_plan) place_candidate(task, 0, task.effort().passes_of_first(), *kept);
   const bool is_enough = is_plan && kept->bytes <= task.request.capacity_bytes;
-  const bool is_searched = name == "auto" || name == "recompute" || name == "offload";
-  if (is_searched && !is_enough) return walk_down(task, std::move(*kept));
+  if (task.request.is_searched() && !is_enough) return Walk(task, std::move(*kept)).run();
   if (name == "recompute-sqrt") {
     if (std::optional<Candidate> dropped = keep_every_sqrt_cut(task, *kept)) return {*dropped};
   }

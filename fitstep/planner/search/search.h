@@ -12,9 +12,12 @@
 //    down.
 // 3. Each is searched for (target_search.h), until one within the capacity is reached, or three in
 //    a row bring nothing.
-// 4. If the best is far from the bound, the next lower target is tried too. By luck it may give a
-//    faster plan.
-// 5. If there is a deadline, targets above are tried until then, then this one with more effort.
+// 4. Recompute alone then tries those above the capacity, because by luck one of them may give a
+//    faster plan. They come last, so that a request that takes the first plan does a part of what
+//    the same request without that does: where it finds a plan, the other one does, too.
+// 5. With copies, if the best is far from the bound, the next lower target is tried. By luck it may
+//    give a faster plan.
+// 6. If there is a deadline, targets above are tried until then, then this one with more effort.
 #pragma once
 
 #include <vector>
