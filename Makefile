@@ -94,15 +94,16 @@ test-tsan: $(setup)
 	$(call build,tsan) && ctest --preset tsan
 
 test-long: test $(lint_setup)
+	$(call configure,lint)
 	tools/test_long.sh
 
 lint: $(lint_setup)
-	mkdir -p build && $(call configure,dev)
+	mkdir -p build && $(call configure,lint)
 	$(python) tools/lint.py --jobs $(JOBS)
 
 # Repairs formatting, missing includes and what else the tools can repair.
 fix: $(lint_setup)
-	mkdir -p build && $(call configure,dev)
+	mkdir -p build && $(call configure,lint)
 	$(python) tools/lint.py --fix clang-tidy ruff format
 
 docs: $(docs_setup)

@@ -26,8 +26,6 @@ std::string edited(std::string_view text, std::string_view from, std::string_vie
   return copy.replace(place, from.size(), to);
 }
 
-std::string program_file() { return write_file("good.program", kPyramid); }
-
 std::string unit_with(std::string_view from, std::string_view to) {
   return edited(print_machine(unit_machine()), from, to);
 }
@@ -123,7 +121,7 @@ TEST(BadInput, MachinesAreRefusedWithFileAndField) {
        read + "line 5: it is not JSON from here on"},
   };
   for (const BadFile& bad : files) {
-    expect_refused(bad, {"plan", program_file(), "--budget", "1KiB", "--machine", "FILE"});
+    expect_refused(bad, {"plan", pyramid_file(), "--budget", "1KiB", "--machine", "FILE"});
   }
 }
 
@@ -149,7 +147,7 @@ TEST(BadInput, SeedsOfTheFuzzTargetsAreReadOrRefused) {
 // The largest ops of the pyramid hold what they read and what they make.
 TEST(BadInput, ABudgetBelowTheLargestOpNamesTheOpAndWhatItTakes) {
   const Answer answer =
-      run_command({"plan", program_file(), "--budget", "1B", "--machine", "unit"});
+      run_command({"plan", pyramid_file(), "--budget", "1B", "--machine", "unit"});
   EXPECT_EQ(answer.code, ExitCode::No) << answer.error;
   EXPECT_TRUE(answer.text.starts_with("too small: ")) << answer.text;
   EXPECT_TRUE(contains(answer.text, "proven: every plan needs at least this arena")) << answer.text;

@@ -6,12 +6,17 @@
 //         +------------
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
 
 namespace fitstep {
+
+// Of most charts.
+inline constexpr size_t kChartColumns = 72;
+inline constexpr int kChartRows = 12;
 
 // Shortens `values` to at most `columns` numbers: each is the maximum of equally many neighbours
 // (the last number of those that are left).

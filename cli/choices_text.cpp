@@ -19,8 +19,8 @@
 namespace fitstep {
 namespace {
 
-constexpr size_t kLargest = 5;       // Storages listed for each choice.
-constexpr size_t kMostLetters = 56;  // Longest name in text; JSON has full names.
+constexpr size_t kMostOfEachChoice = 5;   // Storages listed.
+constexpr size_t kMostLabelLetters = 56;  // JSON has full names.
 
 // In the order of the enumeration.
 constexpr std::array<const char*, kChoiceCount> kMeanings = {
@@ -46,14 +46,14 @@ std::string again(const StorageChoice& choice) {
 std::string label_of(const Program& program, StorageId storage) {
   const std::string& name = program.storages[storage.index()].name;
   if (name.empty()) return fmt::format("storage {}", storage.value());
-  return shortened(name, kMostLetters);
+  return shortened(name, kMostLabelLetters);
 }
 
 std::string why(const Program& program, const StorageChoice& choice) {
   std::string unused;
   if (!choice.before.is_none()) {
     unused = fmt::format("unused for {} until {}", format_seconds(choice.gap_ps),
-                         shortened(place_of(program.ops[choice.after.index()]), kMostLetters));
+                         shortened(place_of(program.ops[choice.after.index()]), kMostLabelLetters));
   }
   switch (choice.choice) {
     case Choice::Home:
@@ -93,13 +93,13 @@ std::string print_largest(const Program& program, const std::vector<StorageChoic
     std::ranges::stable_sort(of_kind, [](const StorageChoice& a, const StorageChoice& b) {
       return weight(a) > weight(b);
     });
-    of_kind.resize(std::min(of_kind.size(), kLargest));
+    of_kind.resize(std::min(of_kind.size(), kMostOfEachChoice));
     text += fmt::format("\nlargest of {}, by bytes x time unused\n", to_string(kind));
     for (const StorageChoice& choice : of_kind) {
       const std::string maker =
           choice.maker.is_none()
               ? ""
-              : " of " + shortened(place_of(program.ops[choice.maker.index()]), kMostLetters);
+              : " of " + shortened(place_of(program.ops[choice.maker.index()]), kMostLabelLetters);
       text += fmt::format("  {:>11}  {}{}\n               {}\n", format_bytes(choice.size_bytes),
                           label_of(program, choice.storage), maker, hang(why(program, choice), 15));
     }

@@ -18,14 +18,10 @@
 namespace fitstep {
 namespace {
 
-std::string program_file() { return write_file("pyramid.program", kPyramid); }
-
 Plan pyramid_plan() { return keep_all(parse_program(kPyramid).value()); }
 
-std::string plan_file(const Plan& plan) { return write_file("pyramid.plan", print_plan(plan)); }
-
 TEST(Show, DrawsThePyramid) {
-  const Answer answer = run_command({"show", program_file()});
+  const Answer answer = run_command({"show", pyramid_file()});
   EXPECT_EQ(answer.code, ExitCode::Yes) << answer.error;
   EXPECT_TRUE(contains(answer.text,
                        "          3 B |  ##\n"
@@ -39,7 +35,7 @@ TEST(Show, DrawsThePyramid) {
 }
 
 TEST(Show, PrintsTheSameNumbersAsJson) {
-  const Answer answer = run_command({"show", program_file(), "--json"});
+  const Answer answer = run_command({"show", pyramid_file(), "--json"});
   ASSERT_EQ(answer.code, ExitCode::Yes) << answer.error;
   const auto json = nlohmann::json::parse(answer.text);
   EXPECT_EQ(json.at("plain_peak_bytes"), 4);
@@ -70,17 +66,17 @@ TEST(Show, CountsRecomputesOfAPlan) {
 }
 
 TEST(Verify, AcceptsAGoodPlanWithinWhatItWasMadeFor) {
-  const Answer answer = run_command({"verify", plan_file(pyramid_plan()), program_file()});
+  const Answer answer = run_command({"verify", plan_file(pyramid_plan()), pyramid_file()});
   EXPECT_EQ(answer.code, ExitCode::Yes) << answer.text << answer.error;
   EXPECT_TRUE(answer.text.starts_with("valid: height ")) << answer.text;
 }
 
 TEST(Verify, ReportsFaultsWithinLessThanThat) {
   const std::string plan = plan_file(pyramid_plan());
-  const Answer text = run_command({"verify", plan, program_file(), "--capacity", "1"});
+  const Answer text = run_command({"verify", plan, pyramid_file(), "--capacity", "1"});
   EXPECT_EQ(text.code, ExitCode::No) << text.error;
   EXPECT_TRUE(text.text.starts_with("not valid within 1 B: ")) << text.text;
-  const Answer answer = run_command({"verify", plan, program_file(), "--capacity=1", "--json"});
+  const Answer answer = run_command({"verify", plan, pyramid_file(), "--capacity=1", "--json"});
   EXPECT_EQ(answer.code, ExitCode::No) << answer.error;
   const auto json = nlohmann::json::parse(answer.text);
   EXPECT_EQ(json.at("valid"), false);
@@ -97,7 +93,7 @@ TEST(Verify, ReportsAPlanForAnotherProgram) {
 }
 
 TEST(Command, RefusesBadInputWithTheFileInTheSentence) {
-  const std::string program = program_file();
+  const std::string program = pyramid_file();
   const std::string plan = plan_file(pyramid_plan());
   const std::string cut = write_file("cut.program", kPyramid.substr(0, 100));
   struct Case {

@@ -26,8 +26,6 @@
 namespace fitstep {
 namespace {
 
-constexpr size_t kColumns = 72;
-constexpr int kRows = 12;
 constexpr size_t kMostListed = 8;
 
 std::string tier_name(const Machine& machine, size_t tier) {
@@ -133,7 +131,7 @@ std::string print_bytes(const Proven& proven, const ReportFacts& facts) {
                   format_bytes(certificate.peak_bytes), format_bytes(certificate.height_bytes),
                   format_ratio(certificate.height_bytes, certificate.peak_bytes),
                   format_bytes(certificate.capacity_bytes));
-  text += draw_chart(most_of_each(live_bytes(proven.timeline), kColumns), kRows);
+  text += draw_chart(most_of_each(live_bytes(proven.timeline), kChartColumns), kChartRows);
   if (facts.peak.position < 0) return text;
   text += fmt::format("\nlive at the peak: {} at tick {}, {}\n", format_bytes(facts.peak.bytes),
                       facts.peak.position, name_of(proven, {Lane::Compute, facts.peak.position}));

@@ -44,6 +44,7 @@ if(NOT torch_sources)
 endif()
 
 add_library(_core MODULE ${torch_sources})
+fitstep_unity(_core)
 set_target_properties(_core PROPERTIES
   PREFIX "" SUFFIX ${module_suffix}
   BUILD_RPATH ${torch_dir}/lib

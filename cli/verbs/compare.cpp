@@ -36,7 +36,7 @@ namespace {
 constexpr size_t kMostStalls = 5;
 
 // One policy's plan; if none fits, what the policy needs.
-struct Row {
+struct PolicyRow {
   std::string policy;
   bool fits = false;
   bool is_floor = false;    // Every plan of the policy needs `needs_bytes`.
@@ -49,11 +49,11 @@ struct Row {
   HostUse host;
 };
 
-Row make_row(const Question& question, const std::string& policy) {
+PolicyRow make_row(const Question& question, const std::string& policy) {
   PlanRequest request = question.request;
   request.policy = policy;
   Outcome outcome = make_plan(question.program, question.machine, request);
-  Row row{.policy = policy};
+  PolicyRow row{.policy = policy};
   if (const auto* small = std::get_if<TooSmall>(&outcome)) {
     row.is_floor = true;
     row.needs_bytes = small->floor_bytes;
@@ -75,23 +75,23 @@ Row make_row(const Question& question, const std::string& policy) {
   return row;
 }
 
-BytesOverTime all_bytes(const Row& row) {
+BytesOverTime all_bytes(const PolicyRow& row) {
   return over_time(row.bytes, row.timeline,
                    {ByteKind::Weights, ByteKind::WeightGradients, ByteKind::States, ByteKind::Maps,
                     ByteKind::MapGradients, ByteKind::Workspace});
 }
 
-BytesOverTime map_bytes(const Row& row) {
+BytesOverTime map_bytes(const PolicyRow& row) {
   return over_time(row.bytes, row.timeline, {ByteKind::Maps, ByteKind::MapGradients});
 }
 
-Traffic traffic(const Row& row, Traffic LinkUse::*direction) {
+Traffic traffic(const PolicyRow& row, Traffic LinkUse::*direction) {
   return row.use.links.empty() ? Traffic{} : row.use.links.front().*direction;
 }
 
 constexpr const char* kHeader = "  {:<18}{:>9}{:>7}{:>11}{:>7}{:>9}{:>11}{:>11}{:>7}{:>8}\n";
 
-std::string print_row(const Row& row, int64_t capacity_bytes) {
+std::string print_row(const PolicyRow& row, int64_t capacity_bytes) {
   if (!row.fits && row.needs_bytes == 0) {
     return fmt::format("  {:<19}finds no plan; what it needs is not known\n", row.policy);
   }
@@ -113,7 +113,7 @@ std::string print_row(const Row& row, int64_t capacity_bytes) {
                      format_share(row.use.compute.recompute_ps, total_ps));
 }
 
-std::string print_text(const Question& question, const std::vector<Row>& rows) {
+std::string print_text(const Question& question, const std::vector<PolicyRow>& rows) {
   std::string text = fmt::format(
       "{} in {} ({} of the plain peak), arena {}\non machine {}, {}\n\n", question.program_path,
       format_bytes(question.budget.budget_bytes),
@@ -121,14 +121,14 @@ std::string print_text(const Question& question, const std::vector<Row>& rows) {
       format_bytes(question.budget.capacity_bytes), question.machine.name, question.times);
   text += fmt::format(fmt::runtime(kHeader), "policy", "step", "/bound", "peak", "height",
                       "best fit", "host", "evicted", "stalls", "recomp.");
-  for (const Row& row : rows) text += print_row(row, question.budget.capacity_bytes);
+  for (const PolicyRow& row : rows) text += print_row(row, question.budget.capacity_bytes);
   text +=
       "\n/bound: the step over a time that no plan with these moves can beat; peak: most live "
       "bytes\n"
       "on the device; height: bytes that the layout needs, over the peak; best fit: memory that a\n"
       "best-fit allocator needs for this step, over its peak; stalls, recomp.: share of the step's "
       "time\n\n";
-  for (const Row& row : rows) {
+  for (const PolicyRow& row : rows) {
     if (!row.fits) continue;
     const std::string& moves = row.plan.certificate.moves;
     const size_t kinds = moves.find("; ");  // The text before the policy's own words.
@@ -138,7 +138,7 @@ std::string print_text(const Question& question, const std::vector<Row>& rows) {
   return text;
 }
 
-Json stalls_to_json(const Question& question, const Row& row) {
+Json stalls_to_json(const Question& question, const PolicyRow& row) {
   Json list = Json::array();
   for (const Stall& stall : row.use.stalls) {
     if (stall.action.lane != Lane::Compute || list.size() == kMostStalls) continue;
@@ -152,7 +152,7 @@ Json stalls_to_json(const Question& question, const Row& row) {
 }
 
 // For tensors that the step makes: the longest time between two uses.
-Json reuse_to_json(const Question& question, const Row& row) {
+Json reuse_to_json(const Question& question, const PolicyRow& row) {
   std::vector<int64_t> gaps_ps;
   for (const StorageChoice& choice : storage_choices(question.program, row.plan, row.timeline)) {
     const Storage& storage = question.program.storages[choice.storage.index()];
@@ -165,7 +165,7 @@ Json reuse_to_json(const Question& question, const Row& row) {
           {"most_ps", gaps_ps.back()}};
 }
 
-Json map_to_json(const Question& question, const Row& row) {
+Json map_to_json(const Question& question, const PolicyRow& row) {
   Json kinds = Json::object();
   for (int kind = 0; kind < kByteKinds; ++kind) {
     Json& list = kinds[to_string(ByteKind{kind})] = Json::array();
@@ -183,7 +183,7 @@ Json map_to_json(const Question& question, const Row& row) {
   return {{"op", ops}, {"end_ps", ends}, {"bytes", kinds}};
 }
 
-Json row_to_json(const Question& question, const Row& row, bool with_map) {
+Json row_to_json(const Question& question, const PolicyRow& row, bool with_map) {
   Json json = {{"policy", row.policy},
                {"fits", row.fits},
                {"is_floor", row.is_floor},
@@ -246,14 +246,14 @@ Answer run_compare(const CompareOptions& options, const Progress& progress) {
   if (!question.has_value()) return bad_input(question.error());
   std::vector<std::string> policies = options.policies;
   if (policies.empty()) policies.assign(policy_names().begin(), policy_names().end());
-  std::vector<Row> rows;
+  std::vector<PolicyRow> rows;
   rows.reserve(policies.size());
   for (const std::string& policy : policies) rows.push_back(make_row(*question, policy));
-  const bool fits = std::ranges::any_of(rows, &Row::fits);
+  const bool fits = std::ranges::any_of(rows, &PolicyRow::fits);
   const ExitCode code = fits ? ExitCode::Yes : ExitCode::No;
   if (!options.plan.as_json) return Answer{code, print_text(*question, rows), ""};
   Json list = Json::array();
-  for (const Row& row : rows) list.push_back(row_to_json(*question, row, options.with_map));
+  for (const PolicyRow& row : rows) list.push_back(row_to_json(*question, row, options.with_map));
   return Answer{code,
                 to_text({{"program", question->program_path},
                          {"machine", question->machine.name},

@@ -30,8 +30,7 @@
 namespace fitstep {
 namespace {
 
-constexpr size_t kColumns = 64;
-constexpr int kRows = 12;
+constexpr size_t kCurveColumns = 64;
 
 struct CurvePoint {
   Certificate certificate;
@@ -91,9 +90,9 @@ Curve make_curve(const CurveOptions& options, const Program& program, const Mach
 std::string draw(const Curve& curve) {
   if (curve.points.empty()) return "";
   const int64_t most_bytes = curve.budget_bytes(curve.points.front());
-  std::vector<CurveColumn> columns(kColumns);
-  for (size_t i = 0; i < kColumns; ++i) {
-    const double share = static_cast<double>(i + 1) / kColumns;
+  std::vector<CurveColumn> columns(kCurveColumns);
+  for (size_t i = 0; i < kCurveColumns; ++i) {
+    const double share = static_cast<double>(i + 1) / kCurveColumns;
     const auto budget_bytes = static_cast<int64_t>(share * static_cast<double>(most_bytes));
     for (const CurvePoint& point : curve.points) {  // Fastest first.
       if (curve.budget_bytes(point) > std::max<int64_t>(budget_bytes, 0)) continue;
@@ -102,8 +101,8 @@ std::string draw(const Curve& curve) {
     }
   }
   const std::string end = format_bytes(most_bytes);
-  return draw_curve(columns, kRows, format_seconds) +
-         fmt::format("  {:>11}  0{:>{}}\n", "", end, kColumns - 1);
+  return draw_curve(columns, kChartRows, format_seconds) +
+         fmt::format("  {:>11}  0{:>{}}\n", "", end, kCurveColumns - 1);
 }
 
 std::string print_text(const Curve& curve, const std::vector<CurvePoint>& shown) {

@@ -3,14 +3,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "cli/command.h"
+#include "tests/support/test_files.h"
 
 namespace fitstep {
 namespace {
@@ -22,24 +21,6 @@ constexpr std::string_view kBlocks =
     "a1,1,5,2\n"
     "a2,2,4,2\n"
     "e,4,5,2\n";
-
-std::string path_of(const std::string& name) {
-  return testing::TempDir() + "fitstep_layout_test_" + name;
-}
-
-std::string write_file(const std::string& name, std::string_view content) {
-  std::ofstream(path_of(name), std::ios::binary) << content;
-  return path_of(name);
-}
-
-std::string read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != text.npos;
-}
 
 TEST(LayoutVerb, PrintsHeightAndPeak) {
   const Answer answer = run_command({"layout", write_file("pyramid", kBlocks)});
@@ -53,7 +34,7 @@ TEST(LayoutVerb, PrintsHeightAndPeak) {
 }
 
 TEST(LayoutVerb, PrintsTheSameAsJsonAndWritesTheOffsets) {
-  const std::string output = path_of("offsets.csv");
+  const std::string output = testing::TempDir() + "fitstep_layout_test_offsets.csv";
   const Answer answer =
       run_command({"layout", write_file("pyramid", kBlocks), "--json", "--output", output});
   ASSERT_EQ(answer.code, ExitCode::Yes) << answer.error;

@@ -34,7 +34,7 @@ Program test_program() {
   return program;
 }
 
-std::string program_file() { return write_file("chain.program", print_program(test_program())); }
+std::string chain_file() { return write_file("chain.program", print_program(test_program())); }
 
 std::string machine_file(const Machine& machine) {
   return write_file("machine.json", print_machine(machine));
@@ -47,13 +47,12 @@ nlohmann::json json_of(const Answer& answer) {
 
 TEST(PlanVerb, WritesAPlanThatVerifies) {
   const std::string plan = testing::TempDir() + "fitstep_cli_test_chain.plan";
-  const Answer answer =
-      run_command({"plan", program_file(), "--budget", "40KiB", "--output", plan});
+  const Answer answer = run_command({"plan", chain_file(), "--budget", "40KiB", "--output", plan});
   ASSERT_EQ(answer.code, ExitCode::Yes) << answer.text << answer.error;
   EXPECT_TRUE(answer.text.starts_with("fits: ")) << answer.text;
   EXPECT_TRUE(contains(answer.text, "40.00 KiB  everything that the step holds")) << answer.text;
   EXPECT_TRUE(contains(answer.text, "written to " + plan)) << answer.text;
-  const Answer proof = run_command({"verify", plan, program_file()});
+  const Answer proof = run_command({"verify", plan, chain_file()});
   EXPECT_EQ(proof.code, ExitCode::Yes) << proof.text << proof.error;
 }
 
@@ -61,9 +60,9 @@ TEST(PlanVerb, MakesByteEqualPlansOfEqualInputs) {
   const std::string first = testing::TempDir() + "fitstep_cli_test_first.plan";
   const std::string second = testing::TempDir() + "fitstep_cli_test_second.plan";
   run_command(
-      {"plan", program_file(), "--capacity", "28KiB", "--machine", "unit", "--output", first});
+      {"plan", chain_file(), "--capacity", "28KiB", "--machine", "unit", "--output", first});
   for (const char* threads : {"1", "2", "3"}) {
-    run_command({"plan", program_file(), "--capacity", "28KiB", "--machine", "unit", "--threads",
+    run_command({"plan", chain_file(), "--capacity", "28KiB", "--machine", "unit", "--threads",
                  threads, "--output", second});
     ASSERT_FALSE(read_file(second).empty());
     EXPECT_EQ(read_file(first), read_file(second)) << threads;
@@ -73,7 +72,7 @@ TEST(PlanVerb, MakesByteEqualPlansOfEqualInputs) {
 TEST(PlanVerb, SaysTooSmallOnlyBelowTheFloorAndNamesWhatSetsIt) {
   // A backward op needs four units at once.
   const auto arena = [](int64_t bytes) {
-    return run_command({"plan", program_file(), "--capacity", std::to_string(bytes)});
+    return run_command({"plan", chain_file(), "--capacity", std::to_string(bytes)});
   };
   const Answer answer = arena(4 * kUnit - 1);
   EXPECT_EQ(answer.code, ExitCode::No) << answer.error;
@@ -84,8 +83,8 @@ TEST(PlanVerb, SaysTooSmallOnlyBelowTheFloorAndNamesWhatSetsIt) {
 
 TEST(PlanVerb, SaysThatItGaveUpWithBothNumbers) {
   // Everything kept needs 12 units, and this policy knows nothing else.
-  const std::vector<std::string> arguments = {"plan",       program_file(), "--policy", "none",
-                                              "--capacity", "20KiB",        "--json"};
+  const std::vector<std::string> arguments = {"plan",       chain_file(), "--policy", "none",
+                                              "--capacity", "20KiB",      "--json"};
   const Answer answer = run_command(arguments);
   EXPECT_EQ(answer.code, ExitCode::No);
   const auto json = json_of(answer);
@@ -97,7 +96,7 @@ TEST(PlanVerb, SaysThatItGaveUpWithBothNumbers) {
 
 TEST(PlanVerb, FitsInTheBudgetThatItSaysToWriteAndInNoByteLess) {
   const auto with = [](const std::string& option, const std::string& bytes) {
-    return run_command({"plan", program_file(), "--policy", "none", option, bytes});
+    return run_command({"plan", chain_file(), "--policy", "none", option, bytes});
   };
   const std::string text = with("--capacity", "20KiB").text;
   const std::string said = "write --budget ";
@@ -108,7 +107,7 @@ TEST(PlanVerb, FitsInTheBudgetThatItSaysToWriteAndInNoByteLess) {
 }
 
 TEST(PlanVerb, PrintsTheSameNumbersAsJson) {
-  const Answer answer = run_command({"plan", program_file(), "--budget", "300%", "--json"});
+  const Answer answer = run_command({"plan", chain_file(), "--budget", "300%", "--json"});
   ASSERT_EQ(answer.code, ExitCode::Yes);
   const auto json = json_of(answer);
   EXPECT_EQ(json.at("outcome"), "fits");
@@ -126,7 +125,7 @@ TEST(PlanVerb, TakesTimesFromTheRooflineIfAskedTo) {
                       .memory_efficiency = 1};
   const std::string file = machine_file(machine);
   const std::string plan = testing::TempDir() + "fitstep_cli_test_roofline.plan";
-  const Answer answer = run_command({"plan", program_file(), "--budget", "300%", "--machine", file,
+  const Answer answer = run_command({"plan", chain_file(), "--budget", "300%", "--machine", file,
                                      "--times", "roofline", "--output", plan, "--json"});
   ASSERT_EQ(answer.code, ExitCode::Yes) << answer.error;
   const auto certificate = json_of(answer).at("certificate");
@@ -159,7 +158,7 @@ TEST(PlanVerb, PutsCopiesToTheHostInCodesIfAskedTo) {
 TEST(PlanVerb, OffloadsToTheDiskWhatTheHostMayNotHold) {
   const auto plan_with = [](const std::string& host, const std::string& disk) {
     return json_of(
-        run_command({"plan", program_file(), "--capacity", "28KiB", "--policy", "offload",
+        run_command({"plan", chain_file(), "--capacity", "28KiB", "--policy", "offload",
                      "--machine", "unit", "--host-budget", host, "--disk-budget", disk, "--json"}));
   };
   const auto on_host = plan_with("1GiB", "1GiB");
@@ -181,7 +180,7 @@ TEST(PlanVerb, OffloadsToTheDiskWhatTheHostMayNotHold) {
 
 TEST(PlanVerb, MakesPlansThatVerifyWithinTheHostTierOnly) {
   const std::string plan = testing::TempDir() + "fitstep_cli_test_host.plan";
-  const std::string program = program_file();
+  const std::string program = chain_file();
   const Answer made = run_command({"plan", program, "--capacity", "28KiB", "--policy", "offload",
                                    "--machine", "unit", "--output", plan, "--json"});
   ASSERT_EQ(made.code, ExitCode::Yes) << made.error;
@@ -196,7 +195,7 @@ TEST(PlanVerb, MakesPlansThatVerifyWithinTheHostTierOnly) {
 
 TEST(PlanVerb, ShowsWhatGoesToTheDisk) {
   const std::string plan = testing::TempDir() + "fitstep_cli_test_disk.plan";
-  const std::string program = program_file();
+  const std::string program = chain_file();
   const std::vector<std::string> machine = {"--machine", "unit", "--host-budget", "0"};
   const auto with_machine = [&](std::vector<std::string> words) {
     words.insert(words.end(), machine.begin(), machine.end());
@@ -218,14 +217,14 @@ TEST(PlanVerb, TellsHowFarItIs) {
     EXPECT_EQ(what, "planning");
     shares.push_back(share);
   };
-  run_command({"plan", program_file(), "--capacity", "28KiB"}, progress);
+  run_command({"plan", chain_file(), "--capacity", "28KiB"}, progress);
   ASSERT_FALSE(shares.empty());
   EXPECT_GT(shares.front(), 0);
   EXPECT_LE(shares.back(), 1);
 }
 
 TEST(PlanVerb, RefusesBadInputWithWhatToDo) {
-  const std::string program = program_file();
+  const std::string program = chain_file();
   Machine no_tiers = unit_machine();
   no_tiers.links.clear();
   no_tiers.tiers.clear();
@@ -288,7 +287,7 @@ TEST(PlanVerb, RefusesBadInputWithWhatToDo) {
 }
 
 TEST(CurveVerb, FallsInBytesAndRisesInTime) {
-  const Answer answer = run_command({"curve", program_file(), "--json"});
+  const Answer answer = run_command({"curve", chain_file(), "--json"});
   ASSERT_EQ(answer.code, ExitCode::Yes) << answer.error;
   const auto json = json_of(answer);
   EXPECT_EQ(json.at("floor_bytes"), 4 * kUnit);
@@ -305,21 +304,21 @@ TEST(CurveVerb, FallsInBytesAndRisesInTime) {
 }
 
 TEST(CurveVerb, PrintsATableAndAChart) {
-  const Answer answer = run_command({"curve", program_file(), "--points", "2"});
+  const Answer answer = run_command({"curve", chain_file(), "--points", "2"});
   ASSERT_EQ(answer.code, ExitCode::Yes) << answer.error;
   EXPECT_TRUE(contains(answer.text, "48.00 KiB      20.00 s      20.00 s   1.000x")) << answer.text;
   EXPECT_TRUE(contains(answer.text, "      +-----")) << answer.text;
-  const auto json = json_of(run_command({"curve", program_file(), "--points", "2", "--json"}));
+  const auto json = json_of(run_command({"curve", chain_file(), "--points", "2", "--json"}));
   EXPECT_EQ(json.at("points").size(), 2U);  // The fastest and the lowest.
-  const auto all = json_of(run_command({"curve", program_file(), "--json"}));
+  const auto all = json_of(run_command({"curve", chain_file(), "--json"}));
   EXPECT_EQ(json.at("points").back(), all.at("points").back());
 }
 
 TEST(CurveVerb, SaysWhatThePlansHaveOnTheTiersBelow) {
   const auto curve = [](const std::string& host, const std::string& disk, bool as_json) {
-    std::vector<std::string> words = {
-        "curve",   program_file(),  "--machine", "unit",          "--policy",
-        "offload", "--host-budget", host,        "--disk-budget", disk};
+    std::vector<std::string> words = {"curve",         chain_file(), "--machine",     "unit",
+                                      "--policy",      "offload",    "--host-budget", host,
+                                      "--disk-budget", disk};
     if (as_json) words.emplace_back("--json");
     return run_command(words);
   };

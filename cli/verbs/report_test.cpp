@@ -22,11 +22,10 @@
 #include "tests/support/expect_plan.h"
 #include "tests/support/offload_gaps.h"
 #include "tests/support/test_files.h"
+#include "tests/support/units.h"
 
 namespace fitstep {
 namespace {
-
-constexpr int64_t kSecond = kPicosecondsPerSecond;
 
 // Its peak is the verifier's: a0 may still be leaving when b2 runs, so one more than in the
 // picture.
@@ -41,18 +40,15 @@ Plan offloaded() {
   return plan;
 }
 
-std::string program_file() { return write_file("report.program", kPyramid); }
-std::string plan_file(const Plan& plan) { return write_file("report.plan", print_plan(plan)); }
-
 // The verb, the offloaded plan, its program, the unit machine, and `more`.
 Answer run(const std::string& verb, const std::vector<std::string>& more = {}) {
-  std::vector<std::string> arguments = {verb, plan_file(offloaded()), program_file(), "--machine",
+  std::vector<std::string> arguments = {verb, plan_file(offloaded()), pyramid_file(), "--machine",
                                         "unit"};
   arguments.insert(arguments.end(), more.begin(), more.end());
   return run_command(arguments);
 }
 
-nlohmann::json json_of(const Answer& answer) {
+nlohmann::json json_of_yes(const Answer& answer) {
   EXPECT_EQ(answer.code, ExitCode::Yes) << answer.error;
   return nlohmann::json::parse(answer.text, nullptr, /*allow_exceptions=*/false);
 }
@@ -62,7 +58,7 @@ TEST(SimulateVerb, PrintsTimeAndLanes) {
   EXPECT_EQ(answer.code, ExitCode::Yes) << answer.error;
   EXPECT_TRUE(contains(answer.text, "time           7.000 s  1.000x of the 7.000 s that the plan"))
       << answer.text;
-  const auto json = json_of(run("simulate", {"--json"}));
+  const auto json = json_of_yes(run("simulate", {"--json"}));
   EXPECT_EQ(json.at("time_ps"), 7 * kSecond);
   EXPECT_EQ(json.at("lanes").at("compute").at("stall_ps"), kSecond);
   EXPECT_EQ(json.at("lanes").at("evict").at("busy_ps"), 2 * kSecond);
@@ -70,29 +66,31 @@ TEST(SimulateVerb, PrintsTimeAndLanes) {
 
 TEST(SimulateVerb, TakesOtherTimesAndRates) {
   // Six ops of two seconds.
-  const auto slow = json_of(run("simulate", {"--durations", "2..2", "--json"}));
+  const auto slow = json_of_yes(run("simulate", {"--durations", "2..2", "--json"}));
   EXPECT_EQ(slow.at("lanes").at("compute").at("busy_ps"), 12 * kSecond);
-  const auto fast = json_of(run("simulate", {"--rate-factor", "1000", "--json"}));
+  const auto fast = json_of_yes(run("simulate", {"--rate-factor", "1000", "--json"}));
   EXPECT_EQ(fast.at("time_ps"),
-            json_of(run("simulate", {"--durations", "1..1", "--rate-factor", "1000", "--json"}))
+            json_of_yes(run("simulate", {"--durations", "1..1", "--rate-factor", "1000", "--json"}))
                 .at("time_ps"));
   EXPECT_LT(fast.at("time_ps"), 7 * kSecond);
-  const auto some = json_of(run("simulate", {"--durations", "0.5..1.5", "--seed", "3", "--json"}));
-  const auto other = json_of(run("simulate", {"--durations", "0.5..1.5", "--seed", "4", "--json"}));
+  const auto some =
+      json_of_yes(run("simulate", {"--durations", "0.5..1.5", "--seed", "3", "--json"}));
+  const auto other =
+      json_of_yes(run("simulate", {"--durations", "0.5..1.5", "--seed", "4", "--json"}));
   EXPECT_NE(some.at("time_ps"), other.at("time_ps"));
   EXPECT_EQ(some.at("certificate"), other.at("certificate"));
 }
 
 // The certificate's bound is for other numbers; that of all ops once holds for these.
 TEST(SimulateVerb, StandsBesideABoundOfTheSameTimes) {
-  EXPECT_EQ(json_of(run("simulate", {"--json"})).at("bound_ps"), 6 * kSecond);
-  const auto fast = json_of(run("simulate", {"--durations", "0.5..0.5", "--json"}));
+  EXPECT_EQ(json_of_yes(run("simulate", {"--json"})).at("bound_ps"), 6 * kSecond);
+  const auto fast = json_of_yes(run("simulate", {"--durations", "0.5..0.5", "--json"}));
   EXPECT_EQ(fast.at("bound_ps"), 3 * kSecond);
   EXPECT_GE(fast.at("time_ps"), fast.at("bound_ps"));
 }
 
 TEST(SimulateVerb, SweepsTimesAndNeverFindsAFault) {
-  const auto json = json_of(run("simulate", {"--sweep", "--json"}));
+  const auto json = json_of_yes(run("simulate", {"--sweep", "--json"}));
   ASSERT_EQ(json.at("rows").size(), 8U);  // Four widths, each at two rates.
   EXPECT_EQ(json.at("rows").at(0).at("median_ps"), 7 * kSecond);
   bool has_moved = false;
@@ -124,7 +122,7 @@ TEST(ReportVerb, SaysWhereTimeAndBytesGo) {
 }
 
 TEST(ReportVerb, PrintsTheSameNumbersAsJson) {
-  const auto json = json_of(run("report", {"--json"}));
+  const auto json = json_of_yes(run("report", {"--json"}));
   EXPECT_EQ(json.at("time").at("step_ps"), 7 * kSecond);
   EXPECT_EQ(json.at("time").at("stall_ps"), kSecond);
   EXPECT_EQ(json.at("links").at(0).at("prefetch").at("bytes"), 2);
@@ -148,14 +146,14 @@ TEST(ShowVerb, ShowsAPlanWithTheNamesOfItsProgram) {
        {"largest of offload", "a0 of f0", "          3 B |  #\n", "4 copies, 4 B in all"}) {
     EXPECT_TRUE(contains(answer.text, part)) << part << "\n" << answer.text;
   }
-  const auto json = json_of(run("show", {"--json"}));
+  const auto json = json_of_yes(run("show", {"--json"}));
   EXPECT_EQ(json.at("largest").at(0).at("name"), "a0");
   EXPECT_EQ(json.at("choices").at("storages").at(0).at("choice"), "offload");
 }
 
 TEST(ProvenVerbs, RefuseWhatIsNotAPlanOfThisProgram) {
   const std::string good = plan_file(offloaded());
-  const std::string program = program_file();
+  const std::string program = pyramid_file();
   const std::string text = print_plan(offloaded());
   const auto edited_text = [&](const std::string& from, const std::string& to) {
     std::string edited = text;

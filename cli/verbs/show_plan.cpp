@@ -24,12 +24,10 @@
 namespace fitstep {
 namespace {
 
-constexpr size_t kLargest = 10;  // Residencies listed.
-constexpr size_t kColumns = 72;
-constexpr int kRows = 12;
+constexpr size_t kMostResidencies = 10;  // Listed.
 
 // Text and JSON both print these facts, so they cannot differ.
-struct Facts {
+struct PlanFacts {
   int64_t runs = 0;
   int64_t recomputes = 0;  // Second and later runs of an op.
   int64_t copies[kLaneCount] = {};
@@ -40,8 +38,8 @@ struct Facts {
   std::vector<ResidencyId> largest;  // In a tier's arena; not homes.
 };
 
-Facts collect(const Plan& plan) {
-  Facts facts;
+PlanFacts collect(const Plan& plan) {
+  PlanFacts facts;
   std::set<OpId> has_run;
   for (size_t lane = 0; lane < kLaneCount; ++lane) {
     for (const Action& action : plan.lanes[lane]) {
@@ -71,11 +69,11 @@ Facts collect(const Plan& plan) {
   std::ranges::stable_sort(facts.largest, [&](ResidencyId a, ResidencyId b) {
     return plan.residencies[a.index()].size_bytes > plan.residencies[b.index()].size_bytes;
   });
-  facts.largest.resize(std::min(facts.largest.size(), kLargest));
+  facts.largest.resize(std::min(facts.largest.size(), kMostResidencies));
   return facts;
 }
 
-std::string print_json(const Plan& plan, const Facts& facts, const Proven* proven) {
+std::string print_json(const Plan& plan, const PlanFacts& facts, const Proven* proven) {
   Json copies = Json::object();
   for (size_t lane = 0; lane < kLaneCount; ++lane) {
     if (is_listed(plan, lane)) copies[to_string(static_cast<Lane>(lane))] = facts.copies[lane];
@@ -133,7 +131,7 @@ std::string print_certificate(const Plan& plan) {
   return text;
 }
 
-std::string print_actions(const Plan& plan, const Facts& facts) {
+std::string print_actions(const Plan& plan, const PlanFacts& facts) {
   std::string text = fmt::format("\n{}, {} of them recompute\n",
                                  format_count(static_cast<size_t>(facts.runs), "op run", "op runs"),
                                  facts.recomputes);
@@ -153,7 +151,7 @@ std::string print_actions(const Plan& plan, const Facts& facts) {
 }
 
 // Storages by name if the program is known, else by number.
-std::string print_largest(const Plan& plan, const Facts& facts, const Proven* proven) {
+std::string print_largest(const Plan& plan, const PlanFacts& facts, const Proven* proven) {
   std::string text =
       fmt::format("\nlargest residencies, without homes\n  {:>11} {:>5} {:>13}  {}\n", "bytes",
                   "tier", "address", "storage");
@@ -167,7 +165,7 @@ std::string print_largest(const Plan& plan, const Facts& facts, const Proven* pr
   return text;
 }
 
-std::string print_text(const Plan& plan, const Facts& facts, const Proven* proven) {
+std::string print_text(const Plan& plan, const PlanFacts& facts, const Proven* proven) {
   std::string text = print_certificate(plan) + print_actions(plan, facts);
   if (proven == nullptr) {
     return text + print_largest(plan, facts, proven) +
@@ -178,13 +176,13 @@ std::string print_text(const Plan& plan, const Facts& facts, const Proven* prove
   text += "\n" + print_totals(choices) + print_largest(proven->program, choices);
   text += print_packed(proven->program, packed_values(proven->program, plan, proven->timeline));
   text += print_largest(plan, facts, proven) + "\nlive bytes on the device over ticks\n";
-  return text + draw_chart(most_of_each(live_bytes(proven->timeline), kColumns), kRows);
+  return text + draw_chart(most_of_each(live_bytes(proven->timeline), kChartColumns), kChartRows);
 }
 
 }  // namespace
 
 std::string show_plan(const Plan& plan, const Proven* proven, bool as_json) {
-  const Facts facts = collect(plan);
+  const PlanFacts facts = collect(plan);
   return as_json ? print_json(plan, facts, proven) : print_text(plan, facts, proven);
 }
 

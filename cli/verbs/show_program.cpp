@@ -23,10 +23,8 @@
 namespace fitstep {
 namespace {
 
-constexpr size_t kLargest = 10;      // Storages listed.
-constexpr size_t kMostLetters = 52;  // Longest name in text.
-constexpr size_t kColumns = 72;
-constexpr int kRows = 12;
+constexpr size_t kMostStorages = 10;     // Listed.
+constexpr size_t kMostNameLetters = 52;  // In text.
 
 // Ops or storages of one kind.
 struct Group {
@@ -36,7 +34,7 @@ struct Group {
 };
 
 // Text and JSON both print these facts, so they cannot differ.
-struct Facts {
+struct ProgramFacts {
   std::string hash;
   std::vector<Group> ops;
   std::vector<Group> storages;
@@ -69,8 +67,8 @@ int64_t packed_bytes(const Program& program, const Op& op) {
   return bytes;
 }
 
-Facts collect(const Program& program) {
-  Facts facts{.hash = hash_program(program)};
+ProgramFacts collect(const Program& program) {
+  ProgramFacts facts{.hash = hash_program(program)};
   for (const Op& op : program.ops) {
     if (op.is_optional) {
       ++facts.optional_ops;
@@ -98,7 +96,7 @@ Facts collect(const Program& program) {
   std::ranges::stable_sort(order, [&](size_t a, size_t b) {
     return program.storages[a].size_bytes > program.storages[b].size_bytes;
   });
-  order.resize(std::min(order.size(), kLargest));
+  order.resize(std::min(order.size(), kMostStorages));
   for (const size_t storage : order) facts.largest.push_back(StorageId(storage));
   return facts;
 }
@@ -111,7 +109,7 @@ Json groups_to_json(const std::vector<Group>& groups, const char* amount) {
   return json;
 }
 
-std::string print_json(const Program& program, const Facts& facts) {
+std::string print_json(const Program& program, const ProgramFacts& facts) {
   Json culprits = Json::array();
   for (const Culprit& culprit : facts.culprits) {
     culprits.push_back({{"op", culprit.op.value()},
@@ -147,7 +145,7 @@ std::string print_json(const Program& program, const Facts& facts) {
   return to_text(root);
 }
 
-std::string print_text(const Program& program, const Facts& facts) {
+std::string print_text(const Program& program, const ProgramFacts& facts) {
   std::string text = fmt::format("program \"{}\", hash {}\n{}, {}, {}\n\n", program.name,
                                  facts.hash, format_count(program.ops.size(), "op", "ops"),
                                  format_count(program.storages.size(), "storage", "storages"),
@@ -185,19 +183,20 @@ std::string print_text(const Program& program, const Facts& facts) {
   for (const StorageId id : facts.largest) {
     const Storage& storage = program.storages[id.index()];
     const Interval& lifetime = facts.lifetime[id.index()];
-    text += fmt::format("  {:<16} {:>11} {:>11}  {}\n", to_string(storage.kind),
-                        fmt::format("{}-{}", lifetime.begin, lifetime.end),
-                        format_bytes(storage.size_bytes), shortened(storage.name, kMostLetters));
+    text +=
+        fmt::format("  {:<16} {:>11} {:>11}  {}\n", to_string(storage.kind),
+                    fmt::format("{}-{}", lifetime.begin, lifetime.end),
+                    format_bytes(storage.size_bytes), shortened(storage.name, kMostNameLetters));
   }
-  const std::vector<int64_t> columns = most_of_each(facts.live, kColumns);
+  const std::vector<int64_t> columns = most_of_each(facts.live, kChartColumns);
   text += "\nlive bytes in the arena over ticks, if a plan keeps everything\n";
-  return text + draw_chart(columns, kRows);
+  return text + draw_chart(columns, kChartRows);
 }
 
 }  // namespace
 
 std::string show_program(const Program& program, bool as_json) {
-  const Facts facts = collect(program);
+  const ProgramFacts facts = collect(program);
   return as_json ? print_json(program, facts) : print_text(program, facts);
 }
 

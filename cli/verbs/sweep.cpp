@@ -25,7 +25,7 @@ constexpr std::array<double, 4> kWidths = {0.0, 0.05, 0.10, 0.20};
 constexpr std::array<double, 2> kRateFactors = {1.0, 0.8};
 constexpr uint64_t kSeeds = 10;  // Per row; a row without random factors needs one.
 
-struct Row {
+struct SweepRow {
   double width = 0;  // Op times are multiplied by 1 - width .. 1 + width.
   double rate_factor = 1;
   std::vector<int64_t> times_ps;  // Ascending.
@@ -35,7 +35,7 @@ struct Row {
   int64_t median_ps() const { return times_ps[times_ps.size() / 2]; }
 };
 
-Row try_row(const Proven& proven, Row row, uint64_t first_seed) {
+SweepRow try_row(const Proven& proven, SweepRow row, uint64_t first_seed) {
   const uint64_t seeds = row.width > 0 ? kSeeds : 1;
   for (uint64_t i = 0; i < seeds; ++i) {
     const Disturbance disturbance{.least_factor = 1 - row.width,
@@ -55,7 +55,7 @@ Row try_row(const Proven& proven, Row row, uint64_t first_seed) {
 }
 
 std::string print_text(const Proven& proven, const SimulateOptions& options,
-                       const std::vector<Row>& rows) {
+                       const std::vector<SweepRow>& rows) {
   const int64_t planned_ps = proven.timeline.total_ps;
   std::string text =
       fmt::format("{} on machine {}, {}\n{} as planned; {} seeds per row, from seed {}\n\n",
@@ -63,7 +63,7 @@ std::string print_text(const Proven& proven, const SimulateOptions& options,
                   format_seconds(planned_ps), kSeeds, options.seed);
   text += fmt::format("  {:>9}{:>7}{:>12}{:>12}{:>12}{:>10}{:>9}\n", "durations", "rates", "least",
                       "median", "most", "vs plan", "faults");
-  for (const Row& row : rows) {
+  for (const SweepRow& row : rows) {
     text += fmt::format(
         "  {:>9}{:>7}{:>12}{:>12}{:>12}{:>10}{:>9}\n",
         row.width > 0 ? fmt::format("+-{:.0f} %", 100 * row.width) : std::string("as is"),
@@ -75,9 +75,9 @@ std::string print_text(const Proven& proven, const SimulateOptions& options,
 }
 
 std::string print_json(const Proven& proven, const SimulateOptions& options,
-                       const std::vector<Row>& rows) {
+                       const std::vector<SweepRow>& rows) {
   Json list = Json::array();
-  for (const Row& row : rows) {
+  for (const SweepRow& row : rows) {
     list.push_back({{"durations", {1 - row.width, 1 + row.width}},
                     {"rate_factor", row.rate_factor},
                     {"least_ps", row.times_ps.front()},
@@ -98,7 +98,7 @@ std::string print_json(const Proven& proven, const SimulateOptions& options,
 }  // namespace
 
 Answer sweep(const Proven& proven, const SimulateOptions& options, const Progress& progress) {
-  std::vector<Row> rows;
+  std::vector<SweepRow> rows;
   for (const double rate_factor : kRateFactors) {
     if (rate_factor != 1 && proven.machine.links.empty()) continue;
     for (const double width : kWidths) {
@@ -109,7 +109,8 @@ Answer sweep(const Proven& proven, const SimulateOptions& options, const Progres
       progress("simulating", static_cast<double>(rows.size()) / static_cast<double>(count));
     }
   }
-  const bool is_safe = std::ranges::all_of(rows, [](const Row& row) { return row.faults == 0; });
+  const bool is_safe =
+      std::ranges::all_of(rows, [](const SweepRow& row) { return row.faults == 0; });
   return Answer{
       is_safe ? ExitCode::Yes : ExitCode::No,
       options.as_json ? print_json(proven, options, rows) : print_text(proven, options, rows), ""};

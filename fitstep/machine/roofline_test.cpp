@@ -9,11 +9,10 @@
 #include "fitstep/base/id.h"
 #include "fitstep/machine/machine.h"
 #include "fitstep/program/program.h"
+#include "tests/support/units.h"
 
 namespace fitstep {
 namespace {
-
-constexpr int64_t kSecond = kPicosecondsPerSecond;
 
 // 0.5 x 8 = 4 flops and 0.25 x 8 = 2 bytes in a second.
 Machine test_machine() {

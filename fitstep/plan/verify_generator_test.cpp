@@ -12,6 +12,7 @@
 #include "fitstep/program/program.h"
 #include "tests/support/expect_plan.h"
 #include "tests/support/keep_all.h"
+#include "tests/support/residency_ids.h"
 
 namespace fitstep {
 namespace {
@@ -33,8 +34,6 @@ op 2 "late" reduction
 form "default" reads 2.1 3.1 writes 4.1
 end calls 0 storages 5 ops 3
 )";
-
-ResidencyId id(int32_t value) { return ResidencyId(value); }
 
 // d0 once more in front of `late`, from the state that was saved in front of its draw:
 //

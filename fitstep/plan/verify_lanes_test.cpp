@@ -14,6 +14,7 @@
 #include "fitstep/program/text.h"
 #include "tests/support/expect_plan.h"
 #include "tests/support/keep_all.h"
+#include "tests/support/residency_ids.h"
 
 namespace fitstep {
 namespace {
@@ -43,8 +44,6 @@ op 3 "b" matmul
 form "default" reads 3.1 1.1:sign writes 4.1
 end calls 0 storages 5 ops 4
 )";
-
-ResidencyId id(int32_t value) { return ResidencyId(value); }
 
 class VerifyLanes : public testing::Test {
  protected:

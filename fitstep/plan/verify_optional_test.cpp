@@ -12,11 +12,10 @@
 #include "tests/programs/with_packs.h"
 #include "tests/support/expect_plan.h"
 #include "tests/support/keep_all.h"
+#include "tests/support/residency_ids.h"
 
 namespace fitstep {
 namespace {
-
-ResidencyId id(int32_t value) { return ResidencyId(value); }
 
 // Residencies have the indices of their storages; pack is action 1, b action 4. What lived beyond
 // an action that is taken out goes where `Plan` says.

@@ -14,11 +14,10 @@
 #include "tests/programs/pyramid.h"
 #include "tests/support/expect_plan.h"
 #include "tests/support/keep_all.h"
+#include "tests/support/residency_ids.h"
 
 namespace fitstep {
 namespace {
-
-ResidencyId id(int32_t value) { return ResidencyId(value); }
 
 Action run(int32_t op, std::vector<ResidencyId> reads, std::vector<ResidencyId> writes,
            std::vector<ResidencyId> releases = {}) {

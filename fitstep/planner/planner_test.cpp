@@ -13,12 +13,12 @@
 #include "tests/programs/random_program.h"
 #include "tests/support/expect_plan.h"
 #include "tests/support/long_form.h"
+#include "tests/support/units.h"
 
 namespace fitstep {
 namespace {
 
 // The machine of these tests: ops take their form's time, launches take none.
-Machine test_machine() { return {.name = "unit", .tiers = {{.name = "device"}}}; }
 
 // Makes a plan and checks that it is valid; every test takes its plans from here.
 Plan plan_of(const Outcome& outcome, const Program& program, int64_t capacity_bytes) {
@@ -35,7 +35,7 @@ Plan plan_of(const Outcome& outcome, const Program& program, int64_t capacity_by
 TEST(MakePlan, KeepsAllWhereThatFits) {
   const Program program = chain_program({.layers = 3});
   const int64_t capacity_bytes = int64_t{6} * 64;  // a0 .. a3 and two gradients.
-  const Outcome outcome = make_plan(program, test_machine(), {.capacity_bytes = capacity_bytes});
+  const Outcome outcome = make_plan(program, lone_device(), {.capacity_bytes = capacity_bytes});
   const Plan plan = plan_of(outcome, program, capacity_bytes);
   EXPECT_EQ(plan.certificate.peak_bytes, 6 * 64);
   EXPECT_EQ(plan.lane(Lane::Compute).size(), 8U);  // load, 3 f, loss, 3 b.
@@ -52,7 +52,7 @@ TEST(MakePlan, AlignsAsTheProgramSays) {
     }
   }
   const int64_t capacity_bytes = int64_t{5} * 512;  // Of six slots, so that something moves.
-  const Outcome outcome = make_plan(program, test_machine(), {.capacity_bytes = capacity_bytes});
+  const Outcome outcome = make_plan(program, lone_device(), {.capacity_bytes = capacity_bytes});
   const Plan plan = plan_of(outcome, program, capacity_bytes);
   for (const Residency& residency : plan.residencies) {
     EXPECT_TRUE(residency.tier != kDeviceTier || residency.offset_bytes % 512 == 0);
@@ -62,7 +62,7 @@ TEST(MakePlan, AlignsAsTheProgramSays) {
 TEST(MakePlan, SaysTooSmallOnlyBelowTheFloor) {
   const Program program = chain_program({.layers = 3});
   // b_i needs a_i, a_(i-1), g_i and g_(i-1) at once.
-  const Outcome outcome = make_plan(program, test_machine(), {.capacity_bytes = 4 * 64 - 1});
+  const Outcome outcome = make_plan(program, lone_device(), {.capacity_bytes = 4 * 64 - 1});
   ASSERT_TRUE(std::holds_alternative<TooSmall>(outcome));
   const TooSmall& answer = std::get<TooSmall>(outcome);
   EXPECT_EQ(answer.floor_bytes, 4 * 64);
@@ -125,7 +125,7 @@ TEST(MakePlan, AnswersWithTheFirstPlanWhereTimeIsUp) {
   const Program program = chain_program({.layers = 24});
   const int64_t capacity_bytes = int64_t{12} * 64;
   const auto ask = [&](double time_limit_s, int64_t capacity) {
-    return make_plan(program, test_machine(),
+    return make_plan(program, lone_device(),
                      {.capacity_bytes = capacity, .time_limit_s = time_limit_s});
   };
   const Plan hurried = plan_of(ask(1e-9, capacity_bytes), program, capacity_bytes);
@@ -143,7 +143,7 @@ TEST(MakePlan, PutsUpdatesBehindTheirGradients) {
   // runs: 8 + 12 units. In the given order 8 gradients of weights would wait for the updates; that
   // is no more than that here, so the order must not be worse.
   const int64_t capacity_bytes = int64_t{20} * 64;
-  plan_of(make_plan(program, test_machine(), {.capacity_bytes = capacity_bytes, .policy = "none"}),
+  plan_of(make_plan(program, lone_device(), {.capacity_bytes = capacity_bytes, .policy = "none"}),
           program, capacity_bytes);
 }
 
@@ -155,7 +155,7 @@ TEST(PolicyNames, AllMakePlans) {
   for (const char* name : policy_names()) {
     SCOPED_TRACE(name);
     const Plan plan = plan_of(
-        make_plan(program, test_machine(), {.capacity_bytes = capacity_bytes, .policy = name}),
+        make_plan(program, lone_device(), {.capacity_bytes = capacity_bytes, .policy = name}),
         program, capacity_bytes);
     EXPECT_EQ(plan.policy, name);
   }
@@ -166,9 +166,8 @@ TEST(MakePlan, PlansRandomProgramsThatKeepAll) {
     SCOPED_TRACE(seed);
     const Program program = random_program(seed, {.layers = 2 + static_cast<int32_t>(seed % 9)});
     const int64_t capacity_bytes = int64_t{1} << 40;
-    plan_of(
-        make_plan(program, test_machine(), {.capacity_bytes = capacity_bytes, .policy = "none"}),
-        program, capacity_bytes);
+    plan_of(make_plan(program, lone_device(), {.capacity_bytes = capacity_bytes, .policy = "none"}),
+            program, capacity_bytes);
   }
 }
 

@@ -10,11 +10,10 @@
 #include "fitstep/program/text.h"
 #include "tests/programs/pyramid.h"
 #include "tests/support/expect_plan.h"
+#include "tests/support/units.h"
 
 namespace fitstep {
 namespace {
-
-constexpr double kSecond = static_cast<double>(kPicosecondsPerSecond);
 
 TEST(Disturb, DrawsAFactorForEachOp) {
   const Program program = program_of(kPyramid);

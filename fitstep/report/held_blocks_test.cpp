@@ -20,13 +20,10 @@
 #include "tests/support/expect_plan.h"
 #include "tests/support/keep_all.h"
 #include "tests/support/offload_gaps.h"
+#include "tests/support/units.h"
 
 namespace fitstep {
 namespace {
-
-constexpr int64_t kSecond = kPicosecondsPerSecond;
-constexpr StorageId kA0 = StorageId(int32_t{1});
-constexpr StorageId kA1 = StorageId(int32_t{2});
 
 std::vector<HeldBlock> blocks_of(const Program& program, const Plan& plan) {
   return held_blocks(program, plan, simulate(program, plan, unit_machine()));

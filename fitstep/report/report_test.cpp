@@ -22,13 +22,11 @@
 #include "tests/support/expect_plan.h"
 #include "tests/support/keep_all.h"
 #include "tests/support/offload_gaps.h"
+#include "tests/support/units.h"
 
 namespace fitstep {
 namespace {
 
-constexpr int64_t kSecond = kPicosecondsPerSecond;
-constexpr StorageId kA0 = StorageId(int32_t{1});
-constexpr StorageId kA1 = StorageId(int32_t{2});
 constexpr StorageId kA2 = StorageId(int32_t{3});
 
 // keep_all(), but a0 is dropped after f1 and made again in front of b0:

@@ -24,7 +24,7 @@
 namespace fitstep {
 namespace {
 
-constexpr int64_t kBytes = 100;
+constexpr int64_t kArenaBytes = 100;
 
 class NotingDevice final : public Device {
  public:
@@ -45,7 +45,7 @@ class NotingDevice final : public Device {
 
   bool fails = false;
   std::vector<std::string> notes;
-  std::array<char, kBytes> memory{};
+  std::array<char, kArenaBytes> memory{};
 
  private:
   void note(const char* what, const char* begin, int64_t size_bytes) {
@@ -58,7 +58,7 @@ using Notes = std::vector<std::string>;
 class ArenaTest : public testing::Test {
  protected:
   std::unique_ptr<Arena> make() {
-    Result<std::unique_ptr<Arena>> made = Arena::make(device_, kBytes);
+    Result<std::unique_ptr<Arena>> made = Arena::make(device_, kArenaBytes);
     EXPECT_TRUE(made.has_value());
     device_->notes.clear();
     return std::move(made).value();
@@ -69,10 +69,10 @@ class ArenaTest : public testing::Test {
 
 TEST_F(ArenaTest, ReservesOnItsTierAndGivesAllBackAtItsEnd) {
   {
-    const auto made = Arena::make(device_, kBytes, kHostTier);
+    const auto made = Arena::make(device_, kArenaBytes, kHostTier);
     ASSERT_TRUE(made.has_value());
     EXPECT_EQ((*made)->base(), device_->memory.data());
-    EXPECT_EQ((*made)->size_bytes(), kBytes);
+    EXPECT_EQ((*made)->size_bytes(), kArenaBytes);
     EXPECT_EQ(device_->notes, (Notes{"reserve 100 on tier 1"}));
   }
   EXPECT_EQ(device_->notes.back(), "release 0 + 100");
@@ -92,7 +92,7 @@ TEST_F(ArenaTest, AsksTheDeviceForNoArenaWithoutBytes) {
 
 TEST_F(ArenaTest, PassesOnWhyTheDeviceHasNoBytesAndReleasesNothing) {
   device_->fails = true;
-  const auto made = Arena::make(device_, kBytes);
+  const auto made = Arena::make(device_, kArenaBytes);
   ASSERT_FALSE(made.has_value());
   EXPECT_EQ(made.error().message, "nothing is free");
   EXPECT_EQ(device_->notes, (Notes{"reserve 100 on tier 0"}));

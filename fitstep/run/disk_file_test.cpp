@@ -17,19 +17,13 @@
 #include "fitstep/base/result.h"
 #include "fitstep/plan/plan.h"
 #include "tests/fakes/faulty_files.h"
+#include "tests/support/test_files.h"
 
 namespace fitstep {
 namespace {
 
 constexpr int64_t kStorage = 20'000;
 constexpr int64_t kBlocks = 5 * kDiskBlockBytes;
-
-std::string empty_folder() {
-  const std::string folder = testing::TempDir() + "fitstep_disk_file_test";
-  std::filesystem::remove_all(folder);
-  std::filesystem::create_directory(folder);
-  return folder;
-}
 
 std::vector<char> pattern(int64_t size_bytes, int seed) {
   std::vector<char> made;
@@ -46,7 +40,7 @@ struct Opened {
 
 Opened open_file(const FaultyFilesOptions& faults = {}, bool has_checksums = true) {
   const auto calls = std::make_shared<FaultyFiles>(faults);
-  auto file = DiskFile::open({.folder = empty_folder(),
+  auto file = DiskFile::open({.folder = empty_folder("fitstep_disk_file_test"),
                               .piece_bytes = 8192,
                               .has_checksums = has_checksums,
                               .calls = calls});
@@ -250,7 +244,8 @@ TEST(DiskFile, SaysWhichCallFailedForEveryN) {
       FaultyFilesOptions options = cannot;
       options.at = n;
       const auto calls = std::make_shared<FaultyFiles>(options);
-      auto file = DiskFile::open({.folder = empty_folder(), .piece_bytes = 8192, .calls = calls});
+      auto file = DiskFile::open(
+          {.folder = empty_folder("fitstep_disk_file_test"), .piece_bytes = 8192, .calls = calls});
       std::string message = file.has_value() ? "" : file.error().message;
       if (message.empty()) {
         const Status reserved = (*file)->reserve(kBlocks);

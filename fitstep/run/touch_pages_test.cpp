@@ -14,14 +14,14 @@
 namespace fitstep {
 namespace {
 
-constexpr int64_t kBytes = int64_t{100} << 20;
+constexpr int64_t kMappedBytes = int64_t{100} << 20;
 
 class TouchPages : public testing::TestWithParam<int32_t> {
  protected:
   TouchPages()
-      : base_(static_cast<char*>(mmap(nullptr, kBytes, PROT_READ | PROT_WRITE,
+      : base_(static_cast<char*>(mmap(nullptr, kMappedBytes, PROT_READ | PROT_WRITE,
                                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0))) {}
-  ~TouchPages() override { munmap(base_, kBytes); }
+  ~TouchPages() override { munmap(base_, kMappedBytes); }
 
   // Pages with memory behind them, in the first `size_bytes`.
   int64_t backed(int64_t size_bytes) const {
@@ -35,12 +35,12 @@ class TouchPages : public testing::TestWithParam<int32_t> {
 };
 
 TEST_P(TouchPages, BacksEveryPageAndKeepsWhatIsThere) {
-  ASSERT_EQ(backed(kBytes), 0);
+  ASSERT_EQ(backed(kMappedBytes), 0);
   base_[5000] = 'x';
-  ASSERT_TRUE(touch_pages(base_, kBytes, GetParam()).has_value());
-  EXPECT_EQ(backed(kBytes), kBytes / sysconf(_SC_PAGESIZE));
+  ASSERT_TRUE(touch_pages(base_, kMappedBytes, GetParam()).has_value());
+  EXPECT_EQ(backed(kMappedBytes), kMappedBytes / sysconf(_SC_PAGESIZE));
   EXPECT_EQ(base_[5000], 'x');
-  EXPECT_EQ(std::count(base_, base_ + kBytes, 0), kBytes - 1);
+  EXPECT_EQ(std::count(base_, base_ + kMappedBytes, 0), kMappedBytes - 1);
 }
 
 TEST_P(TouchPages, TakesBytesInTheMiddleOfPages) {
@@ -51,9 +51,10 @@ TEST_P(TouchPages, TakesBytesInTheMiddleOfPages) {
 
 // As where none is left: the system says ENOMEM of addresses without a mapping, too.
 TEST_P(TouchPages, SaysWhereThereIsNoMemory) {
-  if (madvise(base_, kBytes, MADV_POPULATE_WRITE) != 0) GTEST_SKIP() << "an old system";
-  munmap(base_ + kBytes / 2, kBytes / 2);  // Again in the destructor: nobody maps there in between.
-  const Status touched = touch_pages(base_, kBytes, GetParam());
+  if (madvise(base_, kMappedBytes, MADV_POPULATE_WRITE) != 0) GTEST_SKIP() << "an old system";
+  munmap(base_ + kMappedBytes / 2,
+         kMappedBytes / 2);  // Again in the destructor: nobody maps there in between.
+  const Status touched = touch_pages(base_, kMappedBytes, GetParam());
   ASSERT_FALSE(touched.has_value());
   EXPECT_NE(touched.error().message.find("104857600 bytes"), std::string::npos);
 }

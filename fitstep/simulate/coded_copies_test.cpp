@@ -12,11 +12,10 @@
 #include "fitstep/plan/plan.h"
 #include "fitstep/program/program.h"
 #include "fitstep/simulate/lane_clock.h"
+#include "tests/support/units.h"
 
 namespace fitstep {
 namespace {
-
-constexpr int64_t kSecond = kPicosecondsPerSecond;
 
 Storage test_storage() { return {.name = "a", .size_bytes = 8, .zero_value_bytes = 5}; }
 

@@ -17,11 +17,10 @@
 #include "tests/programs/random_program.h"
 #include "tests/support/expect_plan.h"
 #include "tests/support/keep_all.h"
+#include "tests/support/units.h"
 
 namespace fitstep {
 namespace {
-
-constexpr int64_t kSecond = kPicosecondsPerSecond;
 
 ResidencyId id(int32_t value) { return ResidencyId(value); }
 

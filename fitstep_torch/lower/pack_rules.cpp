@@ -30,7 +30,7 @@ int64_t elements(const TensorRef& ref) {
   return std::accumulate(ref.sizes.begin(), ref.sizes.end(), int64_t{1}, std::multiplies<>());
 }
 
-bool is_number(const TensorRef& ref) {
+bool is_plain_float(const TensorRef& ref) {
   const bool is_float = ref.dtype == c10::ScalarType::Float || ref.dtype == c10::ScalarType::Double;
   return is_float && !ref.is_negative && !ref.is_conjugate;
 }
@@ -48,10 +48,6 @@ Sizes strides_for(const Sizes& sizes, const std::vector<size_t>& inner_first) {
     stride *= std::max<int64_t>(sizes[i], 1);
   }
   return strides;
-}
-
-Value tensor_value(TensorRef ref) {
-  return {.kind = Value::Kind::Tensor, .constant = {}, .tensors = {std::move(ref)}};
 }
 
 TorchCall call_of(const char* name, std::vector<Value> arguments, TensorRef result) {
@@ -107,7 +103,7 @@ bool is_elementwise(const TorchCall& call, size_t argument) {
   const TensorRef* packed = tensor_of(call, argument);
   if (grad == nullptr || packed == nullptr || tensors_of(call.results).size() != 1) return false;
   const TensorRef result = tensors_of(call.results).front();
-  return is_number(*grad) && result.dtype == grad->dtype && has_layout_of(*grad, *packed) &&
+  return is_plain_float(*grad) && result.dtype == grad->dtype && has_layout_of(*grad, *packed) &&
          has_layout_of(*grad, result);
 }
 
@@ -229,7 +225,7 @@ std::optional<PackRule> pool_rule(const StepProgram& step, size_t op) {
   const bool is_plain = is_contiguous(*grad) && is_contiguous(*indices) && is_contiguous(made);
   const bool is_last =
       is_channels_last(*grad) && is_channels_last(*indices) && is_channels_last(made);
-  const bool is_right = is_number(*grad) && made.dtype == grad->dtype &&
+  const bool is_right = is_plain_float(*grad) && made.dtype == grad->dtype &&
                         made.sizes == self->sizes && indices->sizes == grad->sizes &&
                         made.strides == self->strides && (is_plain || is_last);
   const int64_t window = product_of(call.arguments[2].constant);

@@ -22,14 +22,6 @@ struct Packer {
   std::vector<std::pair<size_t, PackRule>> readers;  // By op.
 };
 
-std::vector<int64_t> sizes_of(const Program& program) {
-  std::vector<int64_t> sizes;
-  for (const Storage& storage : program.storages) sizes.push_back(storage.size_bytes);
-  return sizes;
-}
-
-int64_t bytes_of(const TensorRef& ref) { return reach_bytes(ref); }
-
 class Packing {
  public:
   Packing(StepProgram& step, const Claims& claims)
@@ -110,7 +102,7 @@ class Packing {
   // Whether packing saves enough bytes, and no op after the first reader needs the unpacked tensor.
   bool is_worth_it(const Packer& packer) const {
     const TorchCall& pack = packer.readers.front().second.pack;
-    const int64_t code_bytes = bytes_of(*pack.results.front().tensors.front());
+    const int64_t code_bytes = reach_bytes(*pack.results.front().tensors.front());
     const int64_t saved_bytes =
         step_.program.storages[packer.source.index()].size_bytes - code_bytes;
     if (saved_bytes < kLeastSavedBytes) return false;
@@ -190,14 +182,14 @@ class Packing {
   void add(const Packer& packer) {
     TorchCall pack = packer.readers.front().second.pack;
     TensorRef& made = *pack.results.front().tensors.front();
-    const StorageId code = add_code(packer, bytes_of(made));
+    const StorageId code = add_code(packer, reach_bytes(made));
     made.storage = code.value();
     const size_t first = packer.readers.front().first;
     Op op{.name = full_name(pack.handle),
           .source = program().ops[first].source,
           .kind = rule_of(pack.handle).kind,
           .is_optional = true,
-          .bytes = torch_side::bytes_of(pack)};
+          .bytes = bytes_of(pack)};
     Form form{.call = add_call(pack), .is_pure = true};
     form.reads = {{.storage = packer.source, .version = packer.version}};
     form.writes = {{.storage = code, .version = 1, .may_take = {}}};

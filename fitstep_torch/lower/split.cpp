@@ -97,10 +97,6 @@ c10::OperatorHandle find_operator(const char* name, const char* overload) {
   return c10::Dispatcher::singleton().findSchemaOrThrow(name, overload);
 }
 
-Value tensor_value(const TensorRef& tensor) {
-  return {.kind = Value::Kind::Tensor, .constant = {}, .tensors = {tensor}};
-}
-
 // A copy of `source` in a storage of its own.
 TapeOp make_clone(const TensorRef& source, const TensorRef& fresh) {
   TapeOp op{.call = {.handle = find_operator("aten::clone", "")}};

@@ -194,7 +194,7 @@ TorchCall others_of(const TorchCall& call, const MadeResults& made) {
   others.arguments.clear();
   for (const TensorRef& ref : tensors_of(call.arguments)) {
     if (made.contains(ref.storage)) continue;
-    others.arguments.push_back({.kind = Value::Kind::Tensor, .constant = {}, .tensors = {ref}});
+    others.arguments.push_back(tensor_value(ref));
   }
   return others;
 }

@@ -63,24 +63,6 @@ Status enlarge_storages(const TorchCall& call, const Measurement& measured, Prog
   return Done{};
 }
 
-// Storages whose recorded geometry was wrong, and storages computed from them. Kernels must not run
-// on them: a backward kernel trusts the size of its forward's workspace.
-class WrongStorages {
- public:
-  void add_results(const TorchCall& call) {
-    for (const TensorRef& result : tensors_of(call.results)) wrong_.insert(result.storage);
-  }
-
-  bool are_read_by(const TorchCall& call) const {
-    const std::vector<TensorRef> read = tensors_of(call.arguments);
-    return std::any_of(read.begin(), read.end(),
-                       [this](const TensorRef& ref) { return wrong_.contains(ref.storage); });
-  }
-
- private:
-  std::set<int32_t> wrong_;
-};
-
 bool is_packed(const StepProgram& step, size_t op, size_t form) {
   return std::any_of(step.packed.begin(), step.packed.end(), [&](const Packed& packed) {
     return packed.op.index() == op && static_cast<size_t>(packed.form) == form;
@@ -158,6 +140,24 @@ class Profile::Applying {
   }
 
  private:
+  // Storages whose recorded geometry was wrong, and storages computed from them. Kernels must not
+  // run on them: a backward kernel trusts the size of its forward's workspace.
+  class WrongStorages {
+   public:
+    void add_results(const TorchCall& call) {
+      for (const TensorRef& result : tensors_of(call.results)) wrong_.insert(result.storage);
+    }
+
+    bool are_read_by(const TorchCall& call) const {
+      const std::vector<TensorRef> read = tensors_of(call.arguments);
+      return std::any_of(read.begin(), read.end(),
+                         [this](const TensorRef& ref) { return wrong_.contains(ref.storage); });
+    }
+
+   private:
+    std::set<int32_t> wrong_;
+  };
+
   Status form(size_t i, size_t f) {
     Op& op = step_.program.ops[i];
     Form& form = op.forms[f];

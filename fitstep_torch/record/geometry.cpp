@@ -95,9 +95,8 @@ constexpr int64_t kMostMadeUpBytes = int64_t{2} << 30;
 
 // generator_state() and set_generator_state() act on a real generator: no trial runs.
 Value generator_state_value() {
-  const TensorRef state{
-      .storage = -1, .sizes = {kGeneratorStateBytes}, .strides = {1}, .dtype = at::kByte};
-  return {.kind = Value::Kind::Tensor, .constant = {}, .tensors = {state}};
+  return tensor_value(
+      {.storage = -1, .sizes = {kGeneratorStateBytes}, .strides = {1}, .dtype = at::kByte});
 }
 
 int64_t operand_bytes(const TorchCall& call) {

@@ -11,7 +11,7 @@
 namespace fitstep::torch_side {
 namespace {
 
-bool is_number(const c10::IValue& value) {
+bool is_host_number(const c10::IValue& value) {
   return value.isDouble() || value.isInt() || value.isBool() || value.isComplexDouble();
 }
 
@@ -185,12 +185,12 @@ std::vector<NumberPlace> number_places(const TorchCall& call) {
       }
     }
     if (value.kind != Value::Kind::Constant) continue;
-    if (is_number(constant)) {
+    if (is_host_number(constant)) {
       places.push_back({.argument = argument});
     } else if (constant.isList() && !constant.isTensorList()) {
       const auto list = constant.toListRef();
       for (size_t k = 0; k < list.size(); ++k) {
-        if (is_number(list[k]))
+        if (is_host_number(list[k]))
           places.push_back({.argument = argument, .position = static_cast<int32_t>(k)});
       }
     }

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace fitstep::torch_side {
@@ -43,6 +44,10 @@ struct Value {
   c10::IValue constant;                           // If kind is Constant.
   std::vector<std::optional<TensorRef>> tensors;  // Else; exactly one if kind is Tensor.
 };
+
+inline Value tensor_value(TensorRef tensor) {
+  return {.kind = Value::Kind::Tensor, .constant = {}, .tensors = {std::move(tensor)}};
+}
 
 struct TorchCall {
   c10::OperatorHandle handle;

@@ -22,7 +22,6 @@ namespace fitstep::torch_side {
 namespace {
 
 constexpr int64_t kSpaceBytes = int64_t{1} << 44;
-constexpr int64_t kPageBytes = 4096;
 constexpr int64_t kChunkBytes = int64_t{1} << 20;  // Backed by memory at the first access.
 
 // Hands out addresses and takes them back; there is no memory behind them.

@@ -21,7 +21,6 @@ namespace fitstep::torch_side {
 namespace {
 
 constexpr int64_t kMostAllocatedBytes = int64_t{1} << 20;  // Larger copies are mapped.
-constexpr int64_t kPageBytes = 4096;
 constexpr int64_t kMostByOneThread = int64_t{1} << 16;
 
 struct Mapped {

@@ -5,11 +5,14 @@
 #include <ATen/core/stack.h>
 #include <c10/core/StorageImpl.h>
 
+#include <cstdint>
 #include <functional>
 
 #include "fitstep_torch/tensors/call.h"
 
 namespace fitstep::torch_side {
+
+inline constexpr int64_t kPageBytes = 4096;  // Of memory of the system.
 
 // A storage of `size_bytes` at `address` on this device; it frees nothing.
 c10::Storage borrowed_storage(char* address, int64_t size_bytes, c10::Device device);

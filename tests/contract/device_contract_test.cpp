@@ -13,20 +13,19 @@
 #include "fitstep/run/arena.h"
 #include "fitstep/run/device.h"
 #include "tests/fakes/device_subjects.h"
+#include "tests/fakes/mock_device.h"
 
 namespace fitstep {
 namespace {
-
-constexpr int64_t kPage = 4096;
 
 // Two arenas of four pages, and lanes that send bytes between them.
 class LaneContract : public testing::TestWithParam<DeviceKind> {
  protected:
   void SetUp() override {
-    upper_ = Arena::make(subject_->shared(), 4 * kPage).value();
-    lower_ = Arena::make(subject_->shared(), 4 * kPage, kHostTier).value();
-    subject_->fill(upper_->base(), 4 * kPage, '-');
-    subject_->fill(lower_->base(), 4 * kPage, '-');
+    upper_ = Arena::make(subject_->shared(), 4 * kPageBytes).value();
+    lower_ = Arena::make(subject_->shared(), 4 * kPageBytes, kHostTier).value();
+    subject_->fill(upper_->base(), 4 * kPageBytes, '-');
+    subject_->fill(lower_->base(), 4 * kPageBytes, '-');
   }
 
   std::unique_ptr<CopyLanes> open(LaneCopies copies) {
@@ -44,39 +43,39 @@ class LaneContract : public testing::TestWithParam<DeviceKind> {
 
   // Page `page` of one arena to the same page of the other.
   LaneCopy evict(int64_t page, std::vector<Mark> waits) const {
-    return {.source = upper_->base() + page * kPage,
-            .target = lower_->base() + page * kPage,
-            .size_bytes = kPage,
+    return {.source = upper_->base() + page * kPageBytes,
+            .target = lower_->base() + page * kPageBytes,
+            .size_bytes = kPageBytes,
             .waits = std::move(waits)};
   }
   LaneCopy prefetch(int64_t page, std::vector<Mark> waits) const {
-    return {.source = lower_->base() + page * kPage,
-            .target = upper_->base() + page * kPage,
-            .size_bytes = kPage,
+    return {.source = lower_->base() + page * kPageBytes,
+            .target = upper_->base() + page * kPageBytes,
+            .size_bytes = kPageBytes,
             .waits = std::move(waits)};
   }
 
   // Page `page` of the upper arena to the file, and back.
   LaneCopy disk_write(int64_t page, std::vector<Mark> waits) const {
-    return {.source = upper_->base() + page * kPage,
-            .size_bytes = kPage,
-            .file_offset_bytes = page * kPage,
+    return {.source = upper_->base() + page * kPageBytes,
+            .size_bytes = kPageBytes,
+            .file_offset_bytes = page * kPageBytes,
             .residency_below = static_cast<int32_t>(page),
             .waits = std::move(waits)};
   }
   LaneCopy disk_read(int64_t page, std::vector<Mark> waits) const {
-    return {.target = upper_->base() + page * kPage,
-            .size_bytes = kPage,
-            .file_offset_bytes = page * kPage,
+    return {.target = upper_->base() + page * kPageBytes,
+            .size_bytes = kPageBytes,
+            .file_offset_bytes = page * kPageBytes,
             .residency_below = static_cast<int32_t>(page),
             .waits = std::move(waits)};
   }
 
   void write(int64_t page, char byte) const {
-    subject_->fill(upper_->base() + page * kPage, kPage, byte);
+    subject_->fill(upper_->base() + page * kPageBytes, kPageBytes, byte);
   }
   bool holds(const Arena& arena, int64_t page, char byte) const {
-    return subject_->count(arena.base() + page * kPage, kPage, byte) == kPage;
+    return subject_->count(arena.base() + page * kPageBytes, kPageBytes, byte) == kPageBytes;
   }
 
   std::unique_ptr<Subject> subject_ = GetParam().make();
@@ -152,7 +151,7 @@ TEST_P(LaneContract, SendsPagesDownInZeroValueCodeAndBackStepAfterStep) {
     const std::vector<CopySize> sizes = lanes->copy_sizes(Lane::Evict);
     for (size_t page = 0; page < sizes.size(); ++page) {
       const bool is_zero = byte_of(static_cast<int64_t>(page)) == 0;
-      EXPECT_EQ(sizes[page].written_bytes, is_zero ? kPage / 32 : kPage) << page;
+      EXPECT_EQ(sizes[page].written_bytes, is_zero ? kPageBytes / 32 : kPageBytes) << page;
     }
   }
 }
@@ -176,7 +175,7 @@ TEST_P(LaneContract, DrainSleepsUntilTheLastCopyHasEnded) {
   }
   const auto lanes = open(std::move(copies));
   ASSERT_TRUE(lanes->begin().has_value());
-  subject_->fill(upper_->base(), 4 * kPage, 'a');
+  subject_->fill(upper_->base(), 4 * kPageBytes, 'a');
   lanes->compute_ended();
   EXPECT_FALSE(lanes->drain().has_value());
   for (int64_t page = 0; page < 4; ++page) EXPECT_TRUE(holds(*lower_, page, 'a'));
@@ -203,7 +202,7 @@ TEST_P(LaneContract, WhatHasStoppedBeginsNothingAndRunsTheNextStep) {
   const auto lanes =
       open({evict(0, {computed(1)}), evict(1, {computed(2)})}, {prefetch(2, {evicted(2)})});
   for (int round = 0; round < 20; ++round) {
-    subject_->fill(lower_->base(), 4 * kPage, '-');
+    subject_->fill(lower_->base(), 4 * kPageBytes, '-');
     ASSERT_TRUE(lanes->begin().has_value());
     write(0, 'a');
     lanes->compute_ended();

@@ -15,11 +15,10 @@
 #include "fitstep/run/arena.h"
 #include "fitstep/run/device.h"
 #include "tests/fakes/device_subjects.h"
+#include "tests/fakes/mock_device.h"
 
 namespace fitstep {
 namespace {
-
-constexpr int64_t kPage = 4096;
 
 // Every test reserves once per device.
 class MemoryContract : public testing::TestWithParam<DeviceKind> {
@@ -36,34 +35,34 @@ TEST_P(MemoryContract, HasAName) { EXPECT_EQ(device_.name(), GetParam().device_n
 void expect_usable(Subject& subject, int64_t size_bytes) {
   const Result<char*> base = subject.device().reserve(kDeviceTier, size_bytes);
   ASSERT_TRUE(base.has_value()) << base.error().message;
-  EXPECT_EQ(reinterpret_cast<uintptr_t>(*base) % kPage, 0U);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(*base) % kPageBytes, 0U);
   subject.fill(*base, size_bytes, 'x');
   EXPECT_EQ(subject.count(*base, size_bytes, 'x'), size_bytes);
   subject.device().release(*base, size_bytes);
 }
 
 TEST_P(MemoryContract, ReservesUsableBytesAlignedToAPage) {
-  for (const int64_t size_bytes : {int64_t{1}, kPage, 3 * kPage + 1}) {
+  for (const int64_t size_bytes : {int64_t{1}, kPageBytes, 3 * kPageBytes + 1}) {
     expect_usable(*GetParam().make(), size_bytes);
   }
 }
 
 TEST_P(ReservationContract, ReservesAgainWhatWasReleased) {
-  for (const int64_t size_bytes : {kPage, int64_t{1}, 3 * kPage + 1}) {
+  for (const int64_t size_bytes : {kPageBytes, int64_t{1}, 3 * kPageBytes + 1}) {
     expect_usable(*subject_, size_bytes);
   }
 }
 
 TEST_P(ReservationContract, ReservationsAreApart) {
-  const Result<char*> first = device_.reserve(kDeviceTier, kPage);
-  const Result<char*> second = device_.reserve(kDeviceTier, kPage);
+  const Result<char*> first = device_.reserve(kDeviceTier, kPageBytes);
+  const Result<char*> second = device_.reserve(kDeviceTier, kPageBytes);
   ASSERT_TRUE(first.has_value() && second.has_value());
-  subject_->fill(*first, kPage, 'a');
-  subject_->fill(*second, kPage, 'b');
-  EXPECT_EQ(subject_->count(*first, kPage, 'a'), kPage);
-  device_.release(*first, kPage);
-  EXPECT_EQ(subject_->count(*second, kPage, 'b'), kPage);
-  device_.release(*second, kPage);
+  subject_->fill(*first, kPageBytes, 'a');
+  subject_->fill(*second, kPageBytes, 'b');
+  EXPECT_EQ(subject_->count(*first, kPageBytes, 'a'), kPageBytes);
+  device_.release(*first, kPageBytes);
+  EXPECT_EQ(subject_->count(*second, kPageBytes, 'b'), kPageBytes);
+  device_.release(*second, kPageBytes);
 }
 
 TEST_P(MemoryContract, MoreThanThereIsIsAnErrorWithTheNumber) {
@@ -79,10 +78,11 @@ TEST_P(MemoryContract, MoreThanThereIsIsAnErrorWithTheNumber) {
 // Every begin and size around a page's ends: the bytes outside stay, those inside can be used
 // again.
 TEST_P(MemoryContract, DiscardTouchesNothingOutside) {
-  constexpr int64_t kAll = 4 * kPage;
+  constexpr int64_t kAll = 4 * kPageBytes;
   const Result<char*> base = device_.reserve(kDeviceTier, kAll);
   ASSERT_TRUE(base.has_value());
-  const std::vector<int64_t> edges = {0, 1, 64, kPage - 1, kPage, kPage + 1, 2 * kPage, kAll};
+  const std::vector<int64_t> edges = {
+      0, 1, 64, kPageBytes - 1, kPageBytes, kPageBytes + 1, 2 * kPageBytes, kAll};
   for (const int64_t begin : edges) {
     for (const int64_t end : edges) {
       if (end < begin) continue;

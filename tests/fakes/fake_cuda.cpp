@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "fitstep/base/bytes.h"
 #include "fitstep/base/check.h"
 #include "fitstep/base/result.h"
 #include "fitstep_cuda/cuda.h"
@@ -23,7 +24,6 @@
 namespace fitstep::cuda {
 namespace {
 
-constexpr int64_t kPageBytes = 4096;
 constexpr uint64_t kMostSteps = 4;  // In one call.
 
 }  // namespace
@@ -78,7 +78,7 @@ Result<char*> FakeCuda::reserve(int64_t size_bytes) {
   if (fails || size_bytes > options_.memory_bytes - used_bytes()) {
     return Error{ErrorCode::Device, fmt::format("reserving {} bytes failed", size_bytes)};
   }
-  const int64_t whole_bytes = (size_bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
+  const int64_t whole_bytes = align_up(size_bytes, kPageBytes);
   void* begin = std::aligned_alloc(kPageBytes, static_cast<size_t>(whole_bytes));
   FITSTEP_CHECK(begin != nullptr, "no memory for the test");
   std::memset(begin, kRubbish, static_cast<size_t>(whole_bytes));

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "fitstep/base/bytes.h"
 #include "fitstep/base/check.h"
 #include "fitstep/base/hash.h"
 #include "fitstep/base/result.h"
@@ -23,13 +24,6 @@
 
 namespace fitstep {
 namespace {
-
-constexpr int64_t kPageBytes = 4096;
-constexpr int64_t kNever = int64_t{1} << 60;
-
-int64_t whole_pages(int64_t size_bytes) {
-  return (size_bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
-}
 
 class MockLanes final : public CopyLanes {
  public:
@@ -78,6 +72,8 @@ class MockLanes final : public CopyLanes {
   }
 
  private:
+  static constexpr int64_t kNever = int64_t{1} << 60;
+
   struct CopyLane {
     size_t position = 0;
     bool is_copying = false;
@@ -216,10 +212,11 @@ Result<char*> MockDevice::reserve(TierId /*tier*/, int64_t size_bytes) {
   if (fails || size_bytes > kMostBytes) {
     return Error{ErrorCode::Device, fmt::format("cannot reserve {} bytes of memory", size_bytes)};
   }
-  void* base = std::aligned_alloc(kPageBytes, static_cast<size_t>(whole_pages(size_bytes)));
+  void* base =
+      std::aligned_alloc(kPageBytes, static_cast<size_t>(align_up(size_bytes, kPageBytes)));
   FITSTEP_CHECK(base != nullptr, "no memory for the test");
   auto* begin = static_cast<char*>(base);
-  std::fill_n(begin, whole_pages(size_bytes), kRubbish);
+  std::fill_n(begin, align_up(size_bytes, kPageBytes), kRubbish);
   reserved_.emplace(begin, size_bytes);
   return begin;
 }

@@ -76,5 +76,6 @@ class MockDevice final : public Device {
 };
 
 inline constexpr char kRubbish = '\x5a';
+inline constexpr int64_t kPageBytes = 4096;  // Of memory of the system.
 
 }  // namespace fitstep

@@ -8,7 +8,10 @@
 //         f0   f1   f2   b2   b1   b0
 #pragma once
 
+#include <cstdint>
 #include <string_view>
+
+#include "fitstep/base/id.h"
 
 namespace fitstep {
 
@@ -37,5 +40,8 @@ op 5 "b0" matmul
 form "default" time 1000000000000 reads 5.1 1.1 writes 6.1
 end calls 0 storages 7 ops 6
 )";
+
+inline constexpr StorageId kA0(int32_t{1});
+inline constexpr StorageId kA1(int32_t{2});
 
 }  // namespace fitstep

@@ -13,11 +13,10 @@
 #include "fitstep/program/program.h"
 #include "tests/programs/chain_program.h"
 #include "tests/support/all_plans.h"
+#include "tests/support/units.h"
 
 namespace fitstep {
 namespace {
-
-constexpr int64_t kSecond = kPicosecondsPerSecond;
 
 Machine two_tiers() {
   Machine machine = unit_machine();
@@ -26,13 +25,13 @@ Machine two_tiers() {
   return machine;
 }
 
-struct Tally {
+struct ChainTally {
   size_t compared = 0;
   size_t attained = 0;
 };
 
 // At every room of whole layers.
-void compare_offload(int32_t layers, int64_t unit_bytes, Tally& tally) {
+void compare_offload(int32_t layers, int64_t unit_bytes, ChainTally& tally) {
   const Machine machine = two_tiers();
   const Program program = chain_program({.layers = layers, .unit_bytes = unit_bytes});
   const Values values(program, make_order(program));
@@ -53,7 +52,7 @@ void compare_offload(int32_t layers, int64_t unit_bytes, Tally& tally) {
 
 // Ops of 1 s, copies of 1, 2 and 3 s.
 TEST(BoundOnChains, OffloadIsAttainedWhereCopiesNeverStarve) {
-  Tally tally;
+  ChainTally tally;
   for (int32_t layers = 2; layers <= 5; ++layers) {
     for (const int64_t unit_bytes : {1, 2, 3}) compare_offload(layers, unit_bytes, tally);
   }

@@ -39,14 +39,14 @@ Machine unit_machine_with(int64_t evict_bytes_per_s, int64_t prefetch_bytes_per_
   return machine;
 }
 
-struct Tally {
+struct BoundTally {
   size_t asked = 0;
   size_t unknown = 0;
   size_t above_compute = 0;  // Bounds that say more than every op once.
   size_t attained = 0;       // Of those.
 };
 
-void expect_worth_it(const Tally& tally) {
+void expect_worth_it(const BoundTally& tally) {
   std::cout << tally.asked << " questions, " << tally.unknown << " too large, "
             << tally.above_compute << " bounds above compute, " << tally.attained
             << " of them attained\n";
@@ -57,7 +57,7 @@ void expect_worth_it(const Tally& tally) {
 
 // Compares at every room from the floor to the peak.
 void expect_below_all_plans(const Program& program, const Machine& machine, int64_t unit_bytes,
-                            const Moves& moves, Tally& tally) {
+                            const Moves& moves, BoundTally& tally) {
   const Values values(program, make_order(program));
   const Needs needs(values, machine, moves.is_mobile);
   const Homes homes = make_homes(program, {});
@@ -85,7 +85,7 @@ void expect_below_all_plans(const Program& program, const Machine& machine, int6
 }
 
 TEST(BoundProperty, NoPlanIsFaster) {
-  Tally tally;
+  BoundTally tally;
   for (uint64_t seed = 1; seed <= program_count(400); ++seed) {
     const int64_t unit_bytes = seed % 3 == 0 ? 2 : 1;  // Twice the rate in one direction.
     Machine machine =
@@ -100,7 +100,7 @@ TEST(BoundProperty, NoPlanIsFaster) {
 }
 
 TEST(BoundProperty, NoPlanIsFasterWhereWeightsMayLeave) {
-  Tally tally;
+  BoundTally tally;
   for (uint64_t seed = 1; seed <= program_count(150); ++seed) {
     const Program program = tiny_program(seed, {.most_ops = 6});
     std::vector<char> is_mobile;

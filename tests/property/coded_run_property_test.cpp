@@ -29,7 +29,7 @@ namespace fitstep {
 namespace {
 
 // Storages have up to 64 units: several pieces of four blocks.
-Program small_program(uint64_t seed) {
+Program coded_case(uint64_t seed) {
   return random_program(seed, {.layers = 3, .unit_bytes = 1024, .with_random_ops = false});
 }
 
@@ -69,7 +69,7 @@ struct CodedStep {
 
 TEST(CodedRun, LeavesTheBytesOfThePlainProgramWithLessTraffic) {
   for (uint64_t seed = 0; seed < 5; ++seed) {
-    const Program program = small_program(seed);
+    const Program program = coded_case(seed);
     const std::vector<Contents> plain = plain_contents(program);
     const Plan plan = coded_plan(program, GapsTo::Both);
     Plan plain_plan = plan;
@@ -161,7 +161,7 @@ TEST(CodedRun, GoesOnOrStopsWhereTheNthCallOfACoderFails) {
     for (const CoderCall kind : kCoderCalls) {
       int64_t calls = 0;
       for (uint64_t seed = 0; seed < 3; ++seed) {
-        calls += sweep_coder(small_program(seed), coders, kind);
+        calls += sweep_coder(coded_case(seed), coders, kind);
       }
       EXPECT_GT(calls, 5);
     }
@@ -170,7 +170,7 @@ TEST(CodedRun, GoesOnOrStopsWhereTheNthCallOfACoderFails) {
 
 // For every call: without checksums what is damaged may go unnoticed, but does no other harm.
 void sweep_files(uint64_t seed, const FaultyFilesOptions& faults, bool has_checksums) {
-  const Program program = small_program(seed);
+  const Program program = coded_case(seed);
   const std::vector<Contents> plain = plain_contents(program);
   const Plan plan = coded_plan(program, GapsTo::Disk);
   CodedStep coded(program, plan, faults, has_checksums);
@@ -201,7 +201,7 @@ TEST(CodedRun, NoticesEveryCallThatFailsOrReturnsOtherBytes) {
 
 // The size below is one that the sample of the step before has foretold.
 void expect_found_out(Lane lane) {
-  const Program program = small_program(1);
+  const Program program = coded_case(1);
   const Plan plan = offload_gaps(program, lane == Lane::Evict ? GapsTo::Host : GapsTo::Disk);
   const auto device = std::make_shared<HostDevice>(DiskFileOptions{.folder = testing::TempDir()});
   const auto step = make_step(program, plan, device);

@@ -35,8 +35,6 @@ namespace fitstep {
 namespace {
 
 constexpr size_t kPlansPerMix = 50;
-constexpr size_t kMostActions = 12;  // Of a lane of a plan that is explored.
-constexpr int64_t kMostStates = 200'000;
 constexpr uint64_t kFewSeeds = 8;  // For what is reported anyway.
 
 uint64_t seeds_for_accepted() { return seeds(24, 1000); }
@@ -129,7 +127,7 @@ constexpr std::array<std::string_view, 9> kChief = {
     "address",           "wait",          "order", "tier", "version", "generator",
     "missing recompute", "early release", "cycle"};
 
-struct Truth {
+struct RealDamage {
   std::string damage;
   bool is_known = true;  // Else no damage was seen, which proves nothing.
 };
@@ -237,9 +235,9 @@ class Counts {
     return found;
   }
 
-  Truth truth(const Program& program, const Plan& plan, bool is_reported) {
+  RealDamage truth(const Program& program, const Plan& plan, bool is_reported) {
     if (is_small_ || !has_copies_) {
-      const Exploration found = explore(program, plan, arena_bytes_, kMostStates);
+      const Exploration found = explore(program, plan, arena_bytes_);
       return {found.damage, found.is_whole};
     }
     const std::string found =
@@ -258,7 +256,7 @@ class Counts {
   void count(const GoodPlan& good, const Corruption& corruption) {
     const std::vector<Fault> found = faults(good.program, corruption.plan, corruption.kind);
     const bool is_reported = !found.empty();
-    const Truth real = truth(good.program, corruption.plan, is_reported);
+    const RealDamage real = truth(good.program, corruption.plan, is_reported);
     const bool is_harmful = !real.damage.empty();
     EXPECT_TRUE(is_reported || !is_harmful) << corruption.kind << ", " << corruption.what << ", of "
                                             << good.name << ": " << real.damage;

@@ -94,7 +94,7 @@ TEST(CudaLanes, LeaveTheBytesOfThePlainProgramWithAFile) {
 }
 
 // Of what goes to the host, by turns in zero-value code; to the disk, in zstd too.
-Plan coded_plan(const Program& program, GapsTo to) {
+Plan gpu_coded_plan(const Program& program, GapsTo to) {
   Plan plan = offload_gaps(program, to);
   int count = 0;
   for (Residency& residency : plan.residencies) {
@@ -114,7 +114,7 @@ TEST(CudaLanes, LeaveTheBytesOfThePlainProgramInCodesInEveryOrderOfStreams) {
     const Program program = random_program(program_seed, {.layers = 3, .unit_bytes = 256});
     const std::vector<Contents> plain = plain_contents(program);
     for (const GapsTo to : {GapsTo::Host, GapsTo::Both}) {
-      const Plan plan = coded_plan(program, to);
+      const Plan plan = gpu_coded_plan(program, to);
       for (uint64_t seed = 0; seed < 12; ++seed) {
         const GpuStep gpu(program, plan, {.seed = seed});
         if (seed % 2 == 0) gpu.step->lanes()->sample_codes();
@@ -179,7 +179,7 @@ TEST(CudaLanes, SayThatTheNthCallFailed) {
   for (const auto& [to, is_coded] :
        {std::pair(GapsTo::Host, false), {GapsTo::Both, false}, {GapsTo::Host, true}}) {
     const Program program = random_program(1, {.layers = 3, .unit_bytes = 256});
-    const Plan plan = is_coded ? coded_plan(program, to) : offload_gaps(program, to);
+    const Plan plan = is_coded ? gpu_coded_plan(program, to) : offload_gaps(program, to);
     int32_t first = 0;
     int32_t last = 0;
     {
@@ -245,7 +245,7 @@ TEST(CudaLanes, AreNotOpenedForCodesThatAProcessorMakes) {
 
 TEST(CudaLanes, SayWhichAllocationForCodesFailedAndGiveTheOthersBack) {
   const Program program = random_program(0, {.layers = 3, .unit_bytes = 256});
-  const Plan plan = coded_plan(program, GapsTo::Host);
+  const Plan plan = gpu_coded_plan(program, GapsTo::Host);
   int failed = 0;
   for (int32_t n = 0; n < 8; ++n) {
     const auto calls =

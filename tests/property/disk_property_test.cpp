@@ -26,7 +26,7 @@ constexpr int64_t kRoomBytes = int64_t{1} << 20;  // Of an arena in which a plan
 
 // Links of several rates, alone and shared, with latency, and copies that slow ops down. A host of
 // 0 bytes is closed.
-Machine machine_for(uint64_t seed, int64_t host_bytes) {
+Machine machine_with_disk(uint64_t seed, int64_t host_bytes) {
   const int64_t bytes_per_s = int64_t{1} << (seed % 8);
   const Rate near{.alone_bytes_per_s = 3 * bytes_per_s,
                   .both_bytes_per_s = (seed % 3 == 0 ? 2 : 3) * bytes_per_s,
@@ -46,7 +46,7 @@ Machine machine_for(uint64_t seed, int64_t host_bytes) {
                     {.upper = kHostTier, .evict = far, .prefetch = far}}};
 }
 
-Program random_case(uint64_t seed) {
+Program disk_case(uint64_t seed) {
   return random_program(
       seed, {.layers = 2 + static_cast<int32_t>(seed % 10), .unit_bytes = seed % 2 == 0 ? 1 : 64});
 }
@@ -65,7 +65,7 @@ Limits limits_for(const Plan& plan, const Machine& machine) {
                              room_bytes(machine, kDiskTier)}};
 }
 
-struct Tally {
+struct DiskTally {
   size_t plans = 0;
   size_t to_disk = 0;
   size_t to_both = 0;
@@ -88,7 +88,7 @@ void expect_to_end(const Program& program, const Plan& plan, uint64_t seed) {
     for (Form& form : slow.ops[i].forms) form.time_ps = form.time_ps * halves / 2;
   }
   for (uint64_t other = 0; other < 3; ++other) {
-    const Timeline timeline = simulate(slow, plan, machine_for(seed + 3 * other + 1, 1));
+    const Timeline timeline = simulate(slow, plan, machine_with_disk(seed + 3 * other + 1, 1));
     size_t actions = 0;
     for (const std::vector<Action>& lane : plan.lanes) actions += lane.size();
     EXPECT_EQ(timeline.spans.size(), actions);
@@ -96,7 +96,7 @@ void expect_to_end(const Program& program, const Plan& plan, uint64_t seed) {
 }
 
 void expect_sound(const Program& program, const Machine& machine, const Frontier& frontier,
-                  uint64_t seed, Tally& tally) {
+                  uint64_t seed, DiskTally& tally) {
   ASSERT_FALSE(frontier.points.empty());
   for (const Point& point : frontier.points) {
     expect_valid(program, point.plan, limits_for(point.plan, machine));
@@ -112,11 +112,11 @@ void expect_sound(const Program& program, const Machine& machine, const Frontier
 }
 
 TEST(DiskProperty, EveryPlanBesideASmallHostIsValidInAnyOrderAndNoFasterThanItsBound) {
-  Tally tally;
+  DiskTally tally;
   for (uint64_t seed = 1; seed <= 40; ++seed) {
     SCOPED_TRACE(seed);
-    const Program program = random_case(seed);
-    const Machine machine = machine_for(seed, small_host_bytes(program));
+    const Program program = disk_case(seed);
+    const Machine machine = machine_with_disk(seed, small_host_bytes(program));
     expect_sound(program, machine, make_frontier(program, machine, {.seed = seed, .effort = 2}),
                  seed, tally);
   }
@@ -127,11 +127,11 @@ TEST(DiskProperty, EveryPlanBesideASmallHostIsValidInAnyOrderAndNoFasterThanItsB
 }
 
 TEST(DiskProperty, EveryPlanWithADiskAloneIsValidInAnyOrderAndNoFasterThanItsBound) {
-  Tally tally;
+  DiskTally tally;
   for (uint64_t seed = 1; seed <= 40; ++seed) {
     SCOPED_TRACE(seed);
-    const Program program = random_case(seed);
-    const Machine machine = machine_for(seed, 0);
+    const Program program = disk_case(seed);
+    const Machine machine = machine_with_disk(seed, 0);
     expect_sound(program, machine, make_frontier(program, machine, {.seed = seed, .effort = 2}),
                  seed, tally);
   }
@@ -146,8 +146,8 @@ TEST(DiskProperty, EveryPlanWithADiskAloneIsValidInAnyOrderAndNoFasterThanItsBou
 TEST(DiskProperty, ALargeHostLeavesNothingToTheDisk) {
   for (uint64_t seed = 1; seed <= 4; ++seed) {
     SCOPED_TRACE(seed);
-    const Program program = random_case(seed);
-    Machine machine = machine_for(seed, 0);
+    const Program program = disk_case(seed);
+    Machine machine = machine_with_disk(seed, 0);
     machine.tiers[1].is_closed = false;
     const Frontier with_disk = make_frontier(program, machine, {.effort = 2});
     machine.tiers.pop_back();
@@ -161,19 +161,17 @@ TEST(DiskProperty, ALargeHostLeavesNothingToTheDisk) {
 }
 
 TEST(DiskProperty, SmallPlansDoNoDamageInAnyOrder) {
-  constexpr size_t kMostActions = 12;  // Of the compute lane.
-  constexpr int64_t kMostStates = 200'000;
   int64_t plans = 0;
   int64_t states = 0;
   for (uint64_t seed = 0; seed < 120; ++seed) {
     const Program program = random_program(seed, {.layers = 2, .most_bytes = 90});
     const int64_t host_bytes = seed % 2 == 0 ? 0 : 64;
-    const Machine machine = machine_for(seed % 4 + 2, host_bytes);
+    const Machine machine = machine_with_disk(seed % 4 + 2, host_bytes);
     for (const Point& point :
          make_frontier(program, machine, {.effort = 2, .policy = "offload"}).points) {
       const bool uses_disk = !point.plan.lane(Lane::DiskWrite).empty();
       if (!uses_disk || point.plan.lane(Lane::Compute).size() > kMostActions) continue;
-      const Exploration found = explore(program, point.plan, kRoomBytes, kMostStates);
+      const Exploration found = explore(program, point.plan, kRoomBytes);
       EXPECT_EQ(found.damage, "") << seed;
       EXPECT_TRUE(found.is_whole) << seed;
       ++plans;

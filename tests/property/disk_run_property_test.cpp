@@ -46,7 +46,7 @@ struct DiskStep {
 };
 
 // The storages of 64 units and more take several pieces.
-Program small_program(uint64_t seed) {
+Program disk_run_case(uint64_t seed) {
   return random_program(seed, {.layers = 3, .unit_bytes = 256, .with_random_ops = false});
 }
 
@@ -87,7 +87,7 @@ TEST(DiskRun, LeavesTheBytesOfThePlainProgramOnThreads) {
 
 // What the n-th of the calls that a step makes does to it, for every n.
 int64_t sweep(uint64_t seed, const FaultyFilesOptions& faults) {
-  const Program program = small_program(seed);
+  const Program program = disk_run_case(seed);
   const Plan plan = offload_gaps(program, GapsTo::Both);
   expect_uses_disk(program, plan);
   const std::vector<Contents> plain = plain_contents(program);
@@ -142,7 +142,7 @@ TEST(DiskRun, NoticesOtherBytesInTheNthCall) {
 }
 
 TEST(DiskRun, ADeviceWithoutAFolderRefusesThePlan) {
-  const Program program = small_program(0);
+  const Program program = disk_run_case(0);
   const Plan plan = offload_gaps(program, GapsTo::Disk);
   const auto made = HashStep::make(program, plan, std::make_shared<HostDevice>());
   ASSERT_FALSE(made.has_value());

@@ -25,7 +25,7 @@
 namespace fitstep {
 namespace {
 
-constexpr uint64_t kSeeds = 12;
+constexpr uint64_t kDoorSeeds = 12;
 
 Machine machine_for(uint64_t seed) {
   const Rate rate{.alone_bytes_per_s = 100, .both_bytes_per_s = 100};
@@ -67,7 +67,7 @@ void expect_same(const nlohmann::json& said, const BudgetAnswer& answer) {
 
 TEST(DoorsProperty, TheCommandAndCompileGiveTheSameAnswer) {
   int32_t refused = 0;
-  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+  for (uint64_t seed = 1; seed <= kDoorSeeds; ++seed) {
     SCOPED_TRACE(seed);
     const Program program = random_program(seed, {.layers = 5, .unit_bytes = 64});
     const Machine machine = machine_for(seed);

@@ -21,9 +21,6 @@
 namespace fitstep {
 namespace {
 
-constexpr int64_t kMostStates = 200'000;
-constexpr size_t kMostActions = 12;  // Of a lane.
-
 struct Small {
   uint64_t seed = 0;
   Program program;
@@ -89,8 +86,7 @@ TEST(Explore, FindsNoDamageInGoodPlansInAnyOrder) {
   for (Small& small : tight_plans(400)) all.push_back(std::move(small));
   for (const Small& small : all) {
     ASSERT_EQ(describe(faults(small.program, small.plan, limits_for(small.plan))), "");
-    const Exploration found =
-        explore(small.program, small.plan, room_bytes(small.plan), kMostStates);
+    const Exploration found = explore(small.program, small.plan, room_bytes(small.plan));
     EXPECT_EQ(found.damage, "") << small.seed;
     EXPECT_TRUE(found.is_whole) << small.seed;
     ++plans;

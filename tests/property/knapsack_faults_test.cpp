@@ -12,11 +12,10 @@
 #include "tests/programs/chain_program.h"
 #include "tests/programs/random_program.h"
 #include "tests/support/expect_plan.h"
+#include "tests/support/units.h"
 
 namespace fitstep {
 namespace {
-
-constexpr int64_t kUnitBytes = 64;
 
 // pytorch issue 197871: of three items of one unit, a knapsack of one unit was filled with two.
 // Here three values of one unit are saved for the last op, and beside them "m", which has to stay.

@@ -22,7 +22,7 @@ namespace fitstep {
 namespace {
 
 // Links of several speeds, with latency, a shared link, and copies that slow ops down.
-Machine machine_for(uint64_t seed) {
+Machine machine_with_host(uint64_t seed) {
   const int64_t bytes_per_s = int64_t{1} << (seed % 8);
   const Rate rate{.alone_bytes_per_s = 2 * bytes_per_s,
                   .both_bytes_per_s = (seed % 3 == 0 ? 1 : 2) * bytes_per_s,
@@ -36,7 +36,7 @@ Machine machine_for(uint64_t seed) {
                      .compute_slowdown = seed % 4 == 0 ? 1.25 : 1.0}}};
 }
 
-Program random_case(uint64_t seed) {
+Program offload_case(uint64_t seed) {
   return random_program(
       seed, {.layers = 2 + static_cast<int32_t>(seed % 12), .unit_bytes = seed % 2 == 0 ? 1 : 64});
 }
@@ -58,9 +58,9 @@ TEST(OffloadProperty, EveryPlanIsValidAndKeepsItsBytesInAnyOrderOfTheLanes) {
   size_t both = 0;
   for (uint64_t seed = 1; seed <= seeds(20, 40); ++seed) {
     SCOPED_TRACE(seed);
-    const Program program = random_case(seed);
+    const Program program = offload_case(seed);
     const Frontier frontier =
-        make_frontier(program, machine_for(seed), {.seed = seed, .effort = 2});
+        make_frontier(program, machine_with_host(seed), {.seed = seed, .effort = 2});
     ASSERT_FALSE(frontier.points.empty());
     for (const Point& point : frontier.points) {
       expect_valid(program, point.plan);
@@ -80,8 +80,8 @@ TEST(OffloadProperty, BothMovesTogetherAreNeverWorseThanOneAlone) {
   size_t better = 0;
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE(seed);
-    const Program program = random_case(seed);
-    const Machine machine = machine_for(seed);
+    const Program program = offload_case(seed);
+    const Machine machine = machine_with_host(seed);
     const Frontier both = make_frontier(program, machine, {.effort = 2});
     for (const char* policy : {"recompute", "offload"}) {
       const Frontier alone = make_frontier(program, machine, {.effort = 2, .policy = policy});
@@ -101,8 +101,8 @@ TEST(OffloadProperty, TheHostTierHoldsNoMoreThanItsCapacity) {
   size_t limited = 0;
   for (uint64_t seed = 1; seed <= 40; ++seed) {
     SCOPED_TRACE(seed);
-    const Program program = random_case(seed);
-    Machine machine = machine_for(seed);
+    const Program program = offload_case(seed);
+    Machine machine = machine_with_host(seed);
     int64_t most_bytes = 0;
     for (const Point& point : make_frontier(program, machine, {.policy = "offload"}).points) {
       most_bytes = std::max(most_bytes, host_bytes(point.plan));

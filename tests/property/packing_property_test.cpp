@@ -26,11 +26,10 @@
 #include "tests/programs/with_packs.h"
 #include "tests/support/expect_plan.h"
 #include "tests/support/plain_run.h"
+#include "tests/support/units.h"
 
 namespace fitstep {
 namespace {
-
-constexpr int64_t kUnitBytes = 64;
 
 Machine test_machine(bool can_offload) {
   Machine machine = unit_machine();

@@ -17,18 +17,18 @@
 namespace fitstep {
 namespace {
 
-constexpr uint64_t kSeeds = 150;
+constexpr uint64_t kPlannerSeeds = 150;
 
 Machine test_machine() { return {.name = "unit", .launch_ps = 3, .tiers = {{.name = "device"}}}; }
 
-Program random_case(uint64_t seed) {
+Program planner_case(uint64_t seed) {
   return random_program(
       seed, {.layers = 2 + static_cast<int32_t>(seed % 16), .unit_bytes = seed % 2 == 0 ? 1 : 64});
 }
 
 TEST(PlannerProperty, OrdersKeepAllVersionsRight) {
-  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    const Program program = random_case(seed);
+  for (uint64_t seed = 1; seed <= kPlannerSeeds; ++seed) {
+    const Program program = planner_case(seed);
     EXPECT_TRUE(is_valid_order(program, make_order(program))) << "seed " << seed;
   }
 }
@@ -43,9 +43,9 @@ void expect_valid_points(const Program& program, const Frontier& frontier) {
 
 TEST(PlannerProperty, EveryPointOfTheFrontierIsValidAndBeatenByNone) {
   size_t recomputing = 0;
-  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+  for (uint64_t seed = 1; seed <= kPlannerSeeds; ++seed) {
     SCOPED_TRACE(seed);
-    const Program program = random_case(seed);
+    const Program program = planner_case(seed);
     const Frontier frontier = make_frontier(program, test_machine(), {.seed = seed, .effort = 2});
     expect_valid_points(program, frontier);
     const auto is_beaten = [](const Point& a, const Point& b) {
@@ -55,13 +55,13 @@ TEST(PlannerProperty, EveryPointOfTheFrontierIsValidAndBeatenByNone) {
     ASSERT_FALSE(frontier.points.empty());
     recomputing += frontier.points.size() - 1;
   }
-  EXPECT_GT(recomputing, kSeeds);  // The programs are worth the test.
+  EXPECT_GT(recomputing, kPlannerSeeds);  // The programs are worth the test.
 }
 
 TEST(PlannerProperty, EqualInputsGiveEqualPlans) {
-  for (uint64_t seed = 1; seed <= kSeeds; seed += 7) {
+  for (uint64_t seed = 1; seed <= kPlannerSeeds; seed += 7) {
     SCOPED_TRACE(seed);
-    const Program program = random_case(seed);
+    const Program program = planner_case(seed);
     const PlanRequest request{.seed = 5, .effort = 2};
     const Frontier first = make_frontier(program, test_machine(), request);
     const Frontier again = make_frontier(program, test_machine(), request);

@@ -12,11 +12,10 @@
 #include "fitstep/program/program.h"
 #include "tests/programs/chain_program.h"
 #include "tests/support/expect_plan.h"
+#include "tests/support/units.h"
 
 namespace fitstep {
 namespace {
-
-constexpr int64_t kUnitBytes = 64;
 
 // Least number of forward runs to reverse a chain, by layers and by activations held besides the
 // first one: run ahead to an activation, hold it, reverse the layers after it with one less, then
@@ -55,7 +54,7 @@ constexpr int64_t kWorkingUnits = 5;
 void expect_binomial(int32_t layers, int64_t first_units, int64_t last_units) {
   const auto count = static_cast<size_t>(layers);
   const std::vector<std::vector<int64_t>> least = least_forwards(count);
-  const Machine machine{.name = "unit", .tiers = {{.name = "device"}}};
+  const Machine machine = lone_device();
   const Program program = chain_program({.layers = layers, .unit_bytes = kUnitBytes});
   const Frontier frontier = make_frontier(program, machine, {.policy = "recompute"});
   expect_valid(program, frontier);

@@ -21,15 +21,15 @@
 namespace fitstep {
 namespace {
 
-constexpr uint64_t kSeeds = 300;
+constexpr uint64_t kTextSeeds = 300;
 
-Program program_of(uint64_t seed) {
+Program text_case(uint64_t seed) {
   return random_program(seed, {.layers = static_cast<int32_t>(1 + seed % 9)});
 }
 
 TEST(TextProperty, ProgramsPrintedAndParsedAreEqual) {
-  for (uint64_t seed = 0; seed < kSeeds; ++seed) {
-    const Program program = program_of(seed);
+  for (uint64_t seed = 0; seed < kTextSeeds; ++seed) {
+    const Program program = text_case(seed);
     const Result<Program> parsed = parse_program(print_program(program));
     ASSERT_TRUE(parsed.has_value()) << "seed " << seed << ": " << parsed.error().message;
     EXPECT_EQ(*parsed, program) << "seed " << seed;
@@ -38,8 +38,8 @@ TEST(TextProperty, ProgramsPrintedAndParsedAreEqual) {
 }
 
 TEST(TextProperty, PlansPrintedAndParsedAreEqual) {
-  for (uint64_t seed = 0; seed < kSeeds; ++seed) {
-    const Plan plan = keep_all(program_of(seed));
+  for (uint64_t seed = 0; seed < kTextSeeds; ++seed) {
+    const Plan plan = keep_all(text_case(seed));
     const Result<Plan> parsed = parse_plan(print_plan(plan));
     ASSERT_TRUE(parsed.has_value()) << "seed " << seed << ": " << parsed.error().message;
     EXPECT_EQ(*parsed, plan) << "seed " << seed;
@@ -64,8 +64,8 @@ TEST(TextProperty, DamagedTextIsAnErrorOrAnotherProgram) {
   std::mt19937_64 random(1);
   int64_t refused = 0;
   int64_t accepted = 0;
-  for (uint64_t seed = 0; seed < kSeeds; ++seed) {
-    const std::string text = print_program(program_of(seed));
+  for (uint64_t seed = 0; seed < kTextSeeds; ++seed) {
+    const std::string text = print_program(text_case(seed));
     for (int i = 0; i < 40; ++i) {
       std::string damaged = text;
       const size_t place = random() % text.size();
@@ -85,8 +85,8 @@ TEST(TextProperty, DamagedTextIsAnErrorOrAnotherProgram) {
 
 TEST(TextProperty, DamagedPlansAreRefused) {
   std::mt19937_64 random(1);
-  for (uint64_t seed = 0; seed < kSeeds; ++seed) {
-    const Plan plan = keep_all(program_of(seed));
+  for (uint64_t seed = 0; seed < kTextSeeds; ++seed) {
+    const Plan plan = keep_all(text_case(seed));
     const std::string text = print_plan(plan);
     for (int i = 0; i < 10; ++i) {
       std::string damaged = text;
@@ -102,7 +102,7 @@ TEST(TextProperty, DamagedPlansAreRefused) {
 // Bytes at every tick by the definition, on programs without scratch: what is born and not yet
 // dead.
 TEST(LivenessProperty, IsTheSumOfWhatIsLive) {
-  for (uint64_t seed = 0; seed < kSeeds; ++seed) {
+  for (uint64_t seed = 0; seed < kTextSeeds; ++seed) {
     const Program program = random_program(seed, {.layers = 4, .with_scratch = false});
     const std::vector<Interval> lifetime = lifetimes(program);
     int64_t peak = 0;

@@ -19,18 +19,18 @@ namespace {
 constexpr const char* kPolicies[] = {"recompute", "offload", "auto"};
 
 // Every op has one form.
-Program small_program(uint64_t seed) {
+Program one_form_case(uint64_t seed) {
   Program program = tiny_program(seed, {.unit_bytes = kTruthUnitBytes});
   for (Op& op : program.ops) op.forms.resize(1);
   return program;
 }
 
 // Many ops have forms that trade time for scratch.
-Program small_program_with_forms(uint64_t seed) {
+Program many_forms_case(uint64_t seed) {
   return tiny_program(seed, {.unit_bytes = kTruthUnitBytes, .trades_scratch = true});
 }
 
-struct Tally {
+struct TruthTally {
   size_t asked = 0;    // Where the planner found a plan, so that there is one.
   size_t equal = 0;    // As fast as the fastest.
   size_t within = 0;   // At most 1.05 times as long.
@@ -39,7 +39,7 @@ struct Tally {
   size_t least_asked = 0;  // Programs for which there is a plan below the height with all kept.
   size_t least_equal = 0;  // The least budget of any plan is the planner's.
 
-  void add(const Tally& other) {
+  void add(const TruthTally& other) {
     asked += other.asked;
     equal += other.equal;
     within += other.within;
@@ -50,14 +50,14 @@ struct Tally {
   }
 };
 
-void print(const std::string& name, const Tally& tally) {
+void print(const std::string& name, const TruthTally& tally) {
   std::cout << name << ": " << tally.asked << " budgets, " << tally.equal << " equal, "
             << tally.within << " within 1.05, " << tally.unknown << " not decided, worst "
             << tally.worst << "; " << tally.least_asked << " least budgets, " << tally.least_equal
             << " equal\n";
 }
 
-void add_truth(const Truth& truth, Tally& tally) {
+void add_truth(const Truth& truth, TruthTally& tally) {
   ++tally.asked;
   if (!truth.is_known) {
     ++tally.unknown;
@@ -72,7 +72,7 @@ void add_truth(const Truth& truth, Tally& tally) {
 }
 
 // Prints a program for which the planner misses the truth somewhere.
-void compare(const Program& program, const std::string& policy, Tally& tally) {
+void compare(const Program& program, const std::string& policy, TruthTally& tally) {
   std::string misses;
   bool is_least = true;
   bool has_plan = false;
@@ -97,11 +97,11 @@ void compare(const Program& program, const std::string& policy, Tally& tally) {
 }
 
 // For each policy, and all together.
-Tally compare_all(Program (*make)(uint64_t seed)) {
+TruthTally compare_all(Program (*make)(uint64_t seed)) {
   const uint64_t programs = std::getenv("FITSTEP_LONG") == nullptr ? 400 : 10'000;
-  Tally sum;
+  TruthTally sum;
   for (const char* policy : kPolicies) {
-    Tally tally;
+    TruthTally tally;
     for (uint64_t seed = 1; seed <= programs; ++seed) compare(make(seed), policy, tally);
     print(policy, tally);
     sum.add(tally);
@@ -112,7 +112,7 @@ Tally compare_all(Program (*make)(uint64_t seed)) {
 
 // Programs as small as these are no training steps: the searches are for those, and here miss some.
 TEST(Truth, NineInTenPlansAreAsFastAsTheFastest) {
-  const Tally sum = compare_all(small_program);
+  const TruthTally sum = compare_all(one_form_case);
   EXPECT_GE(sum.asked, 900U);
   EXPECT_GE(sum.within * 1000, sum.asked * 890);
   EXPECT_GE(sum.least_equal * 1000, sum.least_asked * 850);
@@ -120,7 +120,7 @@ TEST(Truth, NineInTenPlansAreAsFastAsTheFastest) {
 }
 
 TEST(Truth, NineInTenPlansWithAlternativesAreAsFastAsTheFastest) {
-  const Tally sum = compare_all(small_program_with_forms);
+  const TruthTally sum = compare_all(many_forms_case);
   EXPECT_GE(sum.asked, 900U);
   EXPECT_GE(sum.within * 1000, sum.asked * 890);
   EXPECT_GE(sum.least_equal * 1000, sum.least_asked * 850);

@@ -14,11 +14,10 @@
 #include "tests/programs/chain_program.h"
 #include "tests/programs/random_program.h"
 #include "tests/support/expect_plan.h"
+#include "tests/support/units.h"
 
 namespace fitstep {
 namespace {
-
-Machine test_machine() { return {.name = "unit", .tiers = {{.name = "device"}}}; }
 
 void expect_good_plan(const Program& program, const Plan& plan, int64_t capacity_bytes) {
   expect_valid(program, plan, {.capacity_bytes = {capacity_bytes}});
@@ -39,7 +38,7 @@ void expect_clean_refusal(const Frontier& frontier, const Outcome& outcome,
 
 // Chooses for each capacity; checks what must hold of every outcome, and across them.
 void sweep(const Program& program) {
-  const Frontier frontier = make_frontier(program, test_machine(), {.effort = 4});
+  const Frontier frontier = make_frontier(program, lone_device(), {.effort = 4});
   ASSERT_FALSE(frontier.points.empty());
   const int64_t most_bytes = frontier.points.front().height_bytes;
   int64_t last_ps = std::numeric_limits<int64_t>::min();
@@ -76,12 +75,12 @@ TEST(BudgetSweep, OfRandomPrograms) {
 // The plan for a capacity is the same whether that capacity or a lower one was asked.
 TEST(BudgetSweep, TheAnswerDoesNotDependOnTheCapacityAsked) {
   const Program program = chain_program({.layers = 32});
-  const Frontier all = make_frontier(program, test_machine(), {});
+  const Frontier all = make_frontier(program, lone_device(), {});
   for (const int64_t units : {35, 30, 24, 18, 14}) {
     SCOPED_TRACE(units);
     const int64_t capacity_bytes = units * 64;
     const Outcome from_all = choose(all, capacity_bytes);
-    const Outcome direct = make_plan(program, test_machine(), {.capacity_bytes = capacity_bytes});
+    const Outcome direct = make_plan(program, lone_device(), {.capacity_bytes = capacity_bytes});
     ASSERT_TRUE(std::holds_alternative<Fits>(from_all));
     ASSERT_TRUE(std::holds_alternative<Fits>(direct));
     EXPECT_EQ(std::get<Fits>(from_all).plan.lanes[0], std::get<Fits>(direct).plan.lanes[0]);

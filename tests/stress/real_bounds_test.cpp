@@ -17,24 +17,25 @@
 #include "fitstep/program/program.h"
 #include "tests/programs/net_program.h"
 #include "tests/support/expect_plan.h"
+#include "tests/support/units.h"
 
 namespace fitstep {
 namespace {
 
-struct Goal {
+struct BoundGoal {
   double share = 0;      // Of the height with all kept.
   double most_mean = 0;  // Of plan time / bound, the geometric mean over nets.
 };
 
 // Recompute alone. At lower shares the present planner, not the bound, is what is far away.
 TEST(RealBounds, PlansAreNearTheirBounds) {
-  const Machine machine{.name = "unit", .tiers = {{.name = "device"}}};
+  const Machine machine = lone_device();
   std::vector<Frontier> frontiers;
   for (const Program& program : {gpt_program({.batch = 64}), resnet50_program({.batch = 256})}) {
     frontiers.push_back(make_frontier(program, machine, {}));
     expect_valid(program, frontiers.back());
   }
-  for (const Goal& goal : {Goal{0.7, 1.01}, Goal{0.5, 1.03}, Goal{0.3, 1.08}}) {
+  for (const BoundGoal& goal : {BoundGoal{0.7, 1.01}, BoundGoal{0.5, 1.03}, BoundGoal{0.3, 1.08}}) {
     double log_sum = 0;
     std::cout << goal.share << " of the height: time / bound";
     for (const Frontier& frontier : frontiers) {

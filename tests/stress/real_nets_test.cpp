@@ -11,19 +11,18 @@
 #include "fitstep/program/program.h"
 #include "tests/programs/net_program.h"
 #include "tests/support/expect_plan.h"
+#include "tests/support/units.h"
 
 namespace fitstep {
 namespace {
 
-Machine test_machine() { return {.name = "unit", .tiers = {{.name = "device"}}}; }
-
-struct Goal {
+struct NetGoal {
   double most_share = 0;     // Of the height with all kept.
   double most_slowdown = 0;  // Predicted time / time of every op once.
 };
 
-void expect_reached(const Program& program, const Goal& goal) {
-  const Frontier frontier = make_frontier(program, test_machine(), {});
+void expect_reached(const Program& program, const NetGoal& goal) {
+  const Frontier frontier = make_frontier(program, lone_device(), {});
   const auto all_bytes = static_cast<double>(frontier.points.front().height_bytes);
   const auto capacity_bytes = static_cast<int64_t>(all_bytes * goal.most_share);
   const Outcome outcome = choose(frontier, capacity_bytes);
@@ -51,7 +50,7 @@ TEST(RealNets, AResnetFallsToFortyFivePercent) {
 TEST(RealNets, FiveThousandOpsHaveAFrontierDownToTheFloor) {
   const Program program = gpt_program({.layers = 62});
   EXPECT_NEAR(static_cast<double>(program.ops.size()), 5000, 100);
-  const Frontier frontier = make_frontier(program, test_machine(), {});
+  const Frontier frontier = make_frontier(program, lone_device(), {});
   EXPECT_GT(frontier.points.size(), 20U);
   EXPECT_LT(static_cast<double>(frontier.points.back().height_bytes),
             1.1 * static_cast<double>(frontier.floor_bytes));

@@ -18,12 +18,8 @@
 #include "fitstep/program/program.h"
 #include "tests/support/plan_state.h"
 
-namespace fitstep {
+namespace fitstep::all_plans {
 namespace {
-
-using all_plans::Set;
-using all_plans::State;
-using all_plans::Variant;
 
 class Search {
  public:
@@ -363,9 +359,12 @@ class Search {
 };
 
 }  // namespace
+}  // namespace fitstep::all_plans
+
+namespace fitstep {
 
 LeastTime least_time(const Values& values, const Machine& machine, const AllPlans& question) {
-  return Search(values, machine, question).run();
+  return all_plans::Search(values, machine, question).run();
 }
 
 }  // namespace fitstep

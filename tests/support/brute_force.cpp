@@ -17,15 +17,8 @@
 #include "tests/support/all_plans.h"
 #include "tests/support/brute_runs.h"
 
-namespace fitstep {
+namespace fitstep::brute {
 namespace {
-
-using brute::has;
-using brute::kNone;
-using brute::Output;
-using brute::Run;
-using brute::Set;
-using brute::set_of;
 
 constexpr size_t kMostValues = 12;
 
@@ -247,7 +240,7 @@ class Search {
 
   int8_t copy_seconds(int8_t value, const Rate& rate) const {
     const int64_t size_bytes = runs_.units(value) * question_.unit_bytes;
-    return brute::whole_seconds(size_bytes * (kPicosecondsPerSecond / rate.alone_bytes_per_s));
+    return whole_seconds(size_bytes * (kPicosecondsPerSecond / rate.alone_bytes_per_s));
   }
 
   void start_evict(const State& state, int64_t seconds) {
@@ -345,7 +338,7 @@ class Search {
 
   const Machine& machine_;
   const BruteForce& question_;
-  const brute::Runs runs_;
+  const Runs runs_;
   int8_t op_count_;
   int8_t room_units_;
   int64_t below_seconds_;
@@ -357,9 +350,12 @@ class Search {
 };
 
 }  // namespace
+}  // namespace fitstep::brute
+
+namespace fitstep {
 
 LeastTime brute_force(const Values& values, const Machine& machine, const BruteForce& question) {
-  return Search(values, machine, question).run();
+  return brute::Search(values, machine, question).run();
 }
 
 }  // namespace fitstep

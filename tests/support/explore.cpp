@@ -12,9 +12,13 @@
 #include "tests/support/byte_machine.h"
 
 namespace fitstep {
+namespace {
 
-Exploration explore(const Program& program, const Plan& plan, int64_t arena_bytes,
-                    int64_t most_states) {
+constexpr int64_t kMostVisited = 200'000;
+
+}  // namespace
+
+Exploration explore(const Program& program, const Plan& plan, int64_t arena_bytes) {
   Exploration found;
   std::unordered_set<uint64_t> seen;
   std::vector<ByteMachine> open = {ByteMachine(program, plan, arena_bytes)};
@@ -32,7 +36,7 @@ Exploration explore(const Program& program, const Plan& plan, int64_t arena_byte
       if (seen.insert(next.state()).second) open.push_back(std::move(next));
     }
     if (!machine.damage().empty()) return {machine.damage(), found.states};
-    if (found.states == most_states) return {"", found.states, open.empty()};
+    if (found.states == kMostVisited) return {"", found.states, open.empty()};
   }
   return found;
 }

@@ -7,9 +7,10 @@
 //                      end e ---- begin f ---- ...
 //
 // A state is the position of each lane and the content of every byte; equal states are visited
-// once. Feasible for plans with a dozen actions per lane.
+// once.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -18,6 +19,8 @@
 
 namespace fitstep {
 
+inline constexpr size_t kMostActions = 12;  // Of a lane; plans with more have too many states.
+
 struct Exploration {
   std::string damage;    // In some order; empty if there is none.
   int64_t states = 0;    // Visited states.
@@ -25,7 +28,6 @@ struct Exploration {
 };
 
 // REQUIRES: validate(program) holds. The plan may be anything.
-Exploration explore(const Program& program, const Plan& plan, int64_t arena_bytes,
-                    int64_t most_states);
+Exploration explore(const Program& program, const Plan& plan, int64_t arena_bytes);
 
 }  // namespace fitstep

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "fitstep/base/bytes.h"
 #include "fitstep/base/check.h"
 #include "fitstep/base/interval.h"
 #include "fitstep/plan/plan.h"
@@ -16,10 +17,6 @@
 
 namespace fitstep {
 namespace {
-
-int64_t align_up(int64_t bytes) {
-  return (bytes + kAlignmentBytes - 1) / kAlignmentBytes * kAlignmentBytes;
-}
 
 bool has_address(const Residency& residency) {
   return residency.tier == kDeviceTier && residency.size_bytes > 0;
@@ -166,7 +163,7 @@ class Keeper {
     } else {
       residency.is_home = storage.is_persistent;
       residency.offset_bytes = next_bytes_;
-      next_bytes_ = align_up(next_bytes_ + storage.size_bytes);
+      next_bytes_ = align_up(next_bytes_ + storage.size_bytes, kAlignmentBytes);
     }
     residency_of_[id.index()] = ResidencyId(plan_.residencies.size());
     plan_.residencies.push_back(residency);
@@ -185,7 +182,7 @@ class Keeper {
       const bool is_scratch = request.output.is_none();
       action.run.request_offset_bytes.push_back(is_scratch ? scratch_bytes
                                                            : address(request.output));
-      if (is_scratch) scratch_bytes = align_up(scratch_bytes + request.size_bytes);
+      if (is_scratch) scratch_bytes = align_up(scratch_bytes + request.size_bytes, kAlignmentBytes);
     }
     for (size_t i = 0; i < last_.size(); ++i) {
       if (last_[i] != op.value()) continue;

@@ -7,19 +7,13 @@
 #include <string>
 #include <vector>
 
+#include "fitstep/base/bytes.h"
 #include "fitstep/base/interval.h"
 #include "fitstep/base/random.h"
 #include "fitstep/plan/layout.h"
 #include "fitstep/planner/layout.h"
 
 namespace fitstep {
-namespace {
-
-int64_t align_up(int64_t bytes, int64_t alignment_bytes) {
-  return (bytes + alignment_bytes - 1) / alignment_bytes * alignment_bytes;
-}
-
-}  // namespace
 
 std::vector<Block> random_blocks(Random& random, size_t count, Tick ticks, int64_t most_bytes) {
   std::vector<Block> blocks;

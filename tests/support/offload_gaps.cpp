@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "fitstep/base/bytes.h"
 #include "fitstep/base/id.h"
 #include "fitstep/plan/plan.h"
 #include "fitstep/program/program.h"
@@ -13,10 +14,6 @@
 
 namespace fitstep {
 namespace {
-
-int64_t align_up(int64_t bytes, int64_t alignment_bytes = kAlignmentBytes) {
-  return (bytes + alignment_bytes - 1) / alignment_bytes * alignment_bytes;
-}
 
 bool uses(const Action& action, ResidencyId id) {
   return std::ranges::count(action.run.reads, id) + std::ranges::count(action.run.writes, id) > 0;
@@ -55,7 +52,7 @@ std::vector<Gap> gaps_of(const Plan& plan) {
 
 Plan offload_gaps(const Program& program, GapsTo to) {
   Plan plan = keep_all(program);
-  int64_t device_bytes = align_up(plan.certificate.height_bytes);
+  int64_t device_bytes = align_up(plan.certificate.height_bytes, kAlignmentBytes);
   int64_t host_bytes = 0;
   int64_t disk_bytes = 0;
   bool is_to_disk = to == GapsTo::Disk;
@@ -69,7 +66,7 @@ Plan offload_gaps(const Program& program, GapsTo to) {
     below.offset_bytes = end_bytes;
     end_bytes = align_up(end_bytes + below.size_bytes, is_to_disk ? kDiskAlignmentBytes : 1);
     back.offset_bytes = device_bytes;
-    device_bytes = align_up(device_bytes + back.size_bytes);
+    device_bytes = align_up(device_bytes + back.size_bytes, kAlignmentBytes);
     const ResidencyId below_id(plan.residencies.size());
     const ResidencyId back_id(plan.residencies.size() + 1);
     plan.residencies.push_back(below);

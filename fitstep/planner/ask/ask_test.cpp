@@ -17,16 +17,15 @@
 #include "fitstep/program/program.h"
 #include "tests/programs/random_program.h"
 #include "tests/support/expect_plan.h"
+#include "tests/support/units.h"
 
 namespace fitstep {
 namespace {
 
 constexpr Rate kByte = {.alone_bytes_per_s = 1, .both_bytes_per_s = 1};
 
-Machine device() { return {.name = "unit", .tiers = {{.name = "device"}}}; }
-
 Machine with_host(int64_t host_bytes) {
-  Machine machine = device();
+  Machine machine = lone_device();
   machine.tiers.push_back(
       {.name = "host", .capacity_bytes = host_bytes, .is_closed = host_bytes == 0});
   machine.links = {{.upper = kDeviceTier, .evict = kByte, .prefetch = kByte}};
@@ -40,7 +39,9 @@ Machine with_disk(int64_t disk_bytes) {
   return machine;
 }
 
-Program program_of(uint64_t seed) { return random_program(seed, {.layers = 4, .unit_bytes = 64}); }
+Program small_program(uint64_t seed) {
+  return random_program(seed, {.layers = 4, .unit_bytes = 64});
+}
 
 BudgetQuestion question_about(const std::vector<Program>& programs, const Machine& machine) {
   BudgetQuestion question{.machine_for = [machine](int64_t) { return machine; },
@@ -102,7 +103,7 @@ void sweep(BudgetQuestion question, int64_t most_bytes) {
 }
 
 int64_t most_bytes(const std::vector<Program>& programs) {
-  BudgetQuestion question = question_about(programs, device());
+  BudgetQuestion question = question_about(programs, lone_device());
   question.may_grow = true;
   const BudgetAnswer answer = ask(question);
   return std::get<Fitting>(answer).budget_bytes * 2;
@@ -111,9 +112,9 @@ int64_t most_bytes(const std::vector<Program>& programs) {
 TEST(Ask, GivesPlansOrNamesABudgetThatWorks) {
   for (uint64_t seed = 1; seed <= 3; ++seed) {
     SCOPED_TRACE(seed);
-    const std::vector<Program> programs = {program_of(seed)};
+    const std::vector<Program> programs = {small_program(seed)};
     for (const Machine& machine :
-         {device(), with_host(1 << 20), with_host(256), with_disk(1 << 20)}) {
+         {lone_device(), with_host(1 << 20), with_host(256), with_disk(1 << 20)}) {
       sweep(question_about(programs, machine), most_bytes(programs));
     }
   }
@@ -121,8 +122,8 @@ TEST(Ask, GivesPlansOrNamesABudgetThatWorks) {
 
 TEST(Ask, DoesNotLookForTheLeastIfNotAsked) {
   for (uint64_t seed = 1; seed <= 4; ++seed) {
-    const std::vector<Program> programs = {program_of(seed)};
-    BudgetQuestion question = question_about(programs, device());
+    const std::vector<Program> programs = {small_program(seed)};
+    BudgetQuestion question = question_about(programs, lone_device());
     question.finds_least = false;
     question.request.takes_first_plan = seed % 2 == 0;
     question.budget_bytes = 1;
@@ -140,17 +141,17 @@ TEST(Ask, DoesNotLookForTheLeastIfNotAsked) {
 TEST(Ask, ProgramsHaveTheirHomesInCommon) {
   for (uint64_t seed = 1; seed <= 2; ++seed) {
     SCOPED_TRACE(seed);
-    std::vector<Program> programs = {program_of(seed), program_of(seed)};
+    std::vector<Program> programs = {small_program(seed), small_program(seed)};
     programs[1].ops.pop_back();  // Another branch of the same step.
-    for (const Machine& machine : {device(), with_host(1 << 20), with_disk(1 << 20)}) {
+    for (const Machine& machine : {lone_device(), with_host(1 << 20), with_disk(1 << 20)}) {
       sweep(question_about(programs, machine), most_bytes(programs));
     }
   }
 }
 
 TEST(Ask, AnyBudgetIsRightWhereNoneWasAskedFor) {
-  const std::vector<Program> programs = {program_of(3)};
-  BudgetQuestion question = question_about(programs, device());
+  const std::vector<Program> programs = {small_program(3)};
+  BudgetQuestion question = question_about(programs, lone_device());
   question.budget_bytes = 1;
   EXPECT_TRUE(std::holds_alternative<Refusal>(ask(question)));
   question.may_grow = true;
@@ -159,8 +160,8 @@ TEST(Ask, AnyBudgetIsRightWhereNoneWasAskedFor) {
 }
 
 TEST(Ask, AnOpenArenaKeepsItsHomesAndItsSize) {
-  const std::vector<Program> programs = {program_of(3)};
-  BudgetQuestion question = question_about(programs, device());
+  const std::vector<Program> programs = {small_program(3)};
+  BudgetQuestion question = question_about(programs, lone_device());
   question.budget_bytes = most_bytes(programs);
   const BudgetAnswer first = ask(question);
   const auto& opened = std::get<Fitting>(first);
@@ -176,8 +177,8 @@ TEST(Ask, AnOpenArenaKeepsItsHomesAndItsSize) {
 }
 
 TEST(Ask, NamesWhetherAutoFits) {
-  const std::vector<Program> programs = {program_of(5)};
-  BudgetQuestion question = question_about(programs, device());
+  const std::vector<Program> programs = {small_program(5)};
+  BudgetQuestion question = question_about(programs, lone_device());
   question.programs[0].policy = "none";
   question.budget_bytes = 1;
   BudgetAnswer answer = ask(question);
@@ -196,7 +197,7 @@ TEST(Ask, NamesWhetherAutoFits) {
 
 // Pieces of files grow with the budget, and with them the bytes outside the arena.
 TEST(Ask, BesideADiskTheLeastBudgetHasBeenTried) {
-  const std::vector<Program> programs = {program_of(7)};
+  const std::vector<Program> programs = {small_program(7)};
   BudgetQuestion question = question_about(programs, with_disk(1 << 20));
   question.machine_for = [](int64_t tensor_bytes) {
     Machine machine = with_disk(1 << 20);
@@ -208,8 +209,8 @@ TEST(Ask, BesideADiskTheLeastBudgetHasBeenTried) {
 
 // Plans of the command, and sessions that found their homes in another order.
 TEST(Ask, AGivenPlanOfOneProgramDecidesWhereHomesAre) {
-  for (const Machine& machine : {device(), with_host(1 << 20)}) {
-    const std::vector<Program> programs = {program_of(3)};
+  for (const Machine& machine : {lone_device(), with_host(1 << 20)}) {
+    const std::vector<Program> programs = {small_program(3)};
     BudgetQuestion question = question_about(programs, machine);
     question.budget_bytes = most_bytes(programs) / 2;
     const BudgetAnswer made = ask(question);
@@ -236,8 +237,8 @@ TEST(Ask, AGivenPlanOfOneProgramDecidesWhereHomesAre) {
 
 // A plan's file may contain any offsets. Then the plan is refused, and the arena does not grow.
 TEST(Ask, AGivenPlanWithImpossibleHomesHasThemElsewhere) {
-  const std::vector<Program> programs = {program_of(3)};
-  BudgetQuestion question = question_about(programs, device());
+  const std::vector<Program> programs = {small_program(3)};
+  BudgetQuestion question = question_about(programs, lone_device());
   question.budget_bytes = most_bytes(programs) / 2;
   const BudgetAnswer made = ask(question);
   const Plan& plan = std::get<Fitting>(made).plans[0];
@@ -260,8 +261,8 @@ TEST(Ask, AGivenPlanWithImpossibleHomesHasThemElsewhere) {
 }
 
 TEST(Ask, AFloorIsNoPlanThatWasFound) {
-  const std::vector<Program> programs = {program_of(3)};
-  BudgetQuestion question = question_about(programs, device());
+  const std::vector<Program> programs = {small_program(3)};
+  BudgetQuestion question = question_about(programs, lone_device());
   question.budget_bytes = 1;
   question.request.time_limit_s = 1;  // With a limit no least budget is searched.
   const BudgetAnswer answer = ask(question);
@@ -271,7 +272,7 @@ TEST(Ask, AFloorIsNoPlanThatWasFound) {
 
 // A storage without a name, and another storage with the name that the first one would get.
 TEST(Ask, StoragesWithoutNamesHaveHomes) {
-  std::vector<Program> programs = {program_of(3)};
+  std::vector<Program> programs = {small_program(3)};
   std::vector<size_t> homes;
   for (size_t i = 0; i < programs[0].storages.size(); ++i) {
     const Storage& storage = programs[0].storages[i];

@@ -10,14 +10,13 @@
 #include "fitstep/program/program.h"
 #include "tests/programs/random_program.h"
 #include "tests/support/expect_plan.h"
+#include "tests/support/units.h"
 
 namespace fitstep {
 namespace {
 
-Machine test_machine() { return {.name = "unit", .tiers = {{.name = "device"}}}; }
-
 TEST(FindLeast, NamesACapacityThatIsEnoughAndIsNeverMore) {
-  const Machine machine = test_machine();
+  const Machine machine = lone_device();
   int32_t lower_count = 0;
   for (uint64_t seed = 0; seed < 60; ++seed) {
     const Program program = random_program(seed, {.layers = 6});
@@ -47,10 +46,10 @@ TEST(FirstPlan, IsFoundOnlyWhereTheWholeSearchFindsAPlan) {
     for (int64_t i = 0; i < kSteps; i += 2) {
       PlanRequest request{
           .capacity_bytes = floor + floor * i / kSteps, .effort = 1, .takes_first_plan = true};
-      if (!std::holds_alternative<Fits>(make_plan(program, test_machine(), request))) continue;
+      if (!std::holds_alternative<Fits>(make_plan(program, lone_device(), request))) continue;
       ++found_count;
       request.takes_first_plan = false;
-      const Outcome whole = make_plan(program, test_machine(), request);
+      const Outcome whole = make_plan(program, lone_device(), request);
       EXPECT_TRUE(std::holds_alternative<Fits>(whole)) << "seed " << seed << " step " << i;
     }
   }
@@ -61,7 +60,7 @@ TEST(FindLeast, LeavesPoliciesAndTimeLimitsAlone) {
   const Program program = random_program(1, {.layers = 6});
   const GaveUp gave_up{.least_found_bytes = int64_t{1} << 40, .floor_bytes = 0, .culprits = {}};
   const auto least = [&](const PlanRequest& request) {
-    return find_least(program, test_machine(), request, gave_up).least_found_bytes;
+    return find_least(program, lone_device(), request, gave_up).least_found_bytes;
   };
   EXPECT_EQ(least({.policy = "none"}), gave_up.least_found_bytes);
   EXPECT_EQ(least({.time_limit_s = 1}), gave_up.least_found_bytes);

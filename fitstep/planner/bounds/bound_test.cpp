@@ -15,22 +15,20 @@
 #include "tests/programs/chain_program.h"
 #include "tests/programs/one_span.h"
 #include "tests/support/expect_plan.h"
+#include "tests/support/units.h"
 
 namespace fitstep {
 namespace {
 
-Machine test_machine() { return {.name = "unit", .tiers = {{.name = "device"}}}; }
-
 // 8 layers of 1 s: 18 ops. Keep-all peaks at 11 units while b8 runs. With 9 units two of the idle
 // activations have to be recomputed, 1 s each.
 TEST(TimeBound, ChargesTheCheapestBytesThatDoNotFit) {
-  constexpr int64_t kSecond = kPicosecondsPerSecond;
   const Program program = chain_program({.layers = 8});
   const Values values(program, given_order(program));
   const Homes homes = make_homes(program, {});
-  EXPECT_EQ(time_bound(values, test_machine(), homes, int64_t{11} * 64).ps, 18 * kSecond);
-  EXPECT_EQ(time_bound(values, test_machine(), homes, int64_t{9} * 64).ps, 20 * kSecond);
-  EXPECT_NE(time_bound(values, test_machine(), homes, int64_t{9} * 64).name.find("memory at tick"),
+  EXPECT_EQ(time_bound(values, lone_device(), homes, int64_t{11} * 64).ps, 18 * kSecond);
+  EXPECT_EQ(time_bound(values, lone_device(), homes, int64_t{9} * 64).ps, 20 * kSecond);
+  EXPECT_NE(time_bound(values, lone_device(), homes, int64_t{9} * 64).name.find("memory at tick"),
             std::string::npos);
 }
 
@@ -40,7 +38,7 @@ TEST(TimeBound, GrowsWhileTheCapacityFalls) {
   const Homes homes = make_homes(program, {});
   int64_t last_ps = 0;
   for (int64_t units = 23; units >= 4; --units) {
-    const int64_t ps = time_bound(values, test_machine(), homes, units * 64).ps;
+    const int64_t ps = time_bound(values, lone_device(), homes, units * 64).ps;
     EXPECT_GE(ps, last_ps);
     last_ps = ps;
   }
@@ -60,10 +58,9 @@ end calls 0 storages 2 ops 2
 )");
   const Values values(program, given_order(program));
   const Homes homes = make_homes(program, {});
-  constexpr int64_t kSecond = kPicosecondsPerSecond;
-  EXPECT_EQ(time_bound(values, test_machine(), homes, 10).ps, 2 * kSecond);
-  EXPECT_EQ(time_bound(values, test_machine(), homes, 9).ps, 4 * kSecond);
-  EXPECT_EQ(time_bound(values, test_machine(), homes, 9).name,
+  EXPECT_EQ(time_bound(values, lone_device(), homes, 10).ps, 2 * kSecond);
+  EXPECT_EQ(time_bound(values, lone_device(), homes, 9).ps, 4 * kSecond);
+  EXPECT_EQ(time_bound(values, lone_device(), homes, 9).name,
             "every op once (any order of ops, moves: recompute)");
 }
 
@@ -73,7 +70,6 @@ TEST(TimeBound, CountsCopiesOnBothSidesOfACut) {
   const Program program = program_of(kOneSpan);
   const Values values(program, given_order(program));
   const Homes homes = make_homes(program, {});
-  constexpr int64_t kSecond = kPicosecondsPerSecond;
   const Moves offload{.recompute = false, .offload = true};
   EXPECT_EQ(time_bound(values, unit_machine(), homes, 10, offload).ps, 3 * kSecond);
   // 1 s for a, 2 s of evict, 1 s for wide, 2 s of prefetch, 1 s for the end.
@@ -99,7 +95,6 @@ TEST(TimeBound, TakesTheCheaperOfCopyingAndRecomputing) {
 // `wide` takes 1 s with 4 bytes of scratch; then a has to go as above. Without scratch it is
 // slower.
 TEST(TimeBound, TakesTheCheaperFormOfTheOpAtACut) {
-  constexpr double kSecond = 1e12;
   const auto bound_ps = [](int64_t slow_ps) {
     const Program program = program_of(fmt::format(R"(fitstep program 1
 storage 0 "a" 4 temporary
@@ -146,9 +141,8 @@ end calls 0 storages 4 ops 4
   const auto bound_ps = [&](int64_t whole_ps) {
     const Program program = program_of(fmt::format(fmt::runtime(kTwoReaders), whole_ps));
     const Values values(program, given_order(program));
-    return time_bound(values, test_machine(), make_homes(program, {}), 100).ps;
+    return time_bound(values, lone_device(), make_homes(program, {}), 100).ps;
   };
-  constexpr int64_t kSecond = kPicosecondsPerSecond;
   EXPECT_EQ(bound_ps(3 * kSecond), 4 * kSecond);                        // y, the code, b, c.
   EXPECT_EQ(bound_ps(kSecond * 5 / 4), 3 * kSecond + kSecond * 3 / 4);  // Half of it, a quarter.
 }
@@ -206,7 +200,7 @@ TEST(TimeBound, NeedsALinkForOffload) {
   const Values values(program, given_order(program));
   const Homes homes = make_homes(program, {});
   const Moves both{.recompute = true, .offload = true};
-  EXPECT_EQ(time_bound(values, test_machine(), homes, 8, both).ps, kPicosecondsPerSecond * 7 / 2);
+  EXPECT_EQ(time_bound(values, lone_device(), homes, 8, both).ps, kPicosecondsPerSecond * 7 / 2);
 }
 
 // Chains in a row, one per micro-batch: the recompute times of all chains add up.
@@ -228,7 +222,7 @@ TEST(TimeBound, AddsUpOverMicroBatches) {
       program.storages.insert(program.storages.end(), one.storages.begin(), one.storages.end());
     }
     const Values values(program, given_order(program));
-    return time_bound(values, test_machine(), make_homes(program, {}), int64_t{9} * 64).ps;
+    return time_bound(values, lone_device(), make_homes(program, {}), int64_t{9} * 64).ps;
   };
   EXPECT_EQ(bound_of(1), 20 * kPicosecondsPerSecond);
   EXPECT_EQ(bound_of(3), 60 * kPicosecondsPerSecond);

@@ -10,11 +10,10 @@
 #include "fitstep/planner/values.h"
 #include "fitstep/program/program.h"
 #include "tests/support/expect_plan.h"
+#include "tests/support/units.h"
 
 namespace fitstep {
 namespace {
-
-constexpr double kSecond = 1e12;
 
 // A program in its given order, and the charge of a stretch of it.
 class ChainChargeTest : public ::testing::Test {
@@ -35,7 +34,7 @@ class ChainChargeTest : public ::testing::Test {
 
 // x is outside. m (2 s, 6 bytes) makes a, n (1 s) makes b (4 bytes) of a; then a is dead, b is idle
 // at the wide op and needed by the last.
-constexpr std::string_view kChain = R"(fitstep program 1
+constexpr std::string_view kIdleChain = R"(fitstep program 1
 storage 0 "x" 1 input start
 storage 1 "a" 6 temporary
 storage 2 "b" 4 temporary
@@ -53,7 +52,7 @@ end calls 0 storages 5 ops 4
 )";
 
 TEST_F(ChainChargeTest, DropsWhereRunsAreCheaperThanHolding) {
-  set_program(kChain);
+  set_program(kIdleChain);
   ChainCharge chain = charge({.begin = 0, .cut = 2, .end = 4});
   EXPECT_EQ(chain.needed_bytes(), 4);
   EXPECT_EQ(chain.fixed_bytes(), 0);
@@ -64,7 +63,7 @@ TEST_F(ChainChargeTest, DropsWhereRunsAreCheaperThanHolding) {
 }
 
 TEST_F(ChainChargeTest, HoldsUntilBothRunsTogetherAreCheaper) {
-  set_program(kChain);
+  set_program(kIdleChain);
   // Holding b costs 4 bytes, both runs 3 s: equal at 0.75 s per byte. Holding a instead of b takes
   // more bytes and a run, so it never pays.
   ChainCharge chain = charge({.begin = 0, .cut = 2, .end = 4});
@@ -99,14 +98,14 @@ end calls 0 storages 6 ops 5
 }
 
 TEST_F(ChainChargeTest, HasToHoldWhatNoOpCanRecompute) {
-  set_program(kChain);
+  set_program(kIdleChain);
   const ChainCharge chain = charge({.begin = 0, .cut = 2, .end = 4}, false);
   EXPECT_EQ(chain.fixed_bytes(), 4);
   EXPECT_TRUE(chain.likely_prices(4).empty());
 }
 
 TEST_F(ChainChargeTest, LeavesOutValuesOfOtherStretches) {
-  set_program(kChain);
+  set_program(kIdleChain);
   EXPECT_EQ(charge({.begin = 2, .cut = 2, .end = 4}).needed_bytes(), 0);  // Made before.
   EXPECT_EQ(charge({.begin = 0, .cut = 2, .end = 2}).needed_bytes(), 0);  // Needed after.
   // Values made before the stretch cost nothing: only n runs again.

@@ -25,11 +25,10 @@
 #include "fitstep/program/program.h"
 #include "tests/programs/one_span.h"
 #include "tests/support/expect_plan.h"
+#include "tests/support/units.h"
 
 namespace fitstep {
 namespace {
-
-constexpr double kSecond = 1e12;
 
 Away away_on_host(int64_t host_bytes = std::numeric_limits<int64_t>::max()) {
   const CopyCost cost{.evict_ps_per_byte = kSecond, .prefetch_ps_per_byte = kSecond};

@@ -21,11 +21,10 @@
 #include "fitstep/program/program.h"
 #include "tests/programs/pyramid.h"
 #include "tests/support/expect_plan.h"
+#include "tests/support/units.h"
 
 namespace fitstep {
 namespace {
-
-constexpr int64_t kSecond = kPicosecondsPerSecond;
 
 class NeedsTest : public ::testing::Test {
  protected:
@@ -157,7 +156,7 @@ TEST_F(NeedsTest, AddTheLaunchOfEveryRun) {
 
 //   tick     0 load   1 f    2 wide   3 u    4 end       steps follow each other
 //   w        -span--  read   -span--  write  -span--
-constexpr std::string_view kWeight = R"(fitstep program 1
+constexpr std::string_view kMobileWeight = R"(fitstep program 1
 storage 0 "w" 4 parameter persistent start
 storage 1 "a" 1 temporary
 storage 2 "b" 2 temporary
@@ -175,7 +174,7 @@ end calls 0 storages 3 ops 5
 )";
 
 TEST_F(NeedsTest, GiveAMobileStorageSpansAtBothEndsOfTheStep) {
-  set_program(kWeight);
+  set_program(kMobileWeight);
   const Needs needs = this->needs(std::vector<char>{1, 0, 0});
   ASSERT_EQ(needs.spans().size(), 4U);
   expect_span(needs.spans()[0], id(0, 0), 0, 1, 4);
@@ -191,7 +190,7 @@ TEST_F(NeedsTest, GiveAMobileStorageSpansAtBothEndsOfTheStep) {
 }
 
 TEST_F(NeedsTest, CountAHomeThatStaysNowhere) {
-  set_program(kWeight);
+  set_program(kMobileWeight);
   const Needs needs = this->needs();
   ASSERT_EQ(needs.spans().size(), 1U);
   expect_span(needs.spans()[0], id(2, 1), 2, 3, 2);
@@ -200,7 +199,7 @@ TEST_F(NeedsTest, CountAHomeThatStaysNowhere) {
 
 // f reads w, which u overwrites in its home. A mobile w may have a copy from before.
 TEST_F(NeedsTest, EndRecomputeWhereAnInputIsOverwrittenInItsHome) {
-  set_program(kWeight);
+  set_program(kMobileWeight);
   EXPECT_EQ(needs().again(1).until, 3);
   EXPECT_EQ(needs(std::vector<char>{1, 0, 0}).again(1).until, kNever);
 }

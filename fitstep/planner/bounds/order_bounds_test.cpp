@@ -18,7 +18,7 @@ namespace {
 
 // `late` takes 3 s and is read last. If `late` is made first, 12 bytes are too few for all three
 // values, so one of them must be recomputed. If `late` is made after `b`, none must.
-const char* const kBranches = R"(fitstep program 1
+const char* const kLateTakesLonger = R"(fitstep program 1
 storage 0 "x" 4 input start
 storage 1 "late" 4 temporary
 storage 2 "a" 8 temporary
@@ -36,7 +36,7 @@ end calls 0 storages 5 ops 4
 )";
 
 TEST(OrderBounds, AreTheLeastOfAllOrders) {
-  const Program program = program_of(kBranches);
+  const Program program = program_of(kLateTakesLonger);
   const Machine machine = unit_machine();
   const Homes homes = make_homes(program, {});
   const std::vector<OpId> given = {OpId(0), OpId(1), OpId(2), OpId(3)};

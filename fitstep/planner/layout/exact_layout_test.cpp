@@ -20,7 +20,7 @@ namespace fitstep {
 namespace {
 
 using Answer = ExactLayout::Answer;
-constexpr int64_t kPlenty = 1'000'000;
+constexpr int64_t kPlentyOfTries = 1'000'000;
 
 Part part_of(const std::vector<Block>& blocks) {
   const Sections sections = cut_into_sections(blocks);
@@ -86,8 +86,8 @@ TEST(ExactLayout, ProvesThatAPeakCannotBeReached) {
   EXPECT_EQ(fullest_bytes_of(part), 4);
   EXPECT_EQ(lowest_height(blocks, {.alignment_bytes = 1}), 5);
   ExactLayout exact(part, 1);
-  EXPECT_EQ(exact.run(4, kPlenty, Deadline()), Answer::Impossible);
-  ASSERT_EQ(exact.run(5, kPlenty, Deadline()), Answer::Found);
+  EXPECT_EQ(exact.run(4, kPlentyOfTries, Deadline()), Answer::Impossible);
+  ASSERT_EQ(exact.run(5, kPlentyOfTries, Deadline()), Answer::Found);
   EXPECT_EQ(fault_of(exact, part, blocks, 5), "");
 }
 
@@ -101,10 +101,11 @@ TEST(ExactLayout, AgreesWithEveryOrderOfFewBlocks) {
     const int64_t lowest = lowest_height(blocks, {.alignment_bytes = 1});
     const Part part = part_of(blocks);
     ExactLayout exact(part, 1);
-    ASSERT_EQ(exact.run(lowest, kPlenty, Deadline()), Answer::Found) << "case " << i;
+    ASSERT_EQ(exact.run(lowest, kPlentyOfTries, Deadline()), Answer::Found) << "case " << i;
     ASSERT_EQ(fault_of(exact, part, blocks, lowest), "") << "case " << i;
     if (lowest == blocks[0].size_bytes + blocks[1].size_bytes) continue;  // Only the fixed ones.
-    ASSERT_EQ(exact.run(lowest - 1, kPlenty, Deadline()), Answer::Impossible) << "case " << i;
+    ASSERT_EQ(exact.run(lowest - 1, kPlentyOfTries, Deadline()), Answer::Impossible)
+        << "case " << i;
   }
 }
 
@@ -115,9 +116,9 @@ TEST(ExactLayout, PutsACutRectangleTogether) {
     const std::vector<Block> blocks = cut_rectangle(random, count, 10'000, 10'000);
     const Part part = part_of(blocks);
     ExactLayout exact(part, 1);
-    ASSERT_EQ(exact.run(10'000, kPlenty, Deadline()), Answer::Found) << count;
+    ASSERT_EQ(exact.run(10'000, kPlentyOfTries, Deadline()), Answer::Found) << count;
     EXPECT_EQ(fault_of(exact, part, blocks, 10'000), "");
-    EXPECT_EQ(exact.run(9'999, kPlenty, Deadline()), Answer::Impossible);
+    EXPECT_EQ(exact.run(9'999, kPlentyOfTries, Deadline()), Answer::Impossible);
   }
 }
 
@@ -132,8 +133,8 @@ TEST(ExactLayout, StandsOnTheGround) {
                             {.block = 1, .begin = 1, .end = 2, .size_bytes = 5}},
                   .ground_bytes = {3, 0}};
   ExactLayout exact(part, 1);
-  EXPECT_EQ(exact.run(8, kPlenty, Deadline()), Answer::Impossible);
-  ASSERT_EQ(exact.run(9, kPlenty, Deadline()), Answer::Found);
+  EXPECT_EQ(exact.run(8, kPlentyOfTries, Deadline()), Answer::Impossible);
+  ASSERT_EQ(exact.run(9, kPlentyOfTries, Deadline()), Answer::Found);
   EXPECT_EQ(exact.offset_bytes(), (std::vector<int64_t>{5, 0}));
 }
 
@@ -143,8 +144,8 @@ TEST(ExactLayout, LeavesPaddingOnTop) {
                             {.block = 1, .begin = 0, .end = 1, .size_bytes = 8}},
                   .ground_bytes = {0}};
   ExactLayout exact(part, 1);
-  EXPECT_EQ(exact.run(12, kPlenty, Deadline()), Answer::Impossible);
-  ASSERT_EQ(exact.run(13, kPlenty, Deadline()), Answer::Found);
+  EXPECT_EQ(exact.run(12, kPlentyOfTries, Deadline()), Answer::Impossible);
+  ASSERT_EQ(exact.run(13, kPlentyOfTries, Deadline()), Answer::Found);
   EXPECT_EQ(exact.offset_bytes(), (std::vector<int64_t>{8, 0}));
 }
 
@@ -155,7 +156,7 @@ TEST(ExactLayout, GivesUpWhenItsNodesAreSpent) {
   EXPECT_EQ(exact.run(10'000, 10, Deadline()), Answer::GaveUp);
   EXPECT_LE(exact.node_count(), 11);
   EXPECT_EQ(exact.run(10'000, 0, Deadline()), Answer::GaveUp);
-  EXPECT_EQ(exact.run(10'000, kPlenty, Deadline()), Answer::Found);  // It goes on.
+  EXPECT_EQ(exact.run(10'000, kPlentyOfTries, Deadline()), Answer::Found);  // It goes on.
 }
 
 }  // namespace

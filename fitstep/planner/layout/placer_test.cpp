@@ -201,13 +201,13 @@ TEST(PlaceBlocks, StopWhenTheTimeIsUp) {
 }
 
 // Published instances: lines "id,lower,upper,size", lifetimes half-open.
-struct Instance {
+struct PublishedLayout {
   std::string file;
   int64_t peak_bytes = 0;  // Published.
   int64_t most_bytes = 0;  // Height allowed.
 };
 
-class PublishedLayouts : public testing::TestWithParam<Instance> {};
+class PublishedLayouts : public testing::TestWithParam<PublishedLayout> {};
 
 TEST_P(PublishedLayouts, ReachWhatIsKnownToBePossible) {
 #ifndef FITSTEP_SHARED_DATA
@@ -239,14 +239,14 @@ TEST_P(PublishedLayouts, ReachWhatIsKnownToBePossible) {
 #endif
 }
 
-INSTANTIATE_TEST_SUITE_P(Files, PublishedLayouts,
-                         testing::Values(Instance{"minimalloc/input.12.csv", 12, 12},
-                                         Instance{"minimalloc/A.1048576.csv", 1048576, 1048576},
-                                         Instance{"minimalloc/C.1048576.csv", 1039360, 1039360},
-                                         Instance{"minimalloc/F.1048576.csv", 1048576, 1048576},
-                                         Instance{"minimalloc/J.1048576.csv", 989184, 1048576},
-                                         Instance{"idealloc/somas_resnet50.csv", 1515472556,
-                                                  1515472556}));
+INSTANTIATE_TEST_SUITE_P(
+    Files, PublishedLayouts,
+    testing::Values(PublishedLayout{"minimalloc/input.12.csv", 12, 12},
+                    PublishedLayout{"minimalloc/A.1048576.csv", 1048576, 1048576},
+                    PublishedLayout{"minimalloc/C.1048576.csv", 1039360, 1039360},
+                    PublishedLayout{"minimalloc/F.1048576.csv", 1048576, 1048576},
+                    PublishedLayout{"minimalloc/J.1048576.csv", 989184, 1048576},
+                    PublishedLayout{"idealloc/somas_resnet50.csv", 1515472556, 1515472556}));
 
 }  // namespace
 }  // namespace fitstep

@@ -10,21 +10,19 @@
 #include "fitstep/planner/offload/gaps.h"
 #include "fitstep/planner/offload/timing.h"
 #include "fitstep/planner/schedule.h"
+#include "tests/support/units.h"
 
 namespace fitstep {
 namespace {
 
-constexpr int64_t kUnit = 64;  // A copy of this many bytes takes 1 s.
-constexpr int64_t kSecond = kPicosecondsPerSecond;
-
 // w writes a, use reads it, n needs its room; b reads it again.
 //
 //   instance    0 w   1 use   2 r   3 n   4 o   5 b
-//   seconds      1      4      1     1     1     1      and 4 for each copy of a
+//   seconds      1      4      1     1     1     1      and 4 for each copy of a, which has 4 units
 class Early : public testing::Test {
  protected:
   Early() {
-    const Rate rate{.alone_bytes_per_s = kUnit, .both_bytes_per_s = kUnit};
+    const Rate rate{.alone_bytes_per_s = kUnitBytes, .both_bytes_per_s = kUnitBytes};
     for (Link& link : machine_.links) link.evict = link.prefetch = rate;
   }
 
@@ -38,17 +36,17 @@ class Early : public testing::Test {
 
   const std::vector<int64_t> duration_ps_ = {kSecond, 4 * kSecond, kSecond,
                                              kSecond, kSecond,     kSecond};
-  const std::vector<int64_t> load_bytes_ = {4 * kUnit, 4 * kUnit, 4 * kUnit,
-                                            8 * kUnit, 8 * kUnit, 4 * kUnit};
-  const std::vector<int64_t> boundary_bytes_ = {0,         4 * kUnit, 4 * kUnit,
-                                                4 * kUnit, 4 * kUnit, 4 * kUnit};
+  const std::vector<int64_t> load_bytes_ = {4 * kUnitBytes, 4 * kUnitBytes, 4 * kUnitBytes,
+                                            8 * kUnitBytes, 8 * kUnitBytes, 4 * kUnitBytes};
+  const std::vector<int64_t> boundary_bytes_ = {
+      0, 4 * kUnitBytes, 4 * kUnitBytes, 4 * kUnitBytes, 4 * kUnitBytes, 4 * kUnitBytes};
   const TimingTask task_{.duration_ps = duration_ps_,
                          .load_bytes = load_bytes_,
                          .boundary_bytes = boundary_bytes_,
-                         .limit_bytes = 6 * kUnit};
+                         .limit_bytes = 6 * kUnitBytes};
   Machine machine_ = unit_machine();
   std::vector<Gap> gaps_ = {
-      {.stay = 0, .before = 1, .after = 5, .written = 0, .size_bytes = 4 * kUnit}};
+      {.stay = 0, .before = 1, .after = 5, .written = 0, .size_bytes = 4 * kUnitBytes}};
 };
 
 TEST_F(Early, RunsBesideTheUseAndAnOpThatWaitsGivesTheBytesFree) {
@@ -70,7 +68,8 @@ TEST_F(Early, IsNotWhatAUseStillWrites) {
 }
 
 TEST_F(Early, IsLeftAloneWhereNobodyWaits) {
-  machine_.links[0].evict.alone_bytes_per_s = machine_.links[0].evict.both_bytes_per_s = 4 * kUnit;
+  machine_.links[0].evict.alone_bytes_per_s = machine_.links[0].evict.both_bytes_per_s =
+      4 * kUnitBytes;
   TimedGaps found = timed();
   const int64_t before_ps = found.timing.total_ps;
   evict_early(task_, machine_, found);
@@ -83,18 +82,19 @@ TEST_F(Early, IsLeftAloneWhereNobodyWaits) {
 TEST_F(Early, IsNotWhatHasYetToComeBackFromAnotherTier) {
   const std::vector<int64_t> duration_ps = {kSecond, 20 * kSecond, 4 * kSecond, 4 * kSecond,
                                             kSecond, kSecond,      kSecond,     kSecond};
-  const std::vector<int64_t> load_bytes = {4 * kUnit, 4 * kUnit, 4 * kUnit, 4 * kUnit,
-                                           4 * kUnit, 8 * kUnit, 8 * kUnit, 4 * kUnit};
-  const std::vector<int64_t> boundary_bytes = {0,         4 * kUnit, 4 * kUnit, 4 * kUnit,
-                                               4 * kUnit, 4 * kUnit, 4 * kUnit, 4 * kUnit};
+  const std::vector<int64_t> load_bytes = {4 * kUnitBytes, 4 * kUnitBytes, 4 * kUnitBytes,
+                                           4 * kUnitBytes, 4 * kUnitBytes, 8 * kUnitBytes,
+                                           8 * kUnitBytes, 4 * kUnitBytes};
+  std::vector<int64_t> boundary_bytes(8, 4 * kUnitBytes);
+  boundary_bytes[0] = 0;
   TimingTask task{.duration_ps = duration_ps,
                   .load_bytes = load_bytes,
                   .boundary_bytes = boundary_bytes,
-                  .limit_bytes = 6 * kUnit};
+                  .limit_bytes = 6 * kUnitBytes};
   TimedGaps found;
   found.gaps = {
-      {.before = 0, .after = 2, .written = 0, .size_bytes = 4 * kUnit, .tier = kDiskTier},
-      {.before = 3, .after = 7, .written = 0, .size_bytes = 4 * kUnit, .tier = kHostTier}};
+      {.before = 0, .after = 2, .written = 0, .size_bytes = 4 * kUnitBytes, .tier = kDiskTier},
+      {.before = 3, .after = 7, .written = 0, .size_bytes = 4 * kUnitBytes, .tier = kHostTier}};
   task.gaps = found.gaps;
   found.timing = time_offload(task, machine_).value();
   const int64_t before_ps = found.timing.total_ps;

@@ -13,7 +13,7 @@
 namespace fitstep {
 namespace {
 
-constexpr int64_t kUnit = kDiskAlignmentBytes;  // Of each gap; a copy of a unit takes 1 s.
+constexpr int64_t kDiskUnitBytes = kDiskAlignmentBytes;  // Of each gap; a copy of a unit takes 1 s.
 
 // Ten instances of 1 s.
 //
@@ -23,7 +23,7 @@ constexpr int64_t kUnit = kDiskAlignmentBytes;  // Of each gap; a copy of a unit
 class Tiers : public testing::Test {
  protected:
   Tiers() {
-    const Rate rate{.alone_bytes_per_s = kUnit, .both_bytes_per_s = kUnit};
+    const Rate rate{.alone_bytes_per_s = kDiskUnitBytes, .both_bytes_per_s = kDiskUnitBytes};
     for (Link& link : machine_.links) link.evict = link.prefetch = rate;
     for (int64_t i = 0; i <= 10; ++i) start_ps_.push_back(i * kPicosecondsPerSecond);
   }
@@ -36,7 +36,8 @@ class Tiers : public testing::Test {
   }
 
   static Gap gap(int32_t stay, int32_t before, int32_t after) {
-    return {.stay = stay, .before = before, .after = after, .written = 0, .size_bytes = kUnit};
+    return {
+        .stay = stay, .before = before, .after = after, .written = 0, .size_bytes = kDiskUnitBytes};
   }
 
   std::vector<int64_t> start_ps_;
@@ -45,31 +46,31 @@ class Tiers : public testing::Test {
 };
 
 TEST_F(Tiers, AreTheHostWhereItHoldsEverything) {
-  EXPECT_EQ(tiers({.host_bytes = 3 * kUnit, .disk_bytes = 100 * kUnit}),
+  EXPECT_EQ(tiers({.host_bytes = 3 * kDiskUnitBytes, .disk_bytes = 100 * kDiskUnitBytes}),
             (std::vector<TierId>{kHostTier, kHostTier, kHostTier}));
 }
 
 // b and c can use the same bytes of the host one after another; a would leave no room for both.
 TEST_F(Tiers, AreTheDiskForLongGapsWhereTheHostIsSmall) {
-  EXPECT_EQ(tiers({.host_bytes = kUnit, .disk_bytes = 100 * kUnit}),
+  EXPECT_EQ(tiers({.host_bytes = kDiskUnitBytes, .disk_bytes = 100 * kDiskUnitBytes}),
             (std::vector<TierId>{kDiskTier, kHostTier, kHostTier}));
 }
 
 TEST_F(Tiers, AreTheDiskWhereThereIsNoHost) {
-  EXPECT_EQ(tiers({.disk_bytes = 2 * kUnit}),
+  EXPECT_EQ(tiers({.disk_bytes = 2 * kDiskUnitBytes}),
             (std::vector<TierId>{kDiskTier, kDiskTier, kDiskTier}));
 }
 
 TEST_F(Tiers, AreNoneWhereBothAreTooSmall) {
-  const RoomBelow room{.host_bytes = kUnit - 1, .disk_bytes = 2 * kUnit - 1};
+  const RoomBelow room{.host_bytes = kDiskUnitBytes - 1, .disk_bytes = 2 * kDiskUnitBytes - 1};
   EXPECT_FALSE(choose_tiers(room, machine_, start_ps_, TierRule::ShortestToHost, gaps_));
 }
 
 // The 5 units of a take 10 s to the disk and back, but its gap lasts 8 s; b takes 2 s of 2 s.
 TEST_F(Tiers, MayBeTheHostForWhatTheDiskCannotHide) {
   gaps_ = {gap(0, 0, 9), gap(1, 1, 4)};
-  gaps_[0].size_bytes = 5 * kUnit;
-  const RoomBelow room{.host_bytes = 5 * kUnit, .disk_bytes = 100 * kUnit};
+  gaps_[0].size_bytes = 5 * kDiskUnitBytes;
+  const RoomBelow room{.host_bytes = 5 * kDiskUnitBytes, .disk_bytes = 100 * kDiskUnitBytes};
   EXPECT_EQ(tiers(room), (std::vector<TierId>{kDiskTier, kHostTier}));
   EXPECT_EQ(tiers(room, TierRule::LeastSlackToHost), (std::vector<TierId>{kHostTier, kDiskTier}));
 }
@@ -78,13 +79,13 @@ TEST_F(Tiers, MayBeTheHostForWhatTheDiskCannotHide) {
 // between finds no room there.
 TEST_F(Tiers, KeepRoomForWhatIsStillRightBelow) {
   gaps_ = {gap(0, 0, 2), gap(0, 5, 7), gap(1, 2, 5)};
-  EXPECT_EQ(tiers({.host_bytes = kUnit, .disk_bytes = 100 * kUnit}),
+  EXPECT_EQ(tiers({.host_bytes = kDiskUnitBytes, .disk_bytes = 100 * kDiskUnitBytes}),
             (std::vector<TierId>{kHostTier, kHostTier, kDiskTier}));
 }
 
 TEST_F(Tiers, OfHomesBelowAreTheHost) {
   for (Gap& gap : gaps_) gap.has_home = true;
-  EXPECT_EQ(tiers({.host_bytes = 0, .disk_bytes = 100 * kUnit}),
+  EXPECT_EQ(tiers({.host_bytes = 0, .disk_bytes = 100 * kDiskUnitBytes}),
             (std::vector<TierId>{kHostTier, kHostTier, kHostTier}));
 }
 

@@ -17,14 +17,13 @@
 #include "fitstep/plan/plan.h"
 #include "fitstep/planner/offload/gaps.h"
 #include "fitstep/planner/schedule.h"
+#include "tests/support/units.h"
 
 namespace fitstep {
 namespace {
 
-constexpr int64_t kSecond = kPicosecondsPerSecond;
-
 // A task that owns what it is made of.
-struct Case {
+struct TimingCase {
   std::vector<Gap> gaps;
   std::vector<int64_t> load_bytes;      // By instance.
   std::vector<int64_t> boundary_bytes;  // In the pause before it.
@@ -49,7 +48,7 @@ struct Case {
 };
 
 // w 4, x 4, n 6 with a, b 4.
-Case one_gap(int64_t limit_bytes = 5) {
+TimingCase one_gap(int64_t limit_bytes = 5) {
   return {.gaps = {{.before = 0, .after = 3, .written = 0, .size_bytes = 4}},
           .load_bytes = {4, 4, 6, 4},
           .boundary_bytes = {0, 4, 4, 4},
@@ -96,7 +95,7 @@ TEST(TimeOffload, HasNoAnswerThatIsNotFasterThanTooSlow) {
 }
 
 TEST(TimeOffload, TakesTheTimeOfTheOpsWhereNothingLeaves) {
-  Case nothing = one_gap(6);
+  TimingCase nothing = one_gap(6);
   nothing.gaps.clear();
   EXPECT_EQ(nothing.seconds(), 4);
   nothing.limit_bytes = 5;
@@ -107,10 +106,10 @@ TEST(TimeOffload, TakesTheTimeOfTheOpsWhereNothingLeaves) {
 //   evict        |a|
 //   prefetch       |a|           or, from instance 3 on:     |a|
 TEST(TimeOffload, PrefetchesAsEarlyAsItMayAndAsItFits) {
-  Case early{.gaps = {{.before = 0, .after = 4, .written = 0, .size_bytes = 1}},
-             .load_bytes = {1, 1, 1, 1, 1},
-             .boundary_bytes = {0, 1, 1, 1, 1},
-             .limit_bytes = 2};
+  TimingCase early{.gaps = {{.before = 0, .after = 4, .written = 0, .size_bytes = 1}},
+                   .load_bytes = {1, 1, 1, 1, 1},
+                   .boundary_bytes = {0, 1, 1, 1, 1},
+                   .limit_bytes = 2};
   const std::optional<Timing> timing = early.timed();
   ASSERT_TRUE(timing.has_value());
   EXPECT_EQ(timing->total_ps, 5 * kSecond);
@@ -129,11 +128,11 @@ TEST(TimeOffload, PrefetchesAsEarlyAsItMayAndAsItFits) {
 //   evict        |a|                eviction had ended when x started
 //   prefetch       |a|
 TEST(TimeOffload, MakesACopyBackWaitForItsOwnCopyDown) {
-  const Case beside{.gaps = {{.before = 0, .after = 2, .written = 0, .size_bytes = 1}},
-                    .load_bytes = {1, 1, 1},
-                    .boundary_bytes = {0, 1, 1},
-                    .limit_bytes = 2,
-                    .seconds_of_x = 4};
+  const TimingCase beside{.gaps = {{.before = 0, .after = 2, .written = 0, .size_bytes = 1}},
+                          .load_bytes = {1, 1, 1},
+                          .boundary_bytes = {0, 1, 1},
+                          .limit_bytes = 2,
+                          .seconds_of_x = 4};
   const std::optional<Timing> timing = beside.timed();
   ASSERT_TRUE(timing.has_value());
   EXPECT_EQ(timing->total_ps, 6 * kSecond);
@@ -146,21 +145,21 @@ TEST(TimeOffload, MakesACopyBackWaitForItsOwnCopyDown) {
 //   compute    |o|   |u|o|          u at 2, o at 3
 //   evict                |= w =|    4 to 6, beside nothing
 TEST(TimeOffload, BringsAHomeAndTakesItBack) {
-  Case home{.gaps = {{.kind = Gap::Kind::First,
-                      .before = kNone,
-                      .after = 1,
-                      .written = kNone,
-                      .size_bytes = 2,
-                      .has_home = true},
-                     {.kind = Gap::Kind::Last,
-                      .before = 2,
-                      .after = 3,
-                      .written = 1,
-                      .size_bytes = 2,
-                      .has_home = true}},
-            .load_bytes = {0, 2, 2},
-            .boundary_bytes = {0, 0, 2},
-            .limit_bytes = 2};
+  TimingCase home{.gaps = {{.kind = Gap::Kind::First,
+                            .before = kNone,
+                            .after = 1,
+                            .written = kNone,
+                            .size_bytes = 2,
+                            .has_home = true},
+                           {.kind = Gap::Kind::Last,
+                            .before = 2,
+                            .after = 3,
+                            .written = 1,
+                            .size_bytes = 2,
+                            .has_home = true}},
+                  .load_bytes = {0, 2, 2},
+                  .boundary_bytes = {0, 0, 2},
+                  .limit_bytes = 2};
   EXPECT_EQ(home.seconds(), 2 + 1 + 1 + 2);
   // Unless u writes, the home is still valid.
   home.gaps[1].written = kNone;
@@ -174,11 +173,11 @@ TEST(TimeOffload, BringsAHomeAndTakesItBack) {
 //   evict        |=a=|         no copy
 //   prefetch             |=a=|    |=a=|             if r writes: 2 s more for a second copy down
 TEST(TimeOffload, CopiesDownAgainOnlyWhatWasWrittenSince) {
-  Case twice{.gaps = {{.before = 0, .after = 2, .written = 0, .size_bytes = 2},
-                      {.before = 2, .after = 4, .written = 0, .size_bytes = 2}},
-             .load_bytes = {2, 4, 2, 4, 2},
-             .boundary_bytes = {0, 2, 2, 2, 2},
-             .limit_bytes = 2};
+  TimingCase twice{.gaps = {{.before = 0, .after = 2, .written = 0, .size_bytes = 2},
+                            {.before = 2, .after = 4, .written = 0, .size_bytes = 2}},
+                   .load_bytes = {2, 4, 2, 4, 2},
+                   .boundary_bytes = {0, 2, 2, 2, 2},
+                   .limit_bytes = 2};
   EXPECT_EQ(twice.seconds(), 11);
   EXPECT_EQ(twice.timed()->lane(Lane::Evict).size(), 1U);
   EXPECT_EQ(twice.timed()->lane(Lane::Prefetch).size(), 2U);
@@ -191,10 +190,11 @@ TEST(TimeOffload, CopiesDownAgainOnlyWhatWasWrittenSince) {
 //   evict        |== a ==|                    beside `use`: 1 to 4
 //   prefetch                |== a ==|         6 to 9
 TEST(TimeOffload, MakesTheOpWaitThatFreesAnEarlyEviction) {
-  Case early{.gaps = {{.before = 2, .after = 4, .written = 0, .size_bytes = 3, .evict_beside = 1}},
-             .load_bytes = {3, 3, 3, 5, 3},
-             .boundary_bytes = {0, 3, 3, 3, 3},
-             .limit_bytes = 4};
+  TimingCase early{
+      .gaps = {{.before = 2, .after = 4, .written = 0, .size_bytes = 3, .evict_beside = 1}},
+      .load_bytes = {3, 3, 3, 5, 3},
+      .boundary_bytes = {0, 3, 3, 3, 3},
+      .limit_bytes = 4};
   EXPECT_EQ(early.seconds(), 4 + 1 + 1 + 3 + 1);
   const std::optional<Timing> timing = early.timed();
   EXPECT_EQ(timing->left_at[0], pause_before(3)) << "when r has ended";
@@ -206,7 +206,7 @@ TEST(TimeOffload, MakesTheOpWaitThatFreesAnEarlyEviction) {
 // a goes to the host and c to the disk, 2 bytes each. Both cross the device's link, and each gets
 // half of it: 4 s down and 4 s back.
 TEST(TimeOffload, GivesEachTierLanesOfItsOwn) {
-  const Case both{
+  const TimingCase both{
       .gaps =
           {{.stay = 0, .before = 0, .after = 2, .written = 0, .size_bytes = 2},
            {.stay = 1, .before = 0, .after = 2, .written = 0, .size_bytes = 2, .tier = kDiskTier}},

@@ -17,11 +17,10 @@
 #include "fitstep/program/program.h"
 #include "tests/programs/chain_program.h"
 #include "tests/support/expect_plan.h"
+#include "tests/support/units.h"
 
 namespace fitstep {
 namespace {
-
-constexpr int64_t kSecond = kPicosecondsPerSecond;
 
 void expect_good(const Program& program, const Machine& machine, const Plan& plan,
                  int64_t host_bottom_bytes = 0) {

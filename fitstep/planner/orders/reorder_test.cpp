@@ -31,18 +31,17 @@ form "default" time 1000000000000 pure reads 1.1 3.1 writes 4.1
 end calls 0 storages 5 ops 4
 )";
 
-std::vector<OpId> given_order() { return {OpId(0), OpId(1), OpId(2), OpId(3)}; }
-
 // In the given order `late` is live with `a` and `b`: 4 + 8 + 4. Made after `b` it is not.
 TEST(Reorder, MakesLateWhatIsReadLate) {
   const Program program = program_of(kBranches);
-  const std::vector<OpId> order = reorder(program, given_order(), 12);
+  const std::vector<OpId> order = reorder(program, given_order(program), 12);
   EXPECT_EQ(order, (std::vector<OpId>{OpId(1), OpId(2), OpId(0), OpId(3)}));
   EXPECT_TRUE(is_valid_order(program, order));
 }
 
 TEST(Reorder, LeavesAnOrderThatFits) {
-  EXPECT_EQ(reorder(program_of(kBranches), given_order(), 16), given_order());
+  const Program program = program_of(kBranches);
+  EXPECT_EQ(reorder(program, given_order(program), 16), given_order(program));
 }
 
 }  // namespace

@@ -16,13 +16,10 @@
 #include "fitstep/program/program.h"
 #include "tests/programs/with_packs.h"
 #include "tests/support/expect_plan.h"
+#include "tests/support/units.h"
 
 namespace fitstep {
 namespace {
-
-constexpr int64_t kUnit = 64;
-
-Machine test_machine() { return {.name = "unit", .tiers = {{.name = "device"}}}; }
 
 // In the given order only: with w and d before f the value would fit.
 Program fixed_program() {
@@ -42,33 +39,33 @@ std::vector<std::string> runs_of(const Program& program, const Plan& plan) {
 
 TEST(Packing, KeepsTheAlignmentOfTheProgram) {
   Program program = program_of(kPacked);
-  program.alignment_bytes = 8 * kUnit;
-  const Outcome outcome = make_plan(program, test_machine(), {.capacity_bytes = 80 * kUnit});
+  program.alignment_bytes = 8 * kUnitBytes;
+  const Outcome outcome = make_plan(program, lone_device(), {.capacity_bytes = 80 * kUnitBytes});
   const auto* fits = std::get_if<Fits>(&outcome);
   ASSERT_NE(fits, nullptr);
-  expect_valid(program, fits->plan, {.capacity_bytes = {80 * kUnit}});
+  expect_valid(program, fits->plan, {.capacity_bytes = {80 * kUnitBytes}});
 }
 
 TEST(Packing, HoldsTheCodeWhereTheValueDoesNotFit) {
   const Program program = fixed_program();
-  const Outcome outcome = make_plan(program, test_machine(), {.capacity_bytes = 5 * kUnit});
+  const Outcome outcome = make_plan(program, lone_device(), {.capacity_bytes = 5 * kUnitBytes});
   const auto* fits = std::get_if<Fits>(&outcome);
   ASSERT_NE(fits, nullptr);
   const Plan& plan = fits->plan;
-  expect_valid(program, plan, {.capacity_bytes = {5 * kUnit}});
+  expect_valid(program, plan, {.capacity_bytes = {5 * kUnitBytes}});
   EXPECT_EQ(runs_of(program, plan),
             (std::vector<std::string>{"f", "pack", "w", "d", "b"}));  // y goes before `big` comes.
   EXPECT_EQ(plan.lane(Lane::Compute).back().run.form, 1);
-  EXPECT_EQ(plan.certificate.peak_bytes, 5 * kUnit);
+  EXPECT_EQ(plan.certificate.peak_bytes, 5 * kUnitBytes);
   EXPECT_EQ(plan.certificate.moves, "recompute + packing");
 }
 
 TEST(Packing, RunsNothingThatNobodyReadsWhereAllFits) {
   const Program program = fixed_program();
-  const Outcome outcome = make_plan(program, test_machine(), {.capacity_bytes = 8 * kUnit});
+  const Outcome outcome = make_plan(program, lone_device(), {.capacity_bytes = 8 * kUnitBytes});
   const auto* fits = std::get_if<Fits>(&outcome);
   ASSERT_NE(fits, nullptr);
-  expect_valid(program, fits->plan, {.capacity_bytes = {8 * kUnit}});
+  expect_valid(program, fits->plan, {.capacity_bytes = {8 * kUnitBytes}});
   EXPECT_EQ(runs_of(program, fits->plan), (std::vector<std::string>{"f", "w", "d", "b"}));
   EXPECT_EQ(fits->plan.certificate.predicted_ps, 4 * kPicosecondsPerSecond);
 }
@@ -114,16 +111,16 @@ end calls 0 storages 11 ops 9
 // The bound once took codes for values that nothing can recompute, and was 159 s.
 TEST(Packing, HasABoundWithoutCodesForWhatNothingCanRecompute) {
   const Program program = program_of(kCodesAgain);
-  const Outcome outcome = make_plan(program, test_machine(), {.capacity_bytes = 13 * kUnit});
+  const Outcome outcome = make_plan(program, lone_device(), {.capacity_bytes = 13 * kUnitBytes});
   const auto* fits = std::get_if<Fits>(&outcome);
   ASSERT_NE(fits, nullptr);
-  expect_valid(program, outcome, 13 * kUnit);
+  expect_valid(program, outcome, 13 * kUnitBytes);
   const Certificate& certificate = fits->plan.certificate;
   EXPECT_LE(certificate.bound_ps, 108 * kPicosecondsPerSecond);  // Seven ops, z, f or pack again.
-  const Frontier frontier = make_frontier(program, test_machine(), {});
+  const Frontier frontier = make_frontier(program, lone_device(), {});
   expect_valid(program, frontier);
   for (const Point& point : frontier.points) {
-    const Outcome one = make_plan(program, test_machine(), {.capacity_bytes = point.height_bytes});
+    const Outcome one = make_plan(program, lone_device(), {.capacity_bytes = point.height_bytes});
     expect_valid(program, one, point.height_bytes);
     const auto* same = std::get_if<Fits>(&one);
     ASSERT_NE(same, nullptr) << point.height_bytes;
@@ -135,28 +132,29 @@ TEST(Packing, IsAMoveOfAutoAlone) {
   const Program program = fixed_program();
   for (const char* policy : {"none", "recompute", "recompute-sqrt"}) {
     const Outcome outcome =
-        make_plan(program, test_machine(), {.capacity_bytes = 5 * kUnit, .policy = policy});
+        make_plan(program, lone_device(), {.capacity_bytes = 5 * kUnitBytes, .policy = policy});
     const auto* gave_up = std::get_if<GaveUp>(&outcome);
     ASSERT_NE(gave_up, nullptr) << policy;
-    EXPECT_EQ(gave_up->least_found_bytes, 8 * kUnit);
+    EXPECT_EQ(gave_up->least_found_bytes, 8 * kUnitBytes);
   }
 }
 
 // f makes 4 units, w makes 4, b needs only the code. The largest working set is of pack: 5.
 TEST(Packing, MakesTheFloorThatOfTheLeastForms) {
-  EXPECT_EQ(floor_bytes(fixed_program(), {}, nullptr), 4 * kUnit);
-  const Outcome outcome = make_plan(fixed_program(), test_machine(), {.capacity_bytes = 4 * kUnit});
+  EXPECT_EQ(floor_bytes(fixed_program(), {}, nullptr), 4 * kUnitBytes);
+  const Outcome outcome =
+      make_plan(fixed_program(), lone_device(), {.capacity_bytes = 4 * kUnitBytes});
   const auto* gave_up = std::get_if<GaveUp>(&outcome);
   ASSERT_NE(gave_up, nullptr);
-  EXPECT_EQ(gave_up->least_found_bytes, 5 * kUnit);
-  EXPECT_EQ(gave_up->floor_bytes, 4 * kUnit);
+  EXPECT_EQ(gave_up->least_found_bytes, 5 * kUnitBytes);
+  EXPECT_EQ(gave_up->floor_bytes, 4 * kUnitBytes);
 }
 
 TEST(Packing, HasBothPlansInOneFrontier) {
   const Program program = fixed_program();
-  const Frontier frontier = make_frontier(program, test_machine(), {});
+  const Frontier frontier = make_frontier(program, lone_device(), {});
   ASSERT_FALSE(frontier.points.empty());
-  EXPECT_EQ(frontier.points.back().height_bytes, 5 * kUnit);
+  EXPECT_EQ(frontier.points.back().height_bytes, 5 * kUnitBytes);
   expect_valid(program, frontier);
 }
 
@@ -181,9 +179,9 @@ TEST(Reduced, PutsAPackInFrontOfWhatOverwritesTheValue) {
   const std::vector<OpId> order = order_with_optional(program);
   EXPECT_EQ(order, (std::vector<OpId>{OpId(0), OpId(1)}));
   EXPECT_TRUE(is_valid_order(program, order));
-  const Outcome outcome = make_plan(program, test_machine(), {.capacity_bytes = 2 * kUnit});
+  const Outcome outcome = make_plan(program, lone_device(), {.capacity_bytes = 2 * kUnitBytes});
   EXPECT_TRUE(std::holds_alternative<Fits>(outcome));
-  expect_valid(program, outcome, 2 * kUnit);
+  expect_valid(program, outcome, 2 * kUnitBytes);
 }
 
 // The ops are f, pack, w, d and b, and only b has two forms: 0 reads y, 1 the code.

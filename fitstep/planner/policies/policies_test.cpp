@@ -23,9 +23,10 @@
 namespace fitstep {
 namespace {
 
-constexpr int64_t kPlenty = 1000;  // Units.
+constexpr int64_t kPlentyOfUnits = 1000;
 
-Outcome outcome_of(const Program& program, const std::string& policy, int64_t units = kPlenty) {
+Outcome outcome_of(const Program& program, const std::string& policy,
+                   int64_t units = kPlentyOfUnits) {
   const int64_t capacity_bytes = units * kLayerUnitBytes;
   Outcome outcome =
       make_plan(program, layer_machine(), {.capacity_bytes = capacity_bytes, .policy = policy});
@@ -33,7 +34,7 @@ Outcome outcome_of(const Program& program, const std::string& policy, int64_t un
   return outcome;
 }
 
-Plan plan_of(const Program& program, const std::string& policy, int64_t units = kPlenty) {
+Plan plan_of(const Program& program, const std::string& policy, int64_t units = kPlentyOfUnits) {
   const Outcome outcome = outcome_of(program, policy, units);
   EXPECT_TRUE(std::holds_alternative<Fits>(outcome)) << policy << " in " << units;
   return std::holds_alternative<Fits>(outcome) ? std::get<Fits>(outcome).plan : Plan{};
@@ -323,7 +324,7 @@ TEST(Policies, KeepEverythingWhereTheHostHasNoRoom) {
   const Program program = layer_program(std::vector<LayerOfTest>(10));
   for (const Policy& policy : published_policies()) {
     SCOPED_TRACE(policy.name);
-    const int64_t capacity_bytes = kPlenty * kLayerUnitBytes;
+    const int64_t capacity_bytes = kPlentyOfUnits * kLayerUnitBytes;
     const Outcome outcome =
         make_plan(program, machine, {.capacity_bytes = capacity_bytes, .policy = policy.name});
     ASSERT_TRUE(std::holds_alternative<Fits>(outcome));

@@ -18,14 +18,13 @@
 #include "fitstep/program/program.h"
 #include "tests/programs/chain_program.h"
 #include "tests/support/expect_plan.h"
+#include "tests/support/units.h"
 
 namespace fitstep {
 namespace {
 
-constexpr int64_t kUnit = 64;
-
-struct Case {
-  explicit Case(Program of)
+struct SelectorCase {
+  explicit SelectorCase(Program of)
       : program(std::move(of)),
         values(program, given_order(program)),
         live_bytes(kept_bytes(values)) {}
@@ -45,10 +44,10 @@ struct Measured {
   int32_t extra = 0;
 };
 
-Measured measure(const Case& of, const Selection& selection) {
+Measured measure(const SelectorCase& of, const Selection& selection) {
   const std::optional<Schedule> schedule = make_schedule(of.values, selection);
   if (!schedule) return {};
-  return {.units = make_space(of.values, *schedule).peak_bytes / kUnit,
+  return {.units = make_space(of.values, *schedule).peak_bytes / kUnitBytes,
           .extra = schedule->recompute_count};
 }
 
@@ -68,7 +67,7 @@ std::string dropped_names(const Values& values, const Selection& selection) {
 //                load  f1    f7    f8   loss  b8
 //   saved        1     2     8     9     9     8
 TEST(FindPhases, FindsTheTurnOfAChain) {
-  const Case chain(chain_program({.layers = 8}));
+  const SelectorCase chain(chain_program({.layers = 8}));
   const std::vector<Phase> phases = find_phases(chain.values);
   ASSERT_EQ(phases.size(), 1U);
   EXPECT_EQ(phases[0].begin, 0);
@@ -84,23 +83,23 @@ TEST(FindPhases, FindsTheTurnOfAChain) {
 // gains nothing. Keeping every 8th value takes 18 units at most: a0, 7 kept ones, 8 of the segment
 // that runs backward, two gradients. In 8 segments at most 7 ops run once more.
 TEST(BySegments, KeepsEveryFewthCutOfAUniformChain) {
-  const Case chain(chain_program({.layers = 64}));
+  const SelectorCase chain(chain_program({.layers = 64}));
   const Selector selector(chain.values, chain.live_bytes);
   EXPECT_EQ(measure(chain, keep_all(chain.values)).units, 67);
   bool has_found = false;
   for (int64_t target = 18; target >= 14; --target) {
-    const Measured found = measure(chain, selector.by_segments(target * kUnit));
+    const Measured found = measure(chain, selector.by_segments(target * kUnitBytes));
     has_found = has_found || (found.units <= 1 + 7 + 8 + 2 && found.extra <= 8 * 7);
   }
   EXPECT_TRUE(has_found);
 }
 
 TEST(BySegments, TakesLessBytesForMoreTimeAsTheTargetFalls) {
-  const Case chain(chain_program({.layers = 40}));
+  const SelectorCase chain(chain_program({.layers = 40}));
   const Selector selector(chain.values, chain.live_bytes);
   int32_t last_extra = 0;
   for (const int64_t target : {43, 30, 20, 14, 11, 8}) {
-    const Measured found = measure(chain, selector.by_segments(target * kUnit));
+    const Measured found = measure(chain, selector.by_segments(target * kUnitBytes));
     EXPECT_LE(found.units, target + 4) << target;  // 4: bytes needed only while recomputing.
     EXPECT_GE(found.extra, last_extra) << target;
     last_extra = found.extra;
@@ -113,7 +112,7 @@ TEST(BySegments, TakesLessBytesForMoreTimeAsTheTargetFalls) {
 // the 7 others 7 values each; every dropped value is recomputed once. Most is live at b63: a0, the
 // 7 kept values a7 .. a55, a56 to a63 and two gradients.
 TEST(EverySqrtCut, MakesAboutEveryLayerAgainOnce) {
-  const Case chain(chain_program({.layers = 64}));
+  const SelectorCase chain(chain_program({.layers = 64}));
   const Selector selector(chain.values, chain.live_bytes);
   const Measured found = measure(chain, selector.every_sqrt_cut());
   EXPECT_EQ(found.units, 1 + 7 + 8 + 2);
@@ -125,7 +124,7 @@ TEST(EverySqrtCut, MakesAboutEveryLayerAgainOnce) {
 //
 //   m1 e1 m2 e2 m3 e3 loss | b3 b2 b1
 TEST(ByPrice, DropsCheapValuesAndKeepsExpensiveOnes) {
-  const Case net(program_of(R"(fitstep program 1
+  const SelectorCase net(program_of(R"(fitstep program 1
 storage 0 "x" 64 input start
 storage 1 "m1" 64 temporary
 storage 2 "e1" 64 temporary

@@ -18,11 +18,10 @@
 #include "fitstep/planner/values.h"
 #include "fitstep/program/program.h"
 #include "tests/support/expect_plan.h"
+#include "tests/support/units.h"
 
 namespace fitstep {
 namespace {
-
-constexpr int64_t kUnitBytes = 64;
 
 StorageId id(int32_t storage) { return StorageId(storage); }
 

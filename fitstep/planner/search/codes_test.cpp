@@ -25,11 +25,11 @@
 namespace fitstep {
 namespace {
 
-constexpr int64_t kUnitBytes = int64_t{1} << 20;
+constexpr int64_t kMebibyte = int64_t{1} << 20;
 
 // Every second storage has half of its bytes in one code and a third in the other.
 Program half_sparse(uint64_t seed) {
-  Program program = random_program(seed, {.unit_bytes = kUnitBytes});
+  Program program = random_program(seed, {.unit_bytes = kMebibyte});
   for (size_t i = 0; i < program.storages.size(); i += 2) {
     Storage& storage = program.storages[i];
     storage.zero_value_bytes = storage.size_bytes / 2;
@@ -40,7 +40,7 @@ Program half_sparse(uint64_t seed) {
 
 // A copy of a unit to the disk takes a second; with a code it takes the given time.
 Machine machine_with(double zero_value_s, double zstd_s) {
-  const auto rate = [](double s) { return static_cast<int64_t>(kUnitBytes / s); };
+  const auto rate = [](double s) { return static_cast<int64_t>(kMebibyte / s); };
   const Rate quick{.alone_bytes_per_s = rate(0.1), .both_bytes_per_s = rate(0.1)};
   const Rate slow{.alone_bytes_per_s = rate(1), .both_bytes_per_s = rate(1)};
   Machine machine{.name = "slow disk"};
@@ -121,7 +121,7 @@ TEST(ChooseCodes, CodesLessWhereThatHoldsUpTheOpsBeside) {
 
 TEST(ChooseCodes, LeavesAPlanAsItIsWhereNobodyHasLookedOrTheMachineHasNoCodecs) {
   const Machine machine = machine_with(0.1, 0.1);
-  const Program unknown = random_program(1, {.unit_bytes = kUnitBytes});
+  const Program unknown = random_program(1, {.unit_bytes = kMebibyte});
   Plan plan = plan_for(unknown, machine);
   const Plan before = plan;
   choose_codes(unknown, machine, plan);

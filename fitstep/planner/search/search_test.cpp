@@ -11,11 +11,10 @@
 #include "fitstep/machine/machine.h"
 #include "fitstep/planner/candidates.h"
 #include "tests/programs/chain_task.h"
+#include "tests/support/units.h"
 
 namespace fitstep {
 namespace {
-
-constexpr int64_t kUnitBytes = 64;
 
 // Six layers. With everything kept b6 has a0 to a6 and two gradients: 7 + 2 = 9 units. The ops are
 // load, six f, the loss and six b: 1 + 6 + 1 + 6 = 14 s.

@@ -106,7 +106,7 @@ TEST(Floor, CountsHomesBelowWhereTheyAreUsed) {
   EXPECT_EQ(culprits[0].op, OpId(int32_t{6}));
 }
 
-Machine with_host(int64_t bytes_per_s) {
+Machine with_link_to_host(int64_t bytes_per_s) {
   Machine machine = {.name = "unit", .tiers = {{.name = "device"}, {.name = "host"}}};
   const Rate rate{.alone_bytes_per_s = bytes_per_s, .both_bytes_per_s = bytes_per_s};
   machine.links = {{.upper = kDeviceTier, .evict = rate, .prefetch = rate}};
@@ -117,10 +117,11 @@ Machine with_host(int64_t bytes_per_s) {
 TEST(MakePlan, SendsHomesBelowWhereTheyDoNotFit) {
   const Program program = chain_program({.layers = 8, .with_weights = true});
   const int64_t capacity_bytes = int64_t{9} * 64;
-  const Outcome alone =
-      make_plan(program, with_host(64), {.capacity_bytes = capacity_bytes, .policy = "recompute"});
+  const Outcome alone = make_plan(program, with_link_to_host(64),
+                                  {.capacity_bytes = capacity_bytes, .policy = "recompute"});
   EXPECT_FALSE(std::holds_alternative<Fits>(alone));
-  const Outcome outcome = make_plan(program, with_host(64), {.capacity_bytes = capacity_bytes});
+  const Outcome outcome =
+      make_plan(program, with_link_to_host(64), {.capacity_bytes = capacity_bytes});
   ASSERT_TRUE(std::holds_alternative<Fits>(outcome));
   const Plan& plan = std::get<Fits>(outcome).plan;
   expect_valid(program, plan);
@@ -135,7 +136,7 @@ TEST(MakePlan, CopiesHomesBelowNoMoreThanNeeded) {
   const PlanRequest request{
       .homes = {{.storage = all_homes(program).front(), .offset_bytes = 0, .tier = kHostTier}},
       .capacity_bytes = int64_t{64} * 64};
-  const Outcome outcome = make_plan(program, with_host(64), request);
+  const Outcome outcome = make_plan(program, with_link_to_host(64), request);
   ASSERT_TRUE(std::holds_alternative<Fits>(outcome));
   const Plan& plan = std::get<Fits>(outcome).plan;
   expect_valid(program, plan);

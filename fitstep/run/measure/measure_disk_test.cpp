@@ -10,16 +10,10 @@
 #include "fitstep/base/result.h"
 #include "fitstep/machine/machine.h"
 #include "tests/fakes/faulty_files.h"
+#include "tests/support/test_files.h"
 
 namespace fitstep {
 namespace {
-
-std::string empty_folder() {
-  const std::string folder = testing::TempDir() + "fitstep_measure_disk_test";
-  std::filesystem::remove_all(folder);
-  std::filesystem::create_directory(folder);
-  return folder;
-}
 
 DiskOptions small(const std::string& folder) {
   return {.file = {.folder = folder},
@@ -29,7 +23,7 @@ DiskOptions small(const std::string& folder) {
 }
 
 TEST(MeasureDisk, FindsRatesAndLeavesNothingBehind) {
-  const std::string folder = empty_folder();
+  const std::string folder = empty_folder("fitstep_measure_disk_test");
   const Result<DiskMeasure> measure = measure_disk(small(folder));
   ASSERT_TRUE(measure.has_value()) << measure.error().message;
   for (const Rate& rate : {measure->evict, measure->prefetch}) {
@@ -45,7 +39,7 @@ TEST(MeasureDisk, FindsRatesAndLeavesNothingBehind) {
 // Every call that the measurement makes, until there are no more.
 TEST(MeasureDisk, SaysWhichCallFailedForEveryN) {
   for (int64_t n = 0; n < 10'000; ++n) {
-    DiskOptions options = small(empty_folder());
+    DiskOptions options = small(empty_folder("fitstep_measure_disk_test"));
     options.file_bytes = options.block_bytes;
     options.slowdown_rounds = 0;  // Whose calls are as many as there is time for; see below.
     const auto calls = std::make_shared<FaultyFiles>(FaultyFilesOptions{.at = n});
@@ -63,7 +57,7 @@ TEST(MeasureDisk, SaysWhichCallFailedForEveryN) {
 }
 
 TEST(MeasureDisk, SaysThatACallFailedBesideWork) {
-  DiskOptions options = small(empty_folder());
+  DiskOptions options = small(empty_folder("fitstep_measure_disk_test"));
   options.slowdown_rounds = 0;
   const auto counted = std::make_shared<FaultyFiles>(FaultyFilesOptions{.at = -1});
   options.file.calls = counted;
@@ -81,17 +75,17 @@ TEST(MeasureDisk, SaysWhyItCannot) {
   ASSERT_FALSE(nowhere.has_value());
   EXPECT_NE(nowhere.error().message.find("/no/such/folder"), std::string::npos);
 
-  DiskOptions too_large = small(empty_folder());
+  DiskOptions too_large = small(empty_folder("fitstep_measure_disk_test"));
   too_large.file_bytes = int64_t{1} << 58;
   EXPECT_FALSE(measure_disk(too_large).has_value());
 
-  DiskOptions odd = small(empty_folder());
+  DiskOptions odd = small(empty_folder("fitstep_measure_disk_test"));
   odd.block_bytes = 1000;
   EXPECT_EQ(measure_disk(odd).error().code, ErrorCode::BadInput);
-  odd = small(empty_folder());
+  odd = small(empty_folder("fitstep_measure_disk_test"));
   odd.file.piece_bytes = 1000;
   EXPECT_EQ(measure_disk(odd).error().code, ErrorCode::BadInput);
-  odd = small(empty_folder());
+  odd = small(empty_folder("fitstep_measure_disk_test"));
   odd.rounds = 0;
   EXPECT_EQ(measure_disk(odd).error().code, ErrorCode::BadInput);
 }
