@@ -85,5 +85,6 @@ else()
     COMMAND ${CMAKE_COMMAND} -E copy $<TARGET_FILE:_core> ${modules_dir}/_core.new
     COMMAND ${CMAKE_COMMAND} -E rename ${modules_dir}/_core.new
       ${modules_dir}/$<TARGET_FILE_NAME:_core>
+    COMMENT "Putting the module into python/fitstep"
     DEPENDS _core)
 endif()
