@@ -36,9 +36,10 @@ def train_step(x, y):
 
 step = fitstep.compile(train_step, example=(x, y), budget="60%")
 loss = step(x, y)
-print(f"first step: loss {loss.item():.4f}", time.time())
+print(time.time())
+print(f"loss of the first step {loss.item():.4f}")
 print(step.check())
-print(f"fitstep {fitstep.__version__} with torch {torch.__version__}, from {fitstep.__file__}")
+print(f"fitstep {fitstep.__version__} with torch {torch.__version__}")
 """
 TOOLS = ("c++", "g++", "gcc", "clang++", "cc", "cmake", "ninja", "make", "nvcc")
 
@@ -70,12 +71,13 @@ def try_wheel(wheel: Path, folder: Path) -> int:
         stdout=subprocess.PIPE,
         check=False,
     )
-    print(done.stdout, end="")
+    ended, _, said = done.stdout.partition("\n")
+    print(said, end="")
     if done.returncode == 0:
-        first_step = float(done.stdout.splitlines()[0].split()[-1])
+        trained = float(ended)
         print(
             f"{wheel.name}: pip install {installed - start:.1f} s, from there to the first trained "
-            f"step {first_step - installed:.1f} s, together {first_step - start:.1f} s"
+            f"step {trained - installed:.1f} s, together {trained - start:.1f} s"
         )
     return done.returncode
 
