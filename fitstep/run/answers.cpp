@@ -114,7 +114,7 @@ Answer Answers::answer_in_op(int64_t size_bytes) {
     state_[index] = 1;
     while (next_ < expected_.size() && state_[next_] != 0) ++next_;
     ++counters_.planned;
-    return {.address = expected_[index].address};
+    return {.address = expected_[index].address, .is_argument = expected_[index].is_argument};
   }
   if (is_too_large(size_bytes)) {
     ++counters_.refused;

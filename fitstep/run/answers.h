@@ -32,6 +32,7 @@ struct Expected {
   bool is_any_thread = false;
   bool is_reusable = false;               // May answer again after its release.
   bool may_be_less = false;               // Or missing: a kernel may need less scratch.
+  bool is_argument = false;               // The op reads these bytes: they are never filled.
   std::vector<int32_t> after_release_of;  // Requests whose bytes it reuses.
 };
 
@@ -53,8 +54,9 @@ struct AllocatorCounters {
 };
 
 struct Answer {
-  char* address = nullptr;  // Null: use ordinary memory,
-  bool is_refused = false;  // or refuse.
+  char* address = nullptr;   // Null: use ordinary memory,
+  bool is_refused = false;   // or refuse.
+  bool is_argument = false;  // The op reads these bytes.
 };
 
 class Answers {
@@ -82,9 +84,12 @@ class Answers {
   }
   int64_t most_unforeseen_bytes() const { return most_unforeseen_bytes_; }
 
-  // From here on fills bytes that are handed out with `content`; none: leaves them as they are.
+  // From here on an allocator fills bytes that it hands out with `content`, unless they are an
+  // argument of the op; none: leaves them as they are.
   void set_content(std::optional<char> content) { content_ = content; }
-  std::optional<char> content() const { return content_; }
+  std::optional<char> content_for(const Answer& answer) const {
+    return answer.is_argument ? std::nullopt : content_;
+  }
 
   // Lends free addresses: until take_back() they serve unforeseen requests that fit.
   // REQUIRES: nothing uses [base, base + size) meanwhile.

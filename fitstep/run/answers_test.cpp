@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -28,6 +29,20 @@ class AnswersTest : public testing::Test {
 TEST_F(AnswersTest, BesideOpsAndLoansAllIsForOrdinaryMemory) {
   EXPECT_EQ(ask(64), nullptr);
   EXPECT_EQ(answers_.counters().violations, 0);
+}
+
+// A result may get the place of an argument, which the kernel has not read yet.
+TEST_F(AnswersTest, BytesOfAnArgumentAreNeverFilled) {
+  const std::vector<Expected> expected = {
+      {.size_bytes = 64, .address = at(0)},
+      {.size_bytes = 128, .address = at(64), .is_argument = true}};
+  answers_.set_content('x');
+  answers_.begin_op(expected);
+  EXPECT_EQ(answers_.content_for(answers_.answer(64)), 'x');
+  EXPECT_EQ(answers_.content_for(answers_.answer(128)), std::nullopt);
+  answers_.end_op();
+  answers_.set_content({});
+  EXPECT_EQ(answers_.content_for({}), std::nullopt);
 }
 
 //   request    1st 64 B    2nd 64 B    3rd 128 B       as the plan says, not as they would pack

@@ -30,8 +30,10 @@ class OfferedPlace {
     const bool is_in_room = bytes.data() >= room.data() && bytes.data() < room.data() + room.size();
     if (!is_in_room) FITSTEP_TRY_STATUS(device_.register_arena(bytes.data(), size_bytes));
     is_registered_ = !is_in_room;
-    expected_.push_back(
-        {.size_bytes = size_bytes, .address = bytes.data(), .after_release_of = {}});
+    expected_.push_back({.size_bytes = size_bytes,
+                         .address = bytes.data(),
+                         .is_argument = true,
+                         .after_release_of = {}});
     return Done{};
   }
 

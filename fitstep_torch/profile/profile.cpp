@@ -306,7 +306,8 @@ class Profile::Applying {
 
   std::string text_of(const Chains& chains) const {
     std::string text;
-    for (const TorchCall& call : chains.packed) text += fmt::format(" {}", signature_of(call, sizes_));
+    for (const TorchCall& call : chains.packed)
+      text += fmt::format(" {}", signature_of(call, sizes_));
     return text;
   }
 

@@ -84,9 +84,9 @@ class PlannedAllocator final : public c10::Allocator {
     if (size == 0) return wrap(nullptr);
     if (adopted == nullptr) return wrap(take_ordinary(size));
     const auto size_bytes = static_cast<int64_t>(size);
-    char* address = adopted->answer(size_bytes).address;
-    if (address == nullptr) address = take_ordinary(size);
-    if (adopted->content()) std::memset(address, *adopted->content(), size);
+    const Answer answer = adopted->answer(size_bytes);
+    char* const address = answer.address == nullptr ? take_ordinary(size) : answer.address;
+    if (const auto content = adopted->content_for(answer)) std::memset(address, *content, size);
     adopted->note_request(thread_number, address, size_bytes);
     return wrap(address);
   }
