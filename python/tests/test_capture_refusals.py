@@ -82,6 +82,40 @@ def test_anomaly_mode_is_named() -> None:
         assert "detect_anomaly" in refused(step, example)
 
 
+def test_autocast_around_a_step_is_refused_where_it_keeps_casts_of_old_weights() -> None:
+    _, step, example = trainer()
+    with torch.autocast("cpu", torch.bfloat16):
+        step(*example)
+        before = step(*example)
+        assert "in the step, around the forward pass" in refused(step, example)
+        with pytest.raises(CaptureError, match="cache_enabled=False"):
+            fitstep.fits(step, example, "90%")
+        after = step(*example)
+    with torch.autocast("cpu", torch.bfloat16):
+        fresh = step(*example)
+    assert torch.equal(before, after)  # Of the same casts, although the weights have changed.
+    assert not torch.equal(after, fresh)
+    with torch.autocast("cpu", torch.bfloat16, cache_enabled=False):
+        compiled = fitstep.compile(step, example=example, budget="300%")
+        compiled(*example)
+        compiled.check()
+        compiled.close()
+
+
+def test_calls_in_autocast_that_keeps_casts_have_plain_bits_and_are_not_checked_there() -> None:
+    losses = []
+    for is_compiled in (False, True):
+        _, step, example = trainer()
+        if is_compiled:
+            step = compiled = fitstep.compile(step, example=example, budget="300%")
+        with torch.autocast("cpu", torch.bfloat16):
+            losses.append([step(*example).item() for _ in range(4)])
+            if is_compiled:
+                with pytest.raises(CaptureError, match="autocast is on around the step"):
+                    compiled.check()
+    assert losses[0] == losses[1]
+
+
 def _nll_of_normal(z: torch.Tensor) -> torch.Tensor:
     return -torch.distributions.Normal(z, 1.0).log_prob(torch.zeros(4, 8)).mean()
 

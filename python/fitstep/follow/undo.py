@@ -114,10 +114,27 @@ _SETTINGS: tuple[tuple[Callable[[], Any], Callable[[Any], Any]], ...] = (
 )
 
 
+def _check_casts() -> None:
+    """Raises CaptureError in a region of autocast: what it has cast cannot be put back."""
+    is_on = any(torch.is_autocast_enabled(kind) for kind in ("cpu", "cuda"))
+    if is_on and torch.is_autocast_cache_enabled():
+        raise CaptureError(
+            "autocast is on around the step; until it ends, PyTorch keeps what it has cast, so "
+            "later steps would train with the first step's weights",
+            todo="write `with torch.autocast(...):` in the step, around the forward pass, or pass "
+            "cache_enabled=False to it",
+        )
+
+
 class Undo:
-    """Saves everything within reach when it is created; `put_back` restores it."""
+    """Saves everything within reach when it is created; `put_back` restores it.
+
+    Raises:
+        CaptureError: in a region of autocast that keeps what it casts.
+    """
 
     def __init__(self, reach: Reach, arguments: Iterable[torch.Tensor] = ()) -> None:
+        _check_casts()
         self._entries: list[tuple[Node, list[Entry]]] = []
         self._objects: list[tuple[object, type, dict[str, object] | None]] = []
         self._grads: list[tuple[torch.Tensor, Any]] = []
@@ -284,8 +301,6 @@ class Undo:
     def _put_caches(self) -> None:
         for cache in self._caches:
             cache.restore()
-        if torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda"):
-            torch.clear_autocast_cache()
 
 
 def _same_entries(a: list[Entry], b: list[Entry]) -> bool:
