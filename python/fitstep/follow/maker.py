@@ -42,6 +42,7 @@ class Preview:
     """What a preview found: its variants are in the order of the calls."""
 
     variants: list[Variant]
+    steady: list[int]  # Which of the variants make up the last call, the steady one, in order.
     recorded_calls: int
     grads_in_use: bool
     dropping: dict[int, torch.Tensor]  # By id: parameters whose gradients a call clears.
@@ -150,14 +151,18 @@ class Maker:
         binder = Binder(self.session, self.keeps_grads or of.was_cut)
         variants = binder.bind(recorded)
         kept: list[Variant] = []
+        last = max((one.call for one in recorded), default=0)
+        steady: list[int] = []
         for one, variant in zip(recorded, variants, strict=True):
-            if any(_is_same(variant, other) for other in kept):
-                continue
-            with under(variant.ambient):
-                lower(variant, one, self.session, self.cache)
-            kept.append(variant)
+            at = next((i for i, other in enumerate(kept) if _is_same(variant, other)), len(kept))
+            if at == len(kept):
+                with under(variant.ambient):
+                    lower(variant, one, self.session, self.cache)
+                kept.append(variant)
+            if one.call == last:
+                steady.append(at)
         in_use = binder.grads_in_use(recorded)
-        return Preview(kept, calls, in_use, of.dropping, of.between, of.stop)
+        return Preview(kept, steady, calls, in_use, of.dropping, of.between, of.stop)
 
     def take_up(self, one: Recorded) -> Variant:
         """The lowered variant of a call's new segment. Raises CaptureError, FoundTooLate."""

@@ -26,7 +26,8 @@ class Asked:
     """The programs of a step's first calls, as `compile` would plan them."""
 
     planning: Planning
-    programs: list[Planned]  # The last is that of the steady step.
+    programs: list[Planned]
+    steady: list[int]  # Which of them a steady step runs, in order: several if it asks for values.
     plain_peak_bytes: int  # What plain PyTorch needs for the largest of them.
 
     @classmethod
@@ -71,4 +72,4 @@ class Asked:
                 "the step calls no operator that fitstep plans",
                 todo="pass a function that does one whole training step",
             )
-        return cls(session.planning, programs, peak_bytes)
+        return cls(session.planning, programs, preview.steady, peak_bytes)

@@ -282,7 +282,7 @@ class BatchSearch:
         ]
         programs = [Planned.of(step, a.planning.settings) for step in steps]
         peak_bytes = max(step.plain_peak_bytes() for step in steps)
-        asked = Asked(a.planning, programs, peak_bytes)
+        asked = Asked(a.planning, programs, a.steady, peak_bytes)
         found = verdict(asked, finds_least=False, takes_first_plan=takes_first_plan)
         self._estimates[units] = found
         return found

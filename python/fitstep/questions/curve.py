@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from .. import _core
 from ..base.describe import format_seconds
+from ..memory.planned import Planned
 from .asked import Asked
 
 
@@ -44,17 +46,39 @@ class Curve:
 
 def curve_of(asked: Asked) -> Curve:
     """Plans the steady step for all budgets, and looks for the smallest with plans for all."""
-    planning, steady = asked.planning, asked.programs[-1]
-    plans = planning.frontier(steady)
+    planning = asked.planning
+    steady = [asked.programs[i] for i in asked.steady]
+    fronts = [[_Plan.of(plan, one) for plan in planning.frontier(one)] for one in steady]
     least = planning.take_least(asked.programs)
     outside = max(one.external_bytes for one in asked.programs)
-    points: dict[int, CurvePoint] = {}  # `plans` has the fastest plan of each budget first.
-    for plan in plans:
-        wanted = planning.budget_for(plan.certificate()["height_bytes"], outside)
+    points: dict[int, CurvePoint] = {}  # The fastest of each budget comes first.
+    for height_bytes in sorted({plan.height_bytes for front in fronts for plan in front})[::-1]:
+        within = [[p for p in front if p.height_bytes <= height_bytes] for front in fronts]
+        if not all(within):
+            break  # A part of the step needs more.
+        best = [min(front, key=lambda plan: plan.predicted_s) for front in within]
+        wanted = planning.budget_for(max(plan.height_bytes for plan in best), outside)
         budget = max(least.least_found_bytes or least.floor_bytes, wanted)
-        predicted_s = plan.certificate()["predicted_s"]
-        again = plan.run_counts(steady.step)[1]
-        points.setdefault(budget, CurvePoint(budget, predicted_s, again))
-    bound = min((plan.certificate()["bound_s"] for plan in plans), default=0.0)
-    peak_bytes = steady.step.plain_peak_bytes()
+        predicted_s = sum(plan.predicted_s for plan in best)
+        points.setdefault(budget, CurvePoint(budget, predicted_s, sum(p.again for p in best)))
+    bound = sum(min((plan.bound_s for plan in front), default=0.0) for front in fronts)
+    peak_bytes = max(one.step.plain_peak_bytes() for one in steady)
     return Curve(least.floor_bytes, peak_bytes, bound, tuple(points.values()))
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What a point of the curve takes from a plan."""
+
+    height_bytes: int
+    predicted_s: float
+    bound_s: float
+    again: int  # Runs of ops beyond the first.
+
+    @classmethod
+    def of(cls, plan: Any, one: Planned) -> _Plan:
+        certificate = plan.certificate()
+        again = plan.run_counts(one.step)[1]
+        return cls(
+            certificate["height_bytes"], certificate["predicted_s"], certificate["bound_s"], again
+        )

@@ -71,17 +71,20 @@ def verdict(asked: Asked, *, finds_least: bool = True, takes_first_plan: bool = 
         )  # fmt: skip
     finally:
         planning.places.back_to(mark)
-    budget_bytes, steady = planning.budget_bytes, plans[-1]
-    certificate = steady.plan.certificate()
-    floor_bytes = planning.budget_for(certificate["floor_bytes"], steady.external_bytes)
+    budget_bytes = planning.budget_bytes
+    floor_bytes = max(
+        planning.budget_for(one.plan.certificate()["floor_bytes"], one.external_bytes)
+        for one in plans
+    )
     found = Least(floor_bytes, None, [])
     if finds_least:
         found = planning.take_least(asked.programs)
     known = [n for n in (found.least_found_bytes, budget_bytes) if n is not None]
+    steady = [plans[i] for i in asked.steady]
     return Fits(
         True, budget_bytes, found.floor_bytes, min(known) if finds_least else None,
-        asked.plain_peak_bytes, certificate["predicted_s"],
-        steady.plan.run_counts(steady.step)[1], tuple(found.culprits), 0.0,
+        asked.plain_peak_bytes, sum(one.plan.certificate()["predicted_s"] for one in steady),
+        sum(one.plan.run_counts(one.step)[1] for one in steady), tuple(found.culprits), 0.0,
     )  # fmt: skip
 
 

@@ -96,6 +96,54 @@ def test_fits_changes_nothing_and_holds_nothing() -> None:
     assert hollow_tensors() <= of_other_tests
 
 
+def test_times_are_of_all_programs_that_a_steady_step_runs() -> None:
+    job = Deep()
+    seen: list[float] = []
+
+    def step(x: Tensor) -> None:
+        job.optimizer.zero_grad()
+        loss = job.model(x).square().mean()
+        loss.backward()
+        seen.append(loss.item())
+        job.optimizer.step()
+
+    found = fitstep.fits(step, job.x, 0.6, effort=1)
+    curve = fitstep.curve(step, job.x, effort=1)
+    compiled = fitstep.compile(step, job.x, budget=0.6, effort=1)
+    for _ in range(3):
+        compiled(job.x)
+    parts = [one for one in compiled.report().variants if one.label.startswith("steady step")]
+    assert len(parts) > 1
+    predicted_s = sum(one.predicted_s for one in parts)
+    assert found.predicted_s == pytest.approx(predicted_s, rel=1e-6)
+    assert found.recomputed_ops == sum(one.recomputed_ops for one in parts) > 0
+    assert max(one.predicted_s for one in parts) < found.predicted_s
+    assert curve.bound_s <= curve.points[0].predicted_s <= predicted_s
+    assert curve.plain_peak_bytes == found.plain_peak_bytes
+    assert curve.points[-1].recomputed_ops > 0
+
+
+def test_operators_measured_in_little_room_repeat_their_bits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FITSTEP_CACHE", str(tmp_path))
+    model = nn.Sequential(
+        *(part for i in (3, 16, 16) for part in (nn.Conv2d(i, 16, 3, padding=1), nn.ReLU())),
+        *(nn.Tanh(), nn.AdaptiveAvgPool2d(1), nn.Flatten()),
+    )
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def step(x: Tensor) -> None:
+        optimizer.zero_grad()
+        model(x).square().mean().backward()
+        optimizer.step()
+
+    x = torch.randn(64, 3, 32, 32)
+    # With so little room, a result of ReLU and its argument have no place side by side.
+    assert not fitstep.fits(step, x, 0.4)
+    assert fitstep.compile(step, x, budget=0.75).unrepeatable == []
+
+
 def test_training_after_fits_has_plain_pytorchs_bits() -> None:
     job, plain = Job(), Job()
     torch.manual_seed(4)
