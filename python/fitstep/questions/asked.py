@@ -15,7 +15,7 @@ from ..memory.profile_cache import ProfileCache
 from ..memory.seen_memory import fill_hollow_tensors
 from ..memory.session import Session
 from ..steps.making import Making
-from ..steps.programs import add_homes
+from ..steps.programs import add_homes, held_beside, plain_peak_of
 from ..steps.sessions import ghosts
 
 Show = Callable[[str, float], None] | None
@@ -28,7 +28,13 @@ class Asked:
     planning: Planning
     programs: list[Planned]
     steady: list[int]  # Which of them a steady step runs, in order: several if it asks for values.
-    plain_peak_bytes: int  # What plain PyTorch needs for the largest of them.
+    beside: list[int]  # For each, the bytes of parameters and state that only others use.
+
+    @property
+    def plain_peak_bytes(self) -> int:
+        """What plain PyTorch needs for the largest of the programs."""
+        each = zip(self.programs, self.beside, strict=True)
+        return max(int(one.step.plain_peak_bytes()) + more for one, more in each)
 
     @classmethod
     def of(
@@ -64,12 +70,11 @@ class Asked:
             )
         variants = preview.variants
         add_homes(variants, session)
-        peak_bytes = max((variant.step.plain_peak_bytes() for variant in variants), default=0)
-        session.planning.set_budget(peak_bytes, cache)
+        session.planning.set_budget(plain_peak_of(variants), cache)
         programs = [Planned.of(variant.step, session.settings) for variant in variants]
         if not programs:
             raise CaptureError(
                 "the step calls no operator that fitstep plans",
                 todo="pass a function that does one whole training step",
             )
-        return cls(session.planning, programs, preview.steady, peak_bytes)
+        return cls(session.planning, programs, preview.steady, held_beside(variants))

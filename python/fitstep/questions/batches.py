@@ -281,8 +281,7 @@ class BatchSearch:
             for one, other in zip(a.programs, b.programs, strict=True)
         ]
         programs = [Planned.of(step, a.planning.settings) for step in steps]
-        peak_bytes = max(step.plain_peak_bytes() for step in steps)
-        asked = Asked(a.planning, programs, a.steady, peak_bytes)
+        asked = Asked(a.planning, programs, a.steady, a.beside)
         found = verdict(asked, finds_least=False, takes_first_plan=takes_first_plan)
         self._estimates[units] = found
         return found

@@ -62,8 +62,7 @@ def curve_of(asked: Asked) -> Curve:
         predicted_s = sum(plan.predicted_s for plan in best)
         points.setdefault(budget, CurvePoint(budget, predicted_s, sum(p.again for p in best)))
     bound = sum(min((plan.bound_s for plan in front), default=0.0) for front in fronts)
-    peak_bytes = max(one.step.plain_peak_bytes() for one in steady)
-    return Curve(least.floor_bytes, peak_bytes, bound, tuple(points.values()))
+    return Curve(least.floor_bytes, asked.plain_peak_bytes, bound, tuple(points.values()))
 
 
 @dataclass(frozen=True)

@@ -55,8 +55,7 @@ class Programs:
         self.audits.has_new = True
         session, planning = self.session, self.session.planning
         first = not session.arena.is_open
-        peaks = [v.step.plain_peak_bytes() for v in variants]
-        self.plain_peak_bytes = max([self.plain_peak_bytes, *peaks])
+        self.plain_peak_bytes = max(self.plain_peak_bytes, plain_peak_of(variants))
         if first:
             planning.set_budget(self.plain_peak_bytes, self.maker.cache)
         bottom, mark = session.bottom_bytes, planning.places.mark()
@@ -210,6 +209,26 @@ class Programs:
         return sorted(
             {describe_op(v.step, op) for v in self.variants for op in v.step.unrepeatable()}
         )
+
+
+def held_beside(variants: list[Variant]) -> list[int]:
+    """For each variant, the bytes of parameters, buffers and optimizer state that only others use:
+    plain PyTorch holds them, too, while it runs this one."""
+    sizes = {name: size for variant in variants for name, (size, _) in variant.sizes.items()}
+    lasting = {name: size for name, size in sizes.items() if not name.endswith(".grad")}
+    return [
+        sum(size for name, size in lasting.items() if name not in variant.sizes)
+        for variant in variants
+    ]
+
+
+def plain_peak_of(variants: list[Variant]) -> int:
+    """What plain PyTorch needs for the largest of the variants, in bytes."""
+    beside = held_beside(variants)
+    return max(
+        (int(one.step.plain_peak_bytes()) + n for one, n in zip(variants, beside, strict=True)),
+        default=0,
+    )
 
 
 def add_homes(variants: list[Variant], session: Session) -> dict[str, torch.Tensor]:

@@ -107,6 +107,7 @@ def test_times_are_of_all_programs_that_a_steady_step_runs() -> None:
         seen.append(loss.item())
         job.optimizer.step()
 
+    whole = fitstep.fits(job.step, job.x, 0.6, effort=1)  # Asks for no value.
     found = fitstep.fits(step, job.x, 0.6, effort=1)
     curve = fitstep.curve(step, job.x, effort=1)
     compiled = fitstep.compile(step, job.x, budget=0.6, effort=1)
@@ -119,7 +120,9 @@ def test_times_are_of_all_programs_that_a_steady_step_runs() -> None:
     assert found.recomputed_ops == sum(one.recomputed_ops for one in parts) > 0
     assert max(one.predicted_s for one in parts) < found.predicted_s
     assert curve.bound_s <= curve.points[0].predicted_s <= predicted_s
+    state_bytes = 2 * sum(p.nbytes for p in job.model.parameters())  # Of AdamW, in all programs.
     assert curve.plain_peak_bytes == found.plain_peak_bytes
+    assert found.plain_peak_bytes >= whole.plain_peak_bytes - 4096 > state_bytes
     assert curve.points[-1].recomputed_ops > 0
 
 
