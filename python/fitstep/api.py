@@ -201,6 +201,8 @@ def largest_batch(
     decide, which happens only if the operators of the step change with the batch.
     """
     began = time.perf_counter()
+    if not callable(make_example):
+        raise SettingError("make_example", make_example, "a function of the number of rows")
     check_int("multiple_of", multiple_of, 1, 1 << 24)
     check_int("most", most, multiple_of, 1 << 24)
     asked_of = _making(function, budget, options)

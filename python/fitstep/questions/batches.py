@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,6 +90,7 @@ class BatchSearch:
         self._samples: dict[int, Sample] = {}  # By units.
         self._estimates: dict[int, Fits] = {}  # By units, the last ones.
         self._is_straight = False  # The last sample was as estimated.
+        self._first_shapes: tuple[int, list[torch.Size]] = 0, []  # Of the first batch's inputs.
 
     def run(self) -> LargestBatch:
         """Asks about a first batch, then about the largest that is estimated to fit, until the
@@ -148,17 +150,20 @@ class BatchSearch:
         batch = units * self._unit
         generators = GeneratorStates()
         try:
-            example = self._make_example(batch)
+            with _noting(batch):
+                example = self._make_example(batch)
             if not self._samples:
                 again = self._make_example(batch)
                 self._check_repeats(batch, _input_bytes(example), _input_bytes(again))
         finally:
             generators.restore()
         args = arguments_of(self._making.subject.function, example)
+        self._check_rows(batch, [leaf.shape for leaf in _tensors_in(args)])
         input_bytes = _input_bytes(args)
         show = self._show and _named(self._show, f"batch {batch}: ")
         try:
-            asked = Asked.of(self._making, args, show, keeps_to_budget=units > 1)
+            with _noting(batch):
+                asked = Asked.of(self._making, args, show, keeps_to_budget=units > 1)
         except TooLarge as large:
             self._samples[units] = Sample(refused_by_size(large), None, input_bytes)
         else:
@@ -178,6 +183,21 @@ class BatchSearch:
                 f"example whenever it is asked for n rows; for n = {batch} it made one of "
                 f"{first_bytes} bytes, then one of {second_bytes} (does it read a loader?)",
             )  # fmt: skip
+
+    def _check_rows(self, batch: int, shapes: list[torch.Size]) -> None:
+        """Raises SettingError if an input has neither as many rows as asked for nor as many as at
+        the first batch."""
+        first, first_shapes = self._first_shapes
+        if not first_shapes:
+            self._first_shapes = batch, shapes
+        for before, shape in zip(first_shapes, shapes, strict=False):
+            for was, rows in zip(before, shape, strict=False):
+                if was == first and rows not in (was, batch):
+                    raise SettingError(
+                        "make_example", self._make_example, "a function that makes an example of "
+                        f"as many rows as it is asked for; for n = {batch} it made one of {rows} "
+                        f"(if its data end there, pass most={rows})",
+                    )  # fmt: skip
 
     def _check_grows(self, units: int) -> None:
         """Raises SettingError if two batches are equally large."""
@@ -296,8 +316,28 @@ def _step_for(near: tuple[Any, int], other: tuple[Any, int], units: int) -> Any:
     return _core.guessed(*near, units)
 
 
+def _tensors_in(args: Any) -> list[torch.Tensor]:
+    return [leaf for leaf in tree_leaves(args) if isinstance(leaf, torch.Tensor)]
+
+
 def _input_bytes(args: Any) -> int:
-    return sum(leaf.nbytes for leaf in tree_leaves(args) if isinstance(leaf, torch.Tensor))
+    return sum(leaf.nbytes for leaf in _tensors_in(args))
+
+
+@contextlib.contextmanager
+def _noting(batch: int) -> Iterator[None]:
+    """Adds the batch to what the user's code raises in its body."""
+    try:
+        yield
+    except FitstepError:
+        raise
+    except Exception as error:
+        if sys.version_info >= (3, 11):
+            error.add_note(
+                f"raised where fitstep.largest_batch asked about a batch of {batch}; if the step "
+                "needs a multiple of k rows, pass multiple_of=k"
+            )
+        raise
 
 
 def _are_close(estimated: Fits, measured: Fits) -> bool:

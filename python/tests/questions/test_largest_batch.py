@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from itertools import count
 from types import SimpleNamespace
@@ -149,6 +150,7 @@ def test_a_batch_far_too_large_is_refused_without_measuring_it() -> None:
 
 
 SIZES = count(7)
+FEW = torch.randn(20, 16)
 
 
 def raising(_: int) -> Tensor:
@@ -162,6 +164,8 @@ def raising(_: int) -> Tensor:
         (lambda n: torch.randn(32, 16), fitstep.SettingError, "pass multiple_of=k, too"),
         (lambda _: torch.randn(next(SIZES), 16), fitstep.SettingError, "a loader"),
         (lambda n: (torch.randn(n, 16), 1), fitstep.CaptureError, "cannot be called"),
+        (lambda n: FEW[:n], fitstep.SettingError, "pass most=20"),
+        (FEW, fitstep.SettingError, "a function of the number of rows"),
     ],
 )
 def test_a_make_example_that_is_wrong(
@@ -180,8 +184,10 @@ def test_a_step_that_refuses_a_single_row_is_never_tried_with_one_if_more_fit() 
         return job.step(x)
 
     assert fitstep.largest_batch(step, example, BUDGET, model=job.model, effort=1).batch > 1
-    with pytest.raises(ValueError, match="per channel"):
+    with pytest.raises(ValueError, match="per channel") as raised:
         fitstep.largest_batch(step, example, 2048, model=job.model, effort=1)
+    if sys.version_info >= (3, 11):
+        assert "asked about a batch of 1;" in "".join(raised.value.__notes__)
 
 
 @pytest.mark.parametrize("budget", ["60%", 0.6, None, {"cpu": 0.5}, {"disk": "1GiB"}])
