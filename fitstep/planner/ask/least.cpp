@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <utility>
 #include <variant>
@@ -9,7 +10,6 @@
 #include "fitstep/base/bytes.h"
 #include "fitstep/machine/machine.h"
 #include "fitstep/planner/effort.h"
-#include "fitstep/planner/offload.h"
 #include "fitstep/planner/planner.h"
 #include "fitstep/program/program.h"
 

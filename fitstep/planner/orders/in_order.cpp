@@ -24,7 +24,6 @@
 #include "fitstep/planner/effort.h"
 #include "fitstep/planner/offload.h"
 #include "fitstep/planner/parts.h"
-#include "fitstep/planner/policies.h"
 #include "fitstep/planner/request.h"
 #include "fitstep/planner/schedule.h"
 #include "fitstep/planner/search.h"
