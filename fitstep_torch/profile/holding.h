@@ -7,8 +7,9 @@
 
 namespace fitstep::torch_side {
 
-// While an object of this class exists, memory that kernels request is filled with `content`. If a
-// kernel reads bytes that it has not written, its results depend on `content`.
+// While an object of this class exists, memory that kernels request is filled with `content`, but
+// for the places of arguments. If a kernel reads bytes that it has not written, its results depend
+// on `content`.
 class Holding {
  public:
   static constexpr char kZero = 0;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -55,7 +56,7 @@ class Programs:
         self.audits.has_new = True
         session, planning = self.session, self.session.planning
         first = not session.arena.is_open
-        self.plain_peak_bytes = max(self.plain_peak_bytes, plain_peak_of(variants))
+        self.plain_peak_bytes = max(self.plain_peak_bytes, plain_peak_of(variants, self.variants))
         if first:
             planning.set_budget(self.plain_peak_bytes, self.maker.cache)
         bottom, mark = session.bottom_bytes, planning.places.mark()
@@ -211,10 +212,11 @@ class Programs:
         )
 
 
-def held_beside(variants: list[Variant]) -> list[int]:
-    """For each variant, the bytes of parameters, buffers and optimizer state that only others use:
-    plain PyTorch holds them, too, while it runs this one."""
-    sizes = {name: size for variant in variants for name, (size, _) in variant.sizes.items()}
+def held_beside(variants: list[Variant], known: Sequence[Variant] = ()) -> list[int]:
+    """For each variant, the bytes of parameters, buffers and optimizer state that only others use,
+    `known` ones included: plain PyTorch holds them, too, while it runs this one."""
+    every = (*known, *variants)
+    sizes = {name: size for variant in every for name, (size, _) in variant.sizes.items()}
     lasting = {name: size for name, size in sizes.items() if not name.endswith(".grad")}
     return [
         sum(size for name, size in lasting.items() if name not in variant.sizes)
@@ -222,9 +224,9 @@ def held_beside(variants: list[Variant]) -> list[int]:
     ]
 
 
-def plain_peak_of(variants: list[Variant]) -> int:
-    """What plain PyTorch needs for the largest of the variants, in bytes."""
-    beside = held_beside(variants)
+def plain_peak_of(variants: list[Variant], known: Sequence[Variant] = ()) -> int:
+    """What plain PyTorch needs for the largest of `variants`, in bytes."""
+    beside = held_beside(variants, known)
     return max(
         (int(one.step.plain_peak_bytes()) + n for one, n in zip(variants, beside, strict=True)),
         default=0,

@@ -124,6 +124,12 @@ def test_times_are_of_all_programs_that_a_steady_step_runs() -> None:
     assert curve.plain_peak_bytes == found.plain_peak_bytes
     assert found.plain_peak_bytes >= whole.plain_peak_bytes - 4096 > state_bytes
     assert curve.points[-1].recomputed_ops > 0
+    twice = job.x.repeat(2, 1)
+    larger = fitstep.fits(step, twice, "4MiB", effort=1).plain_peak_bytes
+    compiled.close()
+    compiled = fitstep.compile(step, job.x, budget="4MiB", effort=1)
+    compiled(twice)  # Its programs come one by one.
+    assert compiled.report().plain_peak_bytes == larger
 
 
 def test_operators_measured_in_little_room_repeat_their_bits(
