@@ -91,15 +91,15 @@ Plan assemble_plan(const Values& values, const Schedule& schedule, const Space& 
     if (!schedule.ended.empty()) add_waits(Lane::Compute, schedule.ended[i], known, action);
     if (instance.kind == Instance::Kind::SaveGenerator) {
       action.kind = Action::Kind::Copy;
-      action.copy = {.source = residency_of(instance.reads[0]),
-                     .target = residency_of(instance.writes[0])};
+      action.copy = {.source = residency_of(schedule.reads(instance)[0]),
+                     .target = residency_of(schedule.writes(instance)[0])};
       continue;
     }
     Run& run = action.run;
     run.op = values.op_id_at(instance.tick);
     run.form = instance.form;
-    for (const int32_t stay : instance.reads) run.reads.push_back(residency_of(stay));
-    for (const int32_t stay : instance.writes) run.writes.push_back(residency_of(stay));
+    for (const int32_t stay : schedule.reads(instance)) run.reads.push_back(residency_of(stay));
+    for (const int32_t stay : schedule.writes(instance)) run.writes.push_back(residency_of(stay));
     const Form& form = values.op_at(instance.tick).forms[static_cast<size_t>(instance.form)];
     for (size_t k = 0; k < form.requests.size(); ++k) {
       const int32_t block = space.block_of_request[static_cast<size_t>(space.first_request[i]) + k];

@@ -69,11 +69,12 @@ class Cutter {
 
   void point_operands() {
     for (size_t i = 0; i < result_.instances.size(); ++i) {
-      Instance& instance = result_.instances[i];
-      for (std::vector<int32_t>* operands : {&instance.reads, &instance.writes}) {
-        for (int32_t& operand : *operands) {
-          if (operand != kNone) operand = piece(operand, static_cast<int32_t>(i));
-        }
+      const Instance& instance = result_.instances[i];
+      const auto operands = std::span(result_.operands)
+                                .subspan(index(instance.first_operand),
+                                         index(instance.read_count) + index(instance.write_count));
+      for (int32_t& operand : operands) {
+        if (operand != kNone) operand = piece(operand, static_cast<int32_t>(i));
       }
     }
   }

@@ -43,8 +43,9 @@ std::vector<Gap> find_gaps(const Values& values, const Schedule& schedule) {
   };
   for (size_t i = 0; i < schedule.instances.size(); ++i) {
     const auto position = static_cast<int32_t>(i);
-    for (const int32_t operand : schedule.instances[i].reads) use(operand, position, false);
-    for (const int32_t operand : schedule.instances[i].writes) use(operand, position, true);
+    const Instance& instance = schedule.instances[i];
+    for (const int32_t operand : schedule.reads(instance)) use(operand, position, false);
+    for (const int32_t operand : schedule.writes(instance)) use(operand, position, true);
   }
   for (size_t stay = 0; stay < open.size(); ++stay) {
     if (!open[stay].has_home) continue;

@@ -99,12 +99,12 @@ class Finder {
       bool convolves = kind == OpKind::Convolution;
       bool pools = kind == OpKind::Pool;
       if (kind == OpKind::Copy) {
-        for (const int32_t stay : instance(i).writes) {
+        for (const int32_t stay : schedule_.writes(instance(i))) {
           convolves |= feeds_convolution_[index(stay)] != 0;
           pools |= feeds_pool_[index(stay)] != 0;
         }
       }
-      for (const int32_t stay : instance(i).reads) {
+      for (const int32_t stay : schedule_.reads(instance(i))) {
         if (stay == kNone) continue;
         if (convolves) feeds_convolution_[index(stay)] = 1;
         if (pools) feeds_pool_[index(stay)] = 1;

@@ -94,8 +94,9 @@ class Options {
 
   int64_t read_blocks_bytes(const Instance& instance) const {
     std::vector<int32_t> blocks;
-    blocks.reserve(instance.reads.size());
-    for (const int32_t stay : instance.reads) blocks.push_back(block_of(stay));
+    const std::span<const int32_t> reads = schedule_.reads(instance);
+    blocks.reserve(reads.size());
+    for (const int32_t stay : reads) blocks.push_back(block_of(stay));
     std::ranges::sort(blocks);
     blocks.erase(std::unique(blocks.begin(), blocks.end()), blocks.end());
     int64_t sum_bytes = 0;
@@ -112,7 +113,7 @@ class Options {
     const int32_t block = block_of(stay);
     if (block == kNone || output.begin != kNone) return false;
     if (output.first != static_cast<int32_t>(position)) return false;
-    return std::ranges::none_of(instance.reads,
+    return std::ranges::none_of(schedule_.reads(instance),
                                 [&](int32_t read) { return block_of(read) == block; });
   }
 
@@ -128,7 +129,7 @@ class Options {
     const Sequence sequence(form);
     std::vector<int64_t> change(static_cast<size_t>(sequence.length()) + 1, 0);
     for (size_t i = 0; i < writes.size(); ++i) {
-      if (!is_born(position, instance.writes[i])) continue;
+      if (!is_born(position, schedule_.writes(instance)[i])) continue;
       const StorageId output = writes[i].storage;
       change[static_cast<size_t>(birth_in(form, output))] += values_.storage(output).size_bytes;
     }
@@ -163,23 +164,23 @@ void change_form(const Values& values, int32_t form, Instance& instance, Schedul
   const std::vector<Form>& of_op = values.op_at(instance.tick).forms;
   const Form& from = of_op[static_cast<size_t>(instance.form)];
   const Form& to = of_op[static_cast<size_t>(form)];
+  const std::span<const int32_t> old_reads = schedule.reads(instance);
   std::vector<int32_t> reads;
   for (const Read& read : to.reads) {
     reads.push_back(kNone);
     if (read.kind == ReadKind::ShapeOnly) continue;
     for (size_t i = 0; i < from.reads.size(); ++i) {
       const bool is_it = from.reads[i].storage == read.storage &&
-                         from.reads[i].version == read.version && instance.reads[i] != kNone;
-      if (is_it) reads.back() = instance.reads[i];
+                         from.reads[i].version == read.version && old_reads[i] != kNone;
+      if (is_it) reads.back() = old_reads[i];
     }
   }
   std::vector<int32_t> writes;
   for (const Write& write : to.writes) {
     const auto same = std::ranges::find(from.writes, write.storage, &Write::storage);
-    writes.push_back(instance.writes[static_cast<size_t>(same - from.writes.begin())]);
+    writes.push_back(schedule.writes(instance)[static_cast<size_t>(same - from.writes.begin())]);
   }
-  instance.reads = std::move(reads);
-  instance.writes = std::move(writes);
+  schedule.set_operands(reads, writes, instance);
   instance.form = form;
   const int64_t more_ps = to.time_ps - from.time_ps;
   schedule.op_ps += more_ps;

@@ -43,6 +43,7 @@ class Walk {
 
  private:
   bool run_ops() {
+    schedule_.instances.reserve(2 * static_cast<size_t>(values_.tick_count()));
     for (Tick tick = 0; tick < values_.tick_count(); ++tick) {
       now_ = tick;
       if (!emit(tick, first_form(tick), Instance::Kind::Op)) return false;
@@ -163,27 +164,33 @@ class Walk {
   bool emit(Tick tick, int32_t form_index, Instance::Kind kind) {
     if (schedule_.instances.size() > most_instances_) return false;
     const Form& form = form_at(tick, form_index);
-    Instance instance{.kind = kind, .tick = tick, .form = form_index, .reads = {}, .writes = {}};
+    const size_t first = under_way_.size();
     bool is_done = true;
     for (const Read& read : form.reads) {
       const int32_t stay = is_done ? read_stay(form, read, tick, kind) : kNone;
       is_done = is_done && (stay != kNone || read.kind == ReadKind::ShapeOnly);
       if (stay != kNone) ++pins_[index(stay)];
-      instance.reads.push_back(stay);
+      under_way_.push_back(stay);
     }
+    const std::span<const int32_t> reads = std::span(under_way_).subspan(first);
     if (is_done) {
-      for (const Write& write : form.writes)
-        instance.writes.push_back(write_stay(form, write, instance));
+      Instance& instance = schedule_.instances.emplace_back(
+          Instance{.kind = kind, .tick = tick, .form = form_index});
+      schedule_.set_operands(reads, {}, instance);
+      for (const Write& write : form.writes) {
+        schedule_.operands.push_back(write_stay(form, write, reads));
+        ++instance.write_count;
+      }
       schedule_.op_ps += form.time_ps;
       if (kind == Instance::Kind::OpAgain) {
         schedule_.recompute_ps += form.time_ps;
         ++schedule_.recompute_count;
       }
     }
-    for (const int32_t stay : instance.reads) {
+    for (const int32_t stay : reads) {
       if (stay != kNone) --pins_[index(stay)];
     }
-    if (is_done) schedule_.instances.push_back(std::move(instance));
+    under_way_.resize(first);
     return is_done;
   }
 
@@ -202,16 +209,14 @@ class Walk {
     return stay;
   }
 
-  int32_t write_stay(const Form& form, const Write& write, const Instance& instance) {
+  int32_t write_stay(const Form& form, const Write& write, std::span<const int32_t> reads) {
     const ValueId value = values_.id(write.storage, write.version);
     int32_t stay = place_of(write.storage);
     if (stay != kNone) {
       stay_of_[values_.id(write.storage, write.version - 1).index()] = kNone;
     } else if (is_in_place(form, write)) {
       for (size_t i = 0; i < form.reads.size(); ++i) {
-        if (form.reads[i].storage == write.storage && instance.reads[i] != kNone) {
-          stay = instance.reads[i];
-        }
+        if (form.reads[i].storage == write.storage && reads[i] != kNone) stay = reads[i];
       }
       int32_t& before = stay_of_[values_.id(write.storage, write.version - 1).index()];
       if (before == stay) before = kNone;
@@ -233,16 +238,15 @@ class Walk {
   void insert_saves() {
     std::vector<Instance> instances;
     instances.reserve(schedule_.instances.size());
-    for (Instance& instance : schedule_.instances) {
+    for (const Instance& instance : schedule_.instances) {
       const int32_t save = save_of_tick_[static_cast<size_t>(instance.tick)];
       if (instance.kind == Instance::Kind::Op && save != kNone) {
         const StorageId generator = schedule_.stays[index(save)].storage;
-        instances.push_back({.kind = Instance::Kind::SaveGenerator,
-                             .tick = instance.tick,
-                             .reads = {own_stay_[generator.index()]},
-                             .writes = {save}});
+        instances.push_back({.kind = Instance::Kind::SaveGenerator, .tick = instance.tick});
+        schedule_.set_operands(std::span(&own_stay_[generator.index()], 1), std::span(&save, 1),
+                               instances.back());
       }
-      instances.push_back(std::move(instance));
+      instances.push_back(instance);
     }
     schedule_.instances = std::move(instances);
   }
@@ -256,9 +260,10 @@ class Walk {
   Schedule schedule_;
   Tick now_ = 0;
   int32_t depth_ = 0;
-  std::vector<int32_t> stay_of_;  // By value: the stay that holds it; kNone if none does.
-  std::vector<Tick> touched_;     // By value: when it was last read or made.
-  std::vector<int32_t> pins_;     // By stay: how many ops under way need it.
+  std::vector<int32_t> stay_of_;    // By value: the stay that holds it; kNone if none does.
+  std::vector<Tick> touched_;       // By value: when it was last read or made.
+  std::vector<int32_t> pins_;       // By stay: how many ops under way need it.
+  std::vector<int32_t> under_way_;  // The stays that ops under way read.
   std::vector<int32_t> save_of_tick_;
   std::vector<int32_t> own_stay_;  // By storage, see place_of(); a home below until the first use.
 };
@@ -269,8 +274,9 @@ void find_lifetimes(Schedule& schedule) {
   for (Stay& stay : schedule.stays) stay.first = stay.last = kNone;
   for (size_t i = 0; i < schedule.instances.size(); ++i) {
     const Instance& instance = schedule.instances[i];
-    for (const std::vector<int32_t>* operands : {&instance.reads, &instance.writes}) {
-      for (const int32_t operand : *operands) {
+    for (const std::span<const int32_t> operands :
+         {schedule.reads(instance), schedule.writes(instance)}) {
+      for (const int32_t operand : operands) {
         if (operand == kNone) continue;
         Stay& stay = schedule.stays[static_cast<size_t>(operand)];
         if (stay.first == kNone) stay.first = static_cast<int32_t>(i);

@@ -51,10 +51,11 @@ using Ended = std::array<int32_t, kLaneCount>;
 
 struct Instance {
   enum class Kind { Op, OpAgain, SaveGenerator } kind = Kind::Op;
-  Tick tick = 0;                // Of the op in the order.
-  int32_t form = 0;             // Index into the op's forms.
-  std::vector<int32_t> reads;   // Stays, in the order of the form's reads; kNone if shape-only.
-  std::vector<int32_t> writes;  // Stays. For a saved generator: one source, one target.
+  Tick tick = 0;              // Of the op in the order.
+  int32_t form = 0;           // Index into the op's forms.
+  int32_t first_operand = 0;  // In Schedule::operands: first what it reads, then what it writes.
+  int32_t read_count = 0;
+  int32_t write_count = 0;
 };
 
 struct Stay {
@@ -80,12 +81,32 @@ struct Transfer {
 
 struct Schedule {
   std::vector<Instance> instances;
-  std::vector<Stay> stays;  // First come those with their own place, one per storage.
+  std::vector<int32_t> operands;  // Stays. In one list, because schedules are made very often.
+  std::vector<Stay> stays;        // First come those with their own place, one per storage.
   std::array<std::vector<Transfer>, kLaneCount> transfers;  // By lane.
   std::vector<Ended> ended;                                 // By instance; empty without transfers.
   int64_t op_ps = 0;                                        // Sum of the forms' times.
   int64_t recompute_ps = 0;                                 // Of op_ps, for recomputed ops.
   int32_t recompute_count = 0;
+
+  // In the order of the form's reads; kNone if shape-only.
+  std::span<const int32_t> reads(const Instance& of) const {
+    return std::span(operands).subspan(static_cast<size_t>(of.first_operand),
+                                       static_cast<size_t>(of.read_count));
+  }
+  // In the order of the form's writes. Saving a generator has one read, one write.
+  std::span<const int32_t> writes(const Instance& of) const {
+    const auto first = static_cast<size_t>(of.first_operand) + static_cast<size_t>(of.read_count);
+    return std::span(operands).subspan(first, static_cast<size_t>(of.write_count));
+  }
+  // Replaces the operands of an instance.
+  void set_operands(std::span<const int32_t> reads, std::span<const int32_t> writes, Instance& of) {
+    of.first_operand = static_cast<int32_t>(operands.size());
+    of.read_count = static_cast<int32_t>(reads.size());
+    of.write_count = static_cast<int32_t>(writes.size());
+    operands.insert(operands.end(), reads.begin(), reads.end());
+    operands.insert(operands.end(), writes.begin(), writes.end());
+  }
 
   const std::vector<Transfer>& lane(Lane which) const {
     return transfers.at(static_cast<size_t>(which));

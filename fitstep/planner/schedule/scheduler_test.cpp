@@ -134,9 +134,10 @@ TEST(MakeSchedule, RunsAChainInPlaceAgainInOneMemory) {
   ASSERT_TRUE(schedule.has_value());
   const Instance& conv = schedule->instances[4];
   const Instance& relu = schedule->instances[5];
-  EXPECT_EQ(conv.writes, relu.reads);
-  EXPECT_EQ(relu.reads, relu.writes);
-  EXPECT_NE(conv.writes, schedule->instances[0].writes);
+  const auto written = [&](const Instance& by) { return schedule->writes(by).front(); };
+  EXPECT_EQ(written(conv), schedule->reads(relu).front());
+  EXPECT_EQ(schedule->reads(relu).front(), written(relu));
+  EXPECT_NE(written(conv), written(schedule->instances[0]));
 }
 
 // The draw runs again from a copy of the state that it had.

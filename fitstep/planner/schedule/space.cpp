@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -63,13 +64,15 @@ class SpaceMaker {
   void find_fine_ticks() {
     Tick tick = 0;
     const std::vector<int32_t> slots = last_slots();
+    sequence_.reserve(schedule_.instances.size());
     for (const Instance& instance : schedule_.instances) {
       const int32_t pause_ticks = schedule_.has_transfers() ? 1 + slots[pause_.size()] : 0;
       pause_.push_back(tick);
       tick += pause_ticks;
       start_.push_back(tick);
       const Form* form = form_of(instance);
-      tick += form == nullptr ? 1 : Sequence(*form).length();
+      sequence_.push_back(form == nullptr ? Sequence() : Sequence(*form));
+      tick += sequence_.back().length();
     }
     pause_.push_back(tick);
     start_.push_back(tick);
@@ -86,20 +89,22 @@ class SpaceMaker {
     const auto first = static_cast<size_t>(stay.first);
     const Instance& instance = schedule_.instances[first];
     const Form* form = form_of(instance);
-    const bool is_written = std::find(instance.writes.begin(), instance.writes.end(), stay_index) !=
-                            instance.writes.end();
-    const bool is_read =
-        std::find(instance.reads.begin(), instance.reads.end(), stay_index) != instance.reads.end();
-    if (form == nullptr || !is_written || is_read) return start_[first];
+    const auto is_among = [&](std::span<const int32_t> operands) {
+      return std::ranges::find(operands, stay_index) != operands.end();
+    };
+    const bool is_made =
+        is_among(schedule_.writes(instance)) && !is_among(schedule_.reads(instance));
+    if (form == nullptr || !is_made) return start_[first];
     for (const Request& request : form->requests) {
       if (request.output == stay.storage)
-        return start_[first] + Sequence(*form).live(request).begin;
+        return start_[first] + sequence_[first].live(request).begin;
     }
     return start_[first];
   }
 
   void add_stays() {
     space_.block_of_stay.assign(schedule_.stays.size(), kNone);
+    space_.blocks.reserve(2 * schedule_.stays.size());
     for (size_t i = 0; i < schedule_.stays.size(); ++i) {
       const Stay& stay = schedule_.stays[i];
       const int64_t size_bytes = values_.storage(stay.storage).size_bytes;
@@ -131,7 +136,7 @@ class SpaceMaker {
       for (size_t k = 0; k < form->writes.size(); ++k) {
         if (form->writes[k].may_take.is_none()) continue;
         const int32_t given = input_to_give(*form, instance, static_cast<int32_t>(i), k);
-        if (given != kNone) merge(given, instance.writes[k], pause_[i + 1]);
+        if (given != kNone) merge(given, schedule_.writes(instance)[k], pause_[i + 1]);
       }
     }
   }
@@ -139,15 +144,16 @@ class SpaceMaker {
   // The stay whose address the k-th output of the instance takes; kNone for none.
   int32_t input_to_give(const Form& form, const Instance& instance, int32_t position,
                         size_t k) const {
-    const auto output = static_cast<size_t>(instance.writes[k]);
+    const auto output = static_cast<size_t>(schedule_.writes(instance)[k]);
     if (space_.block_of_stay[output] == kNone || schedule_.stays[output].first != position) {
       return kNone;
     }
+    const std::span<const int32_t> reads = schedule_.reads(instance);
     int32_t given = kNone;
     for (size_t i = 0; i < form.reads.size(); ++i) {
-      if (form.reads[i].storage != form.writes[k].may_take || instance.reads[i] == kNone) continue;
+      if (form.reads[i].storage != form.writes[k].may_take || reads[i] == kNone) continue;
       if (given != kNone) return kNone;  // Read twice: we do not know which bytes end when.
-      given = instance.reads[i];
+      given = reads[i];
     }
     if (given == kNone) return kNone;
     const auto input = static_cast<size_t>(given);
@@ -184,13 +190,12 @@ class SpaceMaker {
       space_.first_request.push_back(static_cast<int32_t>(space_.block_of_request.size()));
       const Form* form = form_of(schedule_.instances[i]);
       if (form == nullptr) continue;
-      const Sequence sequence(*form);
       for (const Request& request : form->requests) {
         const bool is_scratch = request.output.is_none() && request.size_bytes > 0;
         space_.block_of_request.push_back(is_scratch ? static_cast<int32_t>(space_.blocks.size())
                                                      : kNone);
         if (!is_scratch) continue;
-        const Interval live = sequence.live(request);
+        const Interval live = sequence_[i].live(request);
         space_.blocks.push_back(
             {.size_bytes = request.size_bytes,
              .live = {.begin = start_[i] + live.begin, .end = start_[i] + live.end}});
@@ -259,8 +264,9 @@ class SpaceMaker {
   const Values& values_;
   const Schedule& schedule_;
   Space space_;
-  std::vector<Tick> pause_;  // By instance, and one more: where its pause begins, if any ...
-  std::vector<Tick> start_;  // ... and where its own ticks begin.
+  std::vector<Tick> pause_;         // By instance, and one more: where its pause begins, if any ...
+  std::vector<Tick> start_;         // ... and where its own ticks begin.
+  std::vector<Sequence> sequence_;  // By instance.
   mutable Taken taken_;
   bool takes_larger_ = false;
   mutable bool has_larger_ = false;

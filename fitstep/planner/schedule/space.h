@@ -44,6 +44,7 @@ Space make_space(const Values& values, const Schedule& schedule);
 // The fine ticks of an instance that runs in this form.
 class Sequence {
  public:
+  Sequence() = default;  // Of an instance without a form: one tick.
   explicit Sequence(const Form& form);
 
   Tick length() const { return length_; }  // At least 1.
