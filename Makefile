@@ -71,7 +71,7 @@ demo: $(setup)
 test: $(setup) $(trainers_setup) $(notebook_setup) $(docs_setup)
 	$(call build,dev,-DFITSTEP_TORCH=ON)
 	ctest --preset dev
-	OMP_WAIT_POLICY=passive $(python) -m pytest -q -n $(JOBS) --dist loadgroup
+	OMP_WAIT_POLICY=passive $(python) -m pytest -q -n $(JOBS) --dist loadfile
 
 # The Python module and the command alone, warnings as errors.
 module: $(setup)

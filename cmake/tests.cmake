@@ -69,3 +69,12 @@ foreach(kind property stress contract golden)
   fitstep_test(${kind}_test tests/${kind}/*_test.cpp
     fitstep_cli fitstep_test_support)
 endforeach()
+# Takes longest: two halves, side by side.
+if(TARGET property_test)
+  set_tests_properties(property_test PROPERTIES
+    ENVIRONMENT "GTEST_TOTAL_SHARDS=2;GTEST_SHARD_INDEX=0")
+  add_test(NAME property_test_2 COMMAND property_test)
+  set_tests_properties(property_test_2 PROPERTIES
+    ENVIRONMENT "GTEST_TOTAL_SHARDS=2;GTEST_SHARD_INDEX=1"
+    TIMEOUT ${FITSTEP_TEST_TIMEOUT} LABELS sweep)
+endif()

@@ -50,7 +50,7 @@ def command_for(part: str, version: str) -> list[str]:
     if part == "same_bits":
         return [python, "-m", "benchmarks.promises.same_bits", "--small"]
     folder = {"unit": "python/tests", "tests": "tests/torch"}[part]
-    return [python, "-m", "pytest", "-q", "-n", "2", "--dist", "loadgroup", "-rfE", folder]
+    return [python, "-m", "pytest", "-q", "-n", "2", "--dist", "loadfile", "-rfE", folder]
 
 
 def verdict_of(part: str, status: int, output: str) -> str:

@@ -36,9 +36,6 @@ def run(*wanted: str, cache: Path | None = None, **of_stand_in: int) -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-pytestmark = pytest.mark.xdist_group("gpu_steps")  # All of one worker, which trains them once.
-
-
 @pytest.fixture(scope="module")
 def trained() -> Any:
     return run()
