@@ -99,7 +99,9 @@ struct Schedule {
     const auto first = static_cast<size_t>(of.first_operand) + static_cast<size_t>(of.read_count);
     return std::span(operands).subspan(first, static_cast<size_t>(of.write_count));
   }
-  // Replaces the operands of an instance.
+  // Replaces the operands of an instance of this schedule.
+  //
+  // REQUIRES: `reads` and `writes` do not lie in `operands`, which may move.
   void set_operands(std::span<const int32_t> reads, std::span<const int32_t> writes, Instance& of) {
     of.first_operand = static_cast<int32_t>(operands.size());
     of.read_count = static_cast<int32_t>(reads.size());
