@@ -28,13 +28,15 @@ class FirstCallStep(Step):
     of its own. If the first call raises, the next call is the first: after an error of fitstep
     nothing has changed, after an error of the function what plain PyTorch has changed."""
 
-    def __init__(self, making: Making, name: str | None = None) -> None:
-        # _method: the attribute of the class, for the step of an object.
-        vars(self).update(_making=making, _method=name, _first_call=threading.Lock())
+    def __init__(
+        self, making: Making, name: str | None = None, of: FirstCallStep | None = None
+    ) -> None:
+        # For the step of an object: _method, the attribute of the class, and _of, what is there.
+        vars(self).update(_making=making, _method=name, _of=of, _first_call=threading.Lock())
         self._start_anew()
 
     def _start_anew(self) -> None:
-        kept = {name: vars(self)[name] for name in ("_making", "_method", "_first_call")}
+        kept = {name: vars(self)[name] for name in ("_making", "_method", "_of", "_first_call")}
         vars(self).clear()
         vars(self).update(kept, _is_made=False)
         functools.update_wrapper(self, self._making.subject.function, updated=())
@@ -119,7 +121,7 @@ class FirstCallStep(Step):
         function = self._making.subject.function
         if instance is None or not isinstance(function, types.FunctionType):
             return self
-        key = f"_fitstep_{function.__qualname__}"
+        key = f"_fitstep_{self._place_in(instance)}"
         try:
             kept = vars(instance)
         except TypeError:
@@ -129,19 +131,37 @@ class FirstCallStep(Step):
                 todo='add "__dict__" to __slots__, or compile a function outside the class',
             ) from None
         found = kept.get(key)
-        # A shallow copy of an object has the step of the original.
-        if not isinstance(found, FirstCallStep) or found.function.__self__ is not instance:
-            found = self._bound_to(types.MethodType(function, instance))
-            if isinstance(instance, type):  # Under @classmethod.
-                setattr(instance, key, found)
-            else:
-                kept[key] = found
-        return found
+        # A shallow copy of an object has the step of the original. The method may be another one by
+        # now: replaced in the class, or reloaded.
+        if isinstance(found, FirstCallStep) and found._is_of(self, instance):
+            return found
+        bound = self._bound_to(types.MethodType(function, instance))
+        if isinstance(instance, type):  # Under @classmethod.
+            setattr(instance, key, bound)
+        else:
+            kept[key] = bound
+        return bound
+
+    def _is_of(self, method: FirstCallStep, instance: Any) -> bool:
+        return vars(self)["_of"] is method and self.function.__self__ is instance
+
+    def _place_in(self, instance: Any) -> str:
+        """Where among the classes of the object this step is, and its name there. Functions of one
+        factory have one name, and so may a class and its base."""
+        owners = type(instance).__mro__
+        if isinstance(instance, type):
+            owners = (*instance.__mro__, *owners)
+        for i, owner in enumerate(owners):
+            for name, value in list(vars(owner).items()):
+                if value is self or (isinstance(value, classmethod) and value.__func__ is self):
+                    return f"{owner.__qualname__}.{name} {len(owners) - i}"
+        return str(self._making.subject.function.__qualname__)
 
     def _bound_to(self, method: types.MethodType) -> FirstCallStep:
         subject = copy.copy(self._making.subject)
         subject.function = method
-        return FirstCallStep(replace(self._making, subject=subject), vars(self)["_method"])
+        making, of = replace(self._making, subject=subject), vars(self)["_of"]
+        return FirstCallStep(making, vars(self)["_method"], self if of is None else of)
 
     @property
     def function(self) -> Any:

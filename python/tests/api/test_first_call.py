@@ -264,6 +264,42 @@ def test_a_class_method_is_a_step_of_its_class() -> None:
     assert same(Holder.job.state(), plain.state())
 
 
+def losses_of(methods: Callable[[Any], Any]) -> list[float]:
+    """What a class's methods return, with `methods` as their decorator: two of one factory, one of
+    a base of the same name, and one that is replaced between its calls."""
+
+    def of_factory(factor: float) -> Any:
+        def train_step(self: Any) -> Tensor:
+            return self.job.step(self.job.x * factor, self.job.y)
+
+        return methods(train_step)
+
+    def made_of(base: type) -> type:
+        class Holder(base):  # type: ignore[misc]
+            first, second = of_factory(1), of_factory(2)
+
+            @methods
+            def third(self) -> Tensor:
+                below = getattr(super(), "third", self.job.model[0].weight.sum)
+                return below() + 1
+
+        return Holder
+
+    holder: Any = made_of(made_of(object))()
+    holder.job = Job()
+    torch.manual_seed(3)
+    names = ("first", "second", "third")
+    found = [getattr(holder, name)().item() for name in names * 2]
+    type(holder).first = of_factory(4)
+    found += [holder.first().item(), holder.second().item()]
+    return found + holder.job.state()[0].flatten().tolist()
+
+
+def test_methods_of_one_name_are_steps_of_their_own() -> None:
+    plain = losses_of(lambda function: function)
+    assert losses_of(fitstep.step(budget="2MiB", effort=1)) == plain
+
+
 def test_wrong_arguments_are_refused_when_the_step_is_defined() -> None:
     with pytest.raises(fitstep.SettingError, match="budget='8GiB'"):
         fitstep.step("8GiB")  # type: ignore[arg-type]
