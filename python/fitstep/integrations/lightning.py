@@ -139,6 +139,11 @@ def _check_strategy(trainer: Any) -> None:
 
 def _check_parts(trainer: Any, keeps_grads: bool) -> None:
     """Raises SettingError for parts of Lightning that would fail later."""
+    if getattr(trainer, "_detect_anomaly", False):
+        raise SettingError(
+            *("Trainer.detect_anomaly", True),
+            "False: it reads every gradient as soon as it is made, and a preview makes none",
+        )
     profiler = type(trainer.profiler).__name__
     if profiler == "AdvancedProfiler":
         raise SettingError(

@@ -148,6 +148,8 @@ def test_parts_of_lightning_that_would_fail_later_are_refused_at_once() -> None:
     profiled = make_trainer(profiler=AdvancedProfiler(dirpath=".", filename="profile"))
     with pytest.raises(fitstep.SettingError, match="AdvancedProfiler"):
         fit_lightning(profiled).fit(Classifier(), batches())
+    with pytest.raises(fitstep.SettingError, match=r"Trainer.detect_anomaly= has to be False"):
+        fit_lightning(make_trainer(detect_anomaly=True)).fit(Classifier(), batches())
 
 
 def test_kept_gradients_are_those_of_the_stock_trainer() -> None:
