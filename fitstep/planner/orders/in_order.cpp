@@ -75,9 +75,7 @@ class Planning {
     const bool is_frontier = request_.capacity_bytes <= 0;
     if (is_frontier && levels.size() > 2) levels.erase(levels.begin() + 1, levels.end() - 1);
     level_count_ = levels.size();
-    // The first plan is the answer, however far from the bound.
-    const bool takes_first = request_.takes_first_plan;
-    if (request_.capacity_bytes > 0 && !takes_first) bound_ = bounds_.at(request_.capacity_bytes);
+    if (request_.capacity_bytes > 0) bound_ = bounds_.at(request_.capacity_bytes);
     int32_t in_vain = 0;
     bool do_homes_matter = false;
     for (size_t i = 0; i < levels.size(); ++i) {
@@ -93,8 +91,7 @@ class Planning {
       if (is_good() || (has_answer() && in_vain >= effort_.levels_in_vain(is_within(Effort::kFar))))
         break;
     }
-    const bool may_help = do_homes_matter || is_worth_more();
-    if (has("flips of homes") && may_help && !takes_first) flip_homes();
+    if (has("flips of homes") && (do_homes_matter || is_worth_more())) flip_homes();
     ahead_.expect({});
     improve();
     fill_holes();
