@@ -1,4 +1,4 @@
-"""Audits are off, and what is not run every day has an option."""
+"""Audits are off, most files have one thread, and what is not run every day has an option."""
 
 import os
 from collections.abc import Iterator
